@@ -35,8 +35,8 @@ from planck_nb.ai.model_source import model_source
 from planck_nb.ai.models import Model
 from planck_nb.ai.request import Context, Options
 from planck_nb.ai.stored_options import stored_options
-from planck_nb.base.aio import await_in_loop, call_in_loop, is_running_here
 from planck_nb.base.errors import AgentError, AgentStoppedError, NoRunningLoopError, PlanckError
+from planck_nb.base.event_loops import await_in_loop, call_in_loop, is_running_here
 from planck_nb.base.ids import new_id
 from planck_nb.base.secrets import redact
 

@@ -19,7 +19,7 @@ from planck_nb.ai.models import Model
 from planck_nb.ai.request import Context, HistoryCache, Options, ToolSpec
 from planck_nb.ai.server_tools import ServerTool
 from planck_nb.ai.shortcuts import default_client
-from planck_nb.base.aio import has_running_loop
+from planck_nb.base.event_loops import has_running_loop
 
 
 @dataclass

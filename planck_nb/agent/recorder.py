@@ -10,8 +10,8 @@ from planck_nb.agent import events as ev
 from planck_nb.agent.message_log import LogFollower, MessageLog
 from planck_nb.agent.state import AgentState, Entry, changed, fold
 from planck_nb.ai.messages import Message, SummaryMessage, Usage
-from planck_nb.base.aio import LoopLock
 from planck_nb.base.event_log import EventLog
+from planck_nb.base.event_loops import LoopLock
 
 P = ParamSpec("P")
 

@@ -15,9 +15,9 @@ from planck_nb.agent.run_group import RunGroup, current_group
 from planck_nb.agent.run_result import RunResult, RunStatus
 from planck_nb.agent.wait_graph import Participant, is_within_turn, waiting_for
 from planck_nb.ai.messages import UserMessage
-from planck_nb.base.aio import await_in_loop, is_running_here
 from planck_nb.base.errors import DeadlockError, UsageError
 from planck_nb.base.event_log import EventLog, Subscription
+from planck_nb.base.event_loops import await_in_loop, is_running_here
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar

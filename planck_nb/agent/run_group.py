@@ -13,8 +13,8 @@ from typing import Any
 from planck_nb.agent.events import AgentEvent
 from planck_nb.agent.limits import Limits, RunSpend
 from planck_nb.agent.run_result import RunResult
-from planck_nb.base.aio import is_running_here
 from planck_nb.base.event_log import EventLog
+from planck_nb.base.event_loops import is_running_here
 
 
 @dataclass(frozen=True, slots=True)

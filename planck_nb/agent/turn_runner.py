@@ -28,7 +28,6 @@ from planck_nb.agent.wait_graph import Participant, WaitScope, within
 from planck_nb.ai.messages import AssistantMessage, Message, ToolCallPart, ToolResultPart, Usage, UserMessage
 from planck_nb.ai.models import Model
 from planck_nb.ai.reply_stream import Stream
-from planck_nb.base.aio import ReusableTimeout
 from planck_nb.base.errors import (
     ContextOverflowError,
     LimitError,
@@ -38,6 +37,7 @@ from planck_nb.base.errors import (
     ProviderError,
 )
 from planck_nb.base.secrets import redact
+from planck_nb.base.timeouts import ReusableTimeout
 
 
 class TurnRunner:

@@ -7,9 +7,9 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from planck_nb.base.aio import run_in_thread
 from planck_nb.base.errors import ModelError, PlanckError
 from planck_nb.base.secrets import MIN_LENGTH, is_secret_name, remember_secret
+from planck_nb.base.threads import run_in_thread
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,9 +28,9 @@ from planck_nb.ai.providers import (
 )
 from planck_nb.ai.registry import REGISTRY
 from planck_nb.ai.server_address import is_readable_on_the_way
-from planck_nb.base.aio import run_in_thread
 from planck_nb.base.errors import UnknownModelError, UnknownProviderError, did_you_mean
 from planck_nb.base.secrets import remember_secret
+from planck_nb.base.threads import run_in_thread
 
 _MAX_SIMILARITY = 0.85
 """Ids more similar than this are taken for typing mistakes."""

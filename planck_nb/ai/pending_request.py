@@ -22,8 +22,8 @@ from planck_nb.ai.request_attempts import RequestAttempts
 from planck_nb.ai.server_address import is_readable_on_the_way
 from planck_nb.ai.status_errors import is_about_images, is_about_thinking
 from planck_nb.ai.stream_events import StreamEvent, StreamRetry, StreamWarning
-from planck_nb.base.aio import run_in_thread
 from planck_nb.base.errors import AuthenticationError, ProviderError, ProviderProtocolError
+from planck_nb.base.threads import run_in_thread
 
 _ENCODE_IN_THREAD_FROM = 4_000_000
 """Characters of a conversation that is encoded in a thread; the event loop would be blocked for more than 10 ms."""

@@ -31,10 +31,11 @@ from planck_nb.ai.connection_errors import failure
 from planck_nb.ai.models import Model
 from planck_nb.ai.retry import Timeouts
 from planck_nb.ai.server_address import is_loopback, shown_url
-from planck_nb.base.aio import ReusableTimeout, is_running_here, within
 from planck_nb.base.errors import ConfigError
+from planck_nb.base.event_loops import is_running_here
 from planck_nb.base.forks import call_in_forks
 from planck_nb.base.json_types import JsonObject
+from planck_nb.base.timeouts import ReusableTimeout, within
 
 _ERROR_BODY_BYTES = 256 * 1024
 _MAX_PIECE_BYTES = 1024 * 1024

@@ -17,7 +17,7 @@ from IPython.display import display
 from planck_nb.agent.agent import Agent
 from planck_nb.agent.approval.gate import Approvals
 from planck_nb.agent.run import Run
-from planck_nb.base.aio import spawn
+from planck_nb.base.async_tasks import spawn
 from planck_nb.jupyter.controller import Controller
 from planck_nb.jupyter.live.browser_requests import RunRequests
 from planck_nb.jupyter.live.question_channel import QuestionChannel

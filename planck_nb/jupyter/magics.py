@@ -15,8 +15,9 @@ from planck_nb.agent.agent import Agent
 from planck_nb.agent.run import Run
 from planck_nb.ai.providers import base_url_of
 from planck_nb.ai.server_address import is_loopback
-from planck_nb.base.aio import run_in_thread, spawn, uninterrupted
+from planck_nb.base.async_tasks import spawn, uninterrupted
 from planck_nb.base.errors import AgentError, PlanckError, UsageError
+from planck_nb.base.threads import run_in_thread
 from planck_nb.jupyter.controller import Controller, StartedRun
 from planck_nb.jupyter.display.error_titles import key_variable
 from planck_nb.jupyter.display.run_facts import model_name

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from planck_nb.ai.messages import Message, ToolCallPart, ToolResultPart
-from planck_nb.base.aio import run_in_thread
 from planck_nb.base.errors import AgentError, did_you_mean
 from planck_nb.base.json_types import JsonObject
 from planck_nb.base.text import head_and_tail
+from planck_nb.base.threads import run_in_thread
 from planck_nb.serve.bounds import MAX_ANSWER_LENGTH, MAX_TEXT_LENGTH, bounded_data, bounded_text
 from planck_nb.serve.query_process import run_query
 from planck_nb.sessions import (

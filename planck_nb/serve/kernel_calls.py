@@ -11,7 +11,7 @@ from typing import Any
 from planck_nb.agent.agent import Agent
 from planck_nb.agent.events import TRANSIENT, AgentEvent, encode_event
 from planck_nb.agent.run_result import RunResult
-from planck_nb.base.aio import cancel_and_wait, spawn
+from planck_nb.base.async_tasks import cancel_and_wait, spawn
 from planck_nb.base.errors import AgentError, UsageError
 from planck_nb.base.event_log import Subscription
 from planck_nb.base.json_types import JsonObject

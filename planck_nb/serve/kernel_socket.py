@@ -17,8 +17,9 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from weakref import WeakSet
 
-from planck_nb.base.aio import cancel_and_wait, has_running_loop, spawn
+from planck_nb.base.async_tasks import cancel_and_wait, spawn
 from planck_nb.base.errors import AgentError, ConfigError, PlanckError, UsageError
+from planck_nb.base.event_loops import has_running_loop
 from planck_nb.base.forks import forget_in_forks
 from planck_nb.base.json_types import JsonObject
 from planck_nb.base.text import one_line

@@ -16,10 +16,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from planck_nb.base.aio import run_in_thread
 from planck_nb.base.errors import QueryError
 from planck_nb.base.json_types import JsonObject
 from planck_nb.base.secrets import process_secrets, remember_secret
+from planck_nb.base.threads import run_in_thread
 from planck_nb.serve.bounds import MAX_ANSWER_LENGTH, bounded_data, bounded_text
 from planck_nb.sessions import Query
 

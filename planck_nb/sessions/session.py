@@ -23,11 +23,13 @@ from planck_nb.agent.events import TRANSIENT, AgentEvent
 from planck_nb.agent.message_log import LogFollower
 from planck_nb.ai.encoded_history import characters_of
 from planck_nb.ai.messages import Message
-from planck_nb.base.aio import LoopLock, cancel_late, run_in_thread
+from planck_nb.base.async_tasks import cancel_late
 from planck_nb.base.errors import SessionError, SessionNotFoundError
+from planck_nb.base.event_loops import LoopLock
 from planck_nb.base.forks import call_in_forks
 from planck_nb.base.ids import new_id, readable_name
 from planck_nb.base.json_types import JsonObject
+from planck_nb.base.threads import run_in_thread
 from planck_nb.sessions.database.materialize import Materializer
 from planck_nb.sessions.database.paging import Row
 from planck_nb.sessions.database.session_catalogue import start_update
@@ -741,7 +743,7 @@ def _is_kept(event: AgentEvent) -> bool:
 class _Receipt:
     """Reports to one task whether its line is on disk.
 
-    `base.aio.uninterrupted` does the same in one iteration of the event loop more.
+    `base.async_tasks.uninterrupted` does the same in one iteration of the event loop more.
     """
 
     def __init__(self) -> None:

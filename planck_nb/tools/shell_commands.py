@@ -12,9 +12,10 @@ from shlex import quote
 
 from planck_nb.agent.calling.tool import ToolContext
 from planck_nb.agent.effect import Effect
-from planck_nb.base.aio import run_in_thread, spawn, uninterrupted
+from planck_nb.base.async_tasks import spawn, uninterrupted
 from planck_nb.base.errors import ToolError
 from planck_nb.base.json_types import JsonObject
+from planck_nb.base.threads import run_in_thread
 from planck_nb.tools.file_access import resolve
 from planck_nb.tools.output_capture import spill_folder
 from planck_nb.tools.process import CommandResult, child_environment, run_command

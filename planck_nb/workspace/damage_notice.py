@@ -6,8 +6,8 @@ import asyncio
 import threading
 from contextlib import suppress
 
-from planck_nb.base.aio import run_in_thread
 from planck_nb.base.errors import SessionError
+from planck_nb.base.threads import run_in_thread
 from planck_nb.sessions import Damage, SessionInfo, read_damage
 from planck_nb.sessions.damage import say_once
 

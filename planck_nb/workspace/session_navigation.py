@@ -12,8 +12,10 @@ from functools import partial
 
 from planck_nb.agent.limits import SessionSpend
 from planck_nb.ai.models import Model
-from planck_nb.base.aio import LoopLock, run_in_thread, uninterrupted
+from planck_nb.base.async_tasks import uninterrupted
 from planck_nb.base.errors import AgentError
+from planck_nb.base.event_loops import LoopLock
+from planck_nb.base.threads import run_in_thread
 from planck_nb.sessions import (
     AgentRecord,
     Session,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from planck_nb.agent.calling.tool_output import ToolOutput, as_output
 from planck_nb.ai.messages import TextPart, UserPart
-from planck_nb.base.aio import cancel_and_wait, spawn
+from planck_nb.base.async_tasks import cancel_and_wait, spawn
 from planck_nb.base.errors import PlanckError, UsageError, did_you_mean
 from planck_nb.base.text import one_line
 from planck_nb.base.visible import visible

@@ -13,7 +13,7 @@ from planck_nb.agent.agent import Agent
 from planck_nb.agent.agent_access import is_stopped
 from planck_nb.agent.calling.tool import Tool
 from planck_nb.agent.events import AgentEvent
-from planck_nb.base.aio import cancel_and_wait, spawn
+from planck_nb.base.async_tasks import cancel_and_wait, spawn
 from planck_nb.base.errors import TrustError, UsageError
 from planck_nb.base.event_log import EventLog, Subscription
 from planck_nb.config import TrustItem

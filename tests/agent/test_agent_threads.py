@@ -19,8 +19,8 @@ from planck_nb.agent.approval import Policy, Rule
 from planck_nb.agent.approval.gate import Approvals
 from planck_nb.agent.context.system_prompt import SystemPromptParts
 from planck_nb.agent.run import Run
-from planck_nb.base.aio import call_in_loop
 from planck_nb.base.errors import AgentError, AgentStoppedError, NoRunningLoopError, WrongLoopError
+from planck_nb.base.event_loops import call_in_loop
 from planck_nb.testing import Reply, scripted_model
 
 SOON = 20

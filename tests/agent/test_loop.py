@@ -19,7 +19,7 @@ from planck_nb.agent.tool_calls import MAX_CONCURRENT, run_calls
 from planck_nb.agent.turn_runner import TurnRunner
 from planck_nb.agent.wait_graph import Participant
 from planck_nb.ai.messages import AssistantMessage, Message, ToolCallPart, ToolResultMessage, UserMessage
-from planck_nb.base.aio import uninterrupted
+from planck_nb.base.async_tasks import uninterrupted
 from planck_nb.base.errors import AgentStoppedError, NoRunningLoopError, ProviderError
 from planck_nb.base.event_log import Subscription
 from planck_nb.testing import Call, Reply, scripted_model

@@ -32,7 +32,7 @@ from planck_nb.ai.models import Model
 from planck_nb.ai.portable_history import prepare
 from planck_nb.ai.reply_stream import Stream
 from planck_nb.ai.request import Context, Options
-from planck_nb.base.aio import cancel_and_wait
+from planck_nb.base.async_tasks import cancel_and_wait
 from planck_nb.base.errors import PlanckError
 from planck_nb.base.event_log import EventLog
 from planck_nb.testing import Call, Reply, scripted_model

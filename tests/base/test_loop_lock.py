@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from planck_nb.base.aio import LoopLock
+from planck_nb.base.event_loops import LoopLock
 
 
 async def write_twice(lock: LoopLock, order: list[str]) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from planck_nb.base.aio import ReusableTimeout
+from planck_nb.base.timeouts import ReusableTimeout
 
 
 async def never() -> None:

@@ -15,8 +15,8 @@ from functools import partial
 
 import pytest
 
-from planck_nb.base import aio
-from planck_nb.base.aio import run_in_thread
+from planck_nb.base import threads
+from planck_nb.base.threads import run_in_thread
 
 NAME: ContextVar[str] = ContextVar("NAME", default="nobody")
 
@@ -77,7 +77,7 @@ async def test_whatever_is_raised_comes_back_as_an_exception() -> None:
 async def test_an_idle_thread_keeps_no_result_alive(monkeypatch: pytest.MonkeyPatch) -> None:
     class Result: ...
 
-    monkeypatch.setattr(aio, "IDLE", 1_000.0)  # so that it is not the thread's end that lets go
+    monkeypatch.setattr(threads, "IDLE", 1_000.0)  # so that it is not the thread's end that lets go
     found = weakref.ref(await run_in_thread(Result))
     async with asyncio.timeout(10):
         while found() is not None:
@@ -86,7 +86,7 @@ async def test_an_idle_thread_keeps_no_result_alive(monkeypatch: pytest.MonkeyPa
 
 
 async def test_idle_threads_end_and_no_work_is_lost_when_they_do(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(aio, "IDLE", 0.001)
+    monkeypatch.setattr(threads, "IDLE", 0.001)
     for turn in range(300):
         calls = (run_in_thread(lambda number=number: number) for number in range(turn % 4))  # type: ignore[misc]
         assert await asyncio.gather(*calls) == list(range(turn % 4))
@@ -98,7 +98,7 @@ async def test_idle_threads_end_and_no_work_is_lost_when_they_do(monkeypatch: py
 
 def in_a_fresh_process(code: str) -> str:
     """What the code prints; it must end by itself, and say nothing on stderr."""
-    imports = "import asyncio, os, sys, threading, time\nfrom planck_nb.base.aio import run_in_thread\n"
+    imports = "import asyncio, os, sys, threading, time\nfrom planck_nb.base.threads import run_in_thread\n"
     command = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", imports + code]
     done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True)
     assert done.stderr == ""
@@ -158,7 +158,7 @@ print("used again")
 
 
 async def test_quick_functions_of_many_tasks_share_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(aio, "MOMENT", 20.0)  # on a busy machine no function is quick
+    monkeypatch.setattr(threads, "MOMENT", 20.0)  # on a busy machine no function is quick
     found = await asyncio.gather(*(run_in_thread(threading.current_thread) for _ in range(100)))
     assert len(set(found)) == 1
 
@@ -173,7 +173,7 @@ async def test_a_function_that_takes_its_time_leaves_the_loop_free() -> None:
 
 async def test_the_outcome_arrives_whoever_is_first() -> None:
     def linger(share: float) -> float:
-        end = time.perf_counter() + share * aio.MOMENT
+        end = time.perf_counter() + share * threads.MOMENT
         while time.perf_counter() < end:
             pass
         if share > 1:
@@ -189,7 +189,7 @@ async def test_the_outcome_arrives_whoever_is_first() -> None:
 
 INTERRUPTED = """
 import asyncio, sys, threading, time
-from planck_nb.base.aio import run_in_thread
+from planck_nb.base.threads import run_in_thread
 
 blocked, go_on, done, ended = threading.Event(), threading.Event(), [], threading.Event()
 

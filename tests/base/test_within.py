@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
 
-from planck_nb.base.aio import within
+from planck_nb.base.timeouts import within
 
 
 async def at_once() -> str:

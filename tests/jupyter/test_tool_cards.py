@@ -14,7 +14,7 @@ from planck_nb.agent.calling.progress import ProgressReporter
 from planck_nb.agent.effect import Effect
 from planck_nb.ai.messages import AssistantMessage, TextPart, ToolCallPart, ToolResultMessage, ToolResultPart
 from planck_nb.base import errors
-from planck_nb.base.aio import run_in_thread
+from planck_nb.base.threads import run_in_thread
 from planck_nb.jupyter.display.error_titles import ERROR_TITLES
 from planck_nb.jupyter.live.approval_display import approval_display
 from planck_nb.jupyter.tool_prints import prints_in_calls

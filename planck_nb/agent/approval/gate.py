@@ -20,9 +20,10 @@ from planck_nb.agent.events import RuleScope
 from planck_nb.agent.identity import AgentIdentity
 from planck_nb.agent.recorder import EventRecorder
 from planck_nb.ai.messages import ToolCallPart
-from planck_nb.base.aio import cancel_and_wait, run_in_thread, spawn
+from planck_nb.base.async_tasks import cancel_and_wait, spawn
 from planck_nb.base.errors import AgentError, ToolError, UsageError
 from planck_nb.base.json_types import JsonObject
+from planck_nb.base.threads import run_in_thread
 
 DEADLINE = 300.0
 """Seconds that a person has to decide."""

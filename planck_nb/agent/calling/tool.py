@@ -21,10 +21,11 @@ from planck_nb.agent.effect import Effect
 from planck_nb.agent.tokens import estimate_tool
 from planck_nb.ai.request import ToolSpec
 from planck_nb.ai.server_tools import ServerTool
-from planck_nb.base.aio import run_in_thread, within
 from planck_nb.base.errors import ToolError, UsageError
 from planck_nb.base.json_types import JsonObject
 from planck_nb.base.text import one_line
+from planck_nb.base.threads import run_in_thread
+from planck_nb.base.timeouts import within
 
 if TYPE_CHECKING:
     from jsonschema import Draft202012Validator, ValidationError

@@ -26,9 +26,9 @@ from planck_nb.ai.client import Client
 from planck_nb.ai.messages import Message, SummaryMessage, Usage
 from planck_nb.ai.model_source import model_source
 from planck_nb.ai.models import Model
-from planck_nb.base.aio import run_in_thread
 from planck_nb.base.errors import CompactionError, ConfigError, UsageError
 from planck_nb.base.json_types import JsonObject
+from planck_nb.base.threads import run_in_thread
 
 RATIO = 0.8
 """How full the context window may be before the conversation is compacted, as in Planck."""

@@ -26,7 +26,7 @@ from planck_nb.ai.messages import (
     VideoPart,
 )
 from planck_nb.ai.models import Model
-from planck_nb.base.aio import run_in_thread
+from planck_nb.base.threads import run_in_thread
 
 _CHECK_IN_THREAD_FROM = 1_000_000
 """Characters of images that are checked in a thread; the event loop would be blocked for more than 10 ms."""

@@ -17,7 +17,7 @@ from planck_nb.agent.tokens import MAX_SCALE, has_media
 from planck_nb.ai.context_windows import cuts_silently
 from planck_nb.ai.messages import AssistantMessage, Message, Usage
 from planck_nb.ai.models import Model
-from planck_nb.base.aio import cancel_and_wait, spawn
+from planck_nb.base.async_tasks import cancel_and_wait, spawn
 from planck_nb.base.errors import AgentError, ContextOverflowError, PlanckError, PromptTooLongError
 
 FULL = 0.95

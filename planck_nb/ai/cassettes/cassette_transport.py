@@ -13,8 +13,8 @@ from planck_nb.ai.cassettes.cassette import EXTENSION, REPLAYED, Cassette, Casse
 from planck_nb.ai.cassettes.cassette_file import ERRORS, CassetteEntry
 from planck_nb.ai.connection_errors import failure
 from planck_nb.ai.models import Model
-from planck_nb.base.aio import ReusableTimeout
 from planck_nb.base.errors import CassetteError
+from planck_nb.base.timeouts import ReusableTimeout
 
 _OK = 200
 _KEPT_HEADERS = frozenset(

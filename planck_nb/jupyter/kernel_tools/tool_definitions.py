@@ -14,10 +14,11 @@ from planck_nb.agent.calling.tool import Tool, ToolContext
 from planck_nb.agent.calling.tool_output import ToolOutput
 from planck_nb.agent.effect import Effect
 from planck_nb.agent.run_group import RunGroup, current_group
-from planck_nb.base.aio import run_in_thread, spawn
+from planck_nb.base.async_tasks import spawn
 from planck_nb.base.errors import ToolError, did_you_mean
 from planck_nb.base.json_types import JsonObject
 from planck_nb.base.secrets import is_secret_name, redact
+from planck_nb.base.threads import run_in_thread
 from planck_nb.jupyter.kernel_tools.executor import CellResult, Executor
 from planck_nb.jupyter.kernel_tools.failed_cell import failed_cell
 from planck_nb.jupyter.kernel_tools.kernel_tool_names import (

@@ -10,7 +10,7 @@ from typing import Any
 import anywidget
 import traitlets
 
-from planck_nb.base.aio import spawn
+from planck_nb.base.async_tasks import spawn
 from planck_nb.jupyter.agent_rows import COLUMNS, agent_rows
 from planck_nb.jupyter.display.formatting import dollars
 from planck_nb.jupyter.live.frame_throttle import kernel_frame_throttle

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import Protocol
 from weakref import WeakKeyDictionary
 
-from planck_nb.base.aio import spawn
+from planck_nb.base.async_tasks import spawn
 from planck_nb.base.json_types import JsonObject
 from planck_nb.jupyter.live.frame_throttle import FrameThrottle, kernel_frame_throttle
 

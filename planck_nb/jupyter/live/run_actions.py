@@ -9,7 +9,7 @@ from planck_nb.agent.agent import Agent
 from planck_nb.agent.events import RuleScope
 from planck_nb.agent.run import Run
 from planck_nb.agent.run_group import within_group
-from planck_nb.base.aio import spawn
+from planck_nb.base.async_tasks import spawn
 from planck_nb.base.errors import AgentError, UsageError
 from planck_nb.base.json_types import JsonObject
 from planck_nb.jupyter.live.run_agents import RunAgents

@@ -15,7 +15,7 @@ import anywidget
 import traitlets
 
 from planck_nb.agent.events import AgentEvent
-from planck_nb.base.aio import spawn
+from planck_nb.base.async_tasks import spawn
 from planck_nb.base.errors import PlanckError
 from planck_nb.base.event_log import EventLog
 from planck_nb.base.json_types import JsonObject

@@ -15,7 +15,7 @@ from typing import TypeAlias
 from planck_nb.agent.agent import Agent
 from planck_nb.agent.approval.gate import Approvals
 from planck_nb.agent.events import AgentEvent
-from planck_nb.base.aio import cancel_and_wait, spawn
+from planck_nb.base.async_tasks import cancel_and_wait, spawn
 from planck_nb.base.errors import AgentError, UsageError
 from planck_nb.base.event_log import EventLog
 from planck_nb.jupyter.display.approval_text import pending_text

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
-from planck_nb.base.aio import cancel_and_wait, spawn
+from planck_nb.base.async_tasks import cancel_and_wait, spawn
 from planck_nb.base.errors import PlanckError, UsageError
 from planck_nb.jupyter.display.plain_output import for_terminal
 from planck_nb.jupyter.live.question_display import QuestionDisplay, QuestionField, content_of, question_display

@@ -24,7 +24,7 @@ from planck_nb.agent.events import (
 )
 from planck_nb.agent.tool_calls import STOPPED
 from planck_nb.ai.messages import AssistantMessage, UserMessage
-from planck_nb.base.aio import spawn
+from planck_nb.base.async_tasks import spawn
 from planck_nb.base.event_log import EventLog
 from planck_nb.base.text import encodable, one_line
 from planck_nb.jupyter.display.formatting import key_argument

@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
-from planck_nb.base.aio import run_in_thread
 from planck_nb.base.errors import ToolError
+from planck_nb.base.threads import run_in_thread
 from planck_nb.jupyter.kernel_tools.kernel_tool_names import RUN_PYTHON
 from planck_nb.jupyter.kernel_tools.name_changes import PREFIX, NameChange, NameChanges
 from planck_nb.jupyter.notebook import Notebook

@@ -7,10 +7,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from planck_nb.base.aio import run_in_thread
 from planck_nb.base.atomic import write_atomically
 from planck_nb.base.errors import SessionError, SessionLockedError, UsageError
 from planck_nb.base.text import counted
+from planck_nb.base.threads import run_in_thread
 from planck_nb.jupyter.notebook import Notebook
 from planck_nb.jupyter.parsing.kinds import SESSION
 from planck_nb.jupyter.parsing.parameters import FILE, INTEGER, WORD, Option, Parameter

@@ -11,9 +11,9 @@ from planck_nb.agent.approval import ACTIONS, KINDS, Action, Rule
 from planck_nb.agent.limits import Limits
 from planck_nb.ai import Cassette
 from planck_nb.ai.cassettes import Mode
-from planck_nb.base.aio import run_in_thread
 from planck_nb.base.errors import UsageError
 from planck_nb.base.text import counted
+from planck_nb.base.threads import run_in_thread
 from planck_nb.config import SETTINGS, Config, Scope, read_limits, write_setting
 from planck_nb.jupyter.kernel_tools.kernel_tool_names import RUN_PYTHON
 from planck_nb.jupyter.notebook import Notebook

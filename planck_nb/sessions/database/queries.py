@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import duckdb
 
-from planck_nb.base.aio import run_in_thread
 from planck_nb.base.errors import QueryError, did_you_mean
+from planck_nb.base.threads import run_in_thread
 from planck_nb.sessions.database.duckdb import create_local_time, retry_while_busy, sql_literal
 from planck_nb.sessions.database.instance import own_connection, shared_connection
 from planck_nb.sessions.database.restricted_sql import check_length, check_nodes, restrict

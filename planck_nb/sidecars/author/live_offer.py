@@ -7,9 +7,9 @@ import inspect
 from collections.abc import Callable
 from types import ModuleType
 
-from planck_nb.base.aio import run_in_thread
 from planck_nb.base.errors import ConfigError, PlanckError
 from planck_nb.base.text import one_line
+from planck_nb.base.threads import run_in_thread
 from planck_nb.sidecars.author.entry_point import entry_point_reference
 from planck_nb.sidecars.author.offer import Offer, offer_of
 from planck_nb.sidecars.author.sources import Sources, Stamp

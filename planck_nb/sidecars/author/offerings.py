@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from planck_nb.agent.calling.docstrings import documented
-from planck_nb.base.aio import run_in_thread
 from planck_nb.base.errors import UsageError
+from planck_nb.base.threads import run_in_thread
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from mcp.server.session import ServerSession
 from mcp.server.subscriptions import InMemorySubscriptionBus, ResourceUpdated
 
-from planck_nb.base.aio import spawn
+from planck_nb.base.async_tasks import spawn
 from planck_nb.sidecars.author.resource_changes import add_listener
 
 

@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import cast
 
-from planck_nb.base.aio import spawn
+from planck_nb.base.async_tasks import spawn
 from planck_nb.base.json_types import JsonObject
 from planck_nb.sidecars.author.call_results import failure
 from planck_nb.sidecars.author.process_groups import ON_POSIX, ProcessGroup

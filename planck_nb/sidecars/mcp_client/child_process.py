@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from planck_nb.base.aio import run_in_thread
 from planck_nb.base.errors import SidecarError
+from planck_nb.base.threads import run_in_thread
 from planck_nb.sidecars.mcp_client.log_lines import LogLines
 from planck_nb.tools.watchdog import ProcessTree, send
 from planck_nb.tools.watchdog_process import MARK, watchdog_process

@@ -16,7 +16,7 @@ from mcp.client.subscriptions import SubscriptionLost
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import FileUrl
 
-from planck_nb.base.aio import cancel_and_wait, spawn
+from planck_nb.base.async_tasks import cancel_and_wait, spawn
 from planck_nb.base.errors import SidecarError, SidecarSignInError
 from planck_nb.sidecars.mcp_client.call_origin import CallOrigin, current_origin
 from planck_nb.sidecars.mcp_client.definitions import ToolDefinition, tool_definition

@@ -14,10 +14,10 @@ from pathlib import Path
 
 import filelock
 
-from planck_nb.base.aio import run_in_thread
 from planck_nb.base.atomic import write_atomically
 from planck_nb.base.errors import SidecarError
 from planck_nb.base.text import one_line
+from planck_nb.base.threads import run_in_thread
 from planck_nb.base.version import __version__
 from planck_nb.sidecars.mcp_client.child_environment import installer_environment
 from planck_nb.sidecars.mcp_client.child_process import ChildProcess

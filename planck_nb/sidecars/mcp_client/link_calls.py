@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from planck_nb.base.aio import await_in_loop, is_running_here
 from planck_nb.base.errors import SidecarError, SidecarLostError, SidecarTimeoutError, ToolError, did_you_mean
+from planck_nb.base.event_loops import await_in_loop, is_running_here
 from planck_nb.base.json_types import JsonObject
 from planck_nb.base.visible import visible
 from planck_nb.sidecars.conventions import MAX_TIMEOUT_MS, MIN_TIMEOUT_MS, clamp_timeout_ms

@@ -21,7 +21,7 @@ from mcp.shared.auth import (
 )
 from pydantic import AnyUrl
 
-from planck_nb.base.aio import cancel_and_wait
+from planck_nb.base.async_tasks import cancel_and_wait
 from planck_nb.base.errors import SidecarError, SidecarSignInError
 from planck_nb.base.secrets import redact, remember_secret
 from planck_nb.base.text import one_line

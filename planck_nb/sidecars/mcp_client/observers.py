@@ -7,7 +7,8 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 
 from planck_nb.agent.events import TRANSIENT, AgentEvent, encode_event
-from planck_nb.base.aio import is_running_here, spawn
+from planck_nb.base.async_tasks import spawn
+from planck_nb.base.event_loops import is_running_here
 from planck_nb.base.json_types import JsonObject
 
 _INTERVAL = 0.1

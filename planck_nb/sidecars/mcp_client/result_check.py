@@ -6,10 +6,10 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from planck_nb.agent.calling.json_schema import errors_of, problem_of, validator
-from planck_nb.base.aio import run_in_thread
 from planck_nb.base.errors import ToolError
 from planck_nb.base.json_types import JsonObject
 from planck_nb.base.text import one_line
+from planck_nb.base.threads import run_in_thread
 
 if TYPE_CHECKING:
     from jsonschema import Draft202012Validator

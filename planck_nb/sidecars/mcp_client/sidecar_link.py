@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from planck_nb.agent.calling.tool_output import ToolOutput
-from planck_nb.base.aio import await_in_loop, is_running_here
 from planck_nb.base.errors import SidecarError
+from planck_nb.base.event_loops import await_in_loop, is_running_here
 from planck_nb.base.json_types import JsonObject
 from planck_nb.base.secrets import remember_secret
 from planck_nb.sidecars.conventions import AGENT_ID, CALL_ID, SESSION_ID

@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qsl, urlsplit
 
-from planck_nb.base.aio import run_in_thread
+from planck_nb.base.threads import run_in_thread
 
 PATH = "/callback"
 _HOST = "127.0.0.1"

@@ -14,8 +14,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from planck_nb.base.aio import cancel_and_wait, run_in_thread, spawn
+from planck_nb.base.async_tasks import cancel_and_wait, spawn
 from planck_nb.base.errors import SidecarError, SidecarSignInError
+from planck_nb.base.threads import run_in_thread
 from planck_nb.sidecars.mcp_client.authorization import Authorize
 from planck_nb.sidecars.mcp_client.child_environment import sidecar_environment
 from planck_nb.sidecars.mcp_client.fingerprint import fingerprint

@@ -18,7 +18,7 @@ from planck_nb.agent.effect import Effect
 from planck_nb.agent.events import AgentEvent, ApprovalDecision, ApprovalRequest
 from planck_nb.agent.identity import Role
 from planck_nb.agent.message_log import MemoryLog
-from planck_nb.base.aio import uninterrupted
+from planck_nb.base.async_tasks import uninterrupted
 from planck_nb.base.errors import AgentError, ToolError, UsageError
 from planck_nb.jupyter.live.approval_display import approval_display
 from planck_nb.sessions import query

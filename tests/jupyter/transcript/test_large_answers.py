@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from planck_nb.ai.messages import AssistantMessage, TextPart
-from planck_nb.base.aio import run_in_thread
+from planck_nb.base.threads import run_in_thread
 from planck_nb.jupyter.display.formatting import TEXT_CHARACTERS
 from planck_nb.jupyter.transcript.transcript import RENDER_IN_THREAD_FROM, Transcript
 
