@@ -69,4 +69,4 @@ async def test_a_stop_while_a_session_is_copied_leaves_the_old_one_open(
         assert workspace.session is before
         assert (await ann.prompt("two")).text == "again"
         with Session.open(workspace.sessions_dir, "copy") as copy:
-            assert [message.text for _, message in copy.log(ann.id).messages()] == ["one", "hello"]
+            assert [message.type for _, message in copy.log(ann.id).messages()] == ["user", "assistant"]
