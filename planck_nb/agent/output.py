@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic_core import ValidationError, to_json
 
-from planck_nb.agent.calling.json_schema import errors_of, problem_of, validator
+from planck_nb.agent.calling.json_schema import drop_infinite, errors_of, problem_of, validator
 from planck_nb.agent.json_answer import NoJsonError, read_json, read_partial_json
 from planck_nb.base.errors import UsageError
 from planck_nb.base.json_types import JsonObject
@@ -98,6 +98,7 @@ def _of_type(kind: Any) -> OutputSpec:  # noqa: ANN401 - any type, or any value 
     try:
         adapter: TypeAdapter[Any] = TypeAdapter(kind)
         schema = adapter.json_schema()
+        drop_infinite(schema)
     except (PydanticUserError, NameError) as error:
         raise UsageError(
             f"`output` cannot be {kind!r}, which JSON cannot be parsed into; use a pydantic model, a dataclass, a "

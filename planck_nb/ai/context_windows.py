@@ -25,33 +25,38 @@ _LIMITS = tuple(
     for pattern in (
         rf"(?:context|prompt|sequence|input)[ _-](?:length|size|window|limit)(?: limit)?{_OF}{_NUMBER}",
         rf"max(?:imum)?(?: allowed)?(?: \w+)? (?:length|number of tokens allowed|tokens){_OF}{_NUMBER}",
-        rf"(?:>|<=|≤|exceeds?(?: the)?(?: limit(?: of)?)?) ?{_NUMBER}",
-        rf"{_NUMBER} maximum context",
+        rf"(?:(?<!=)>=?|<=|≤|exceeds?(?: the)?(?: limit(?: of)?)?) ?{_NUMBER}",
+        rf"{_NUMBER} maximum context|\bn_ctx: ?{_NUMBER}|\blimit (?:of|is) {_NUMBER}",
+        rf"(?:less than(?: or equal to)?|no more than|supports? (?:only )?up to) {_NUMBER}(?! thinking)",
     )
 )
 _SIZES = tuple(
     re.compile(pattern, re.IGNORECASE)
     for pattern in (
         rf"\brequested (?:about |a total of )?{_NUMBER}",
-        rf"\b(?:resulted in|contains|given:|has) {_NUMBER}",
-        rf"\b(?:request|input|count|length|prompt)(?: of)? \({_NUMBER}",
+        rf"\b(?:resulted in|contains|given:|has|received|actual:) {_NUMBER}",
+        rf"\b(?:request|input|count|length|prompt)(?: of)? \((?:(?:total )?length )?{_NUMBER}",
+        rf"\b(?:count|length)(?: is|:)? {_NUMBER}|\btotal of (?:at least )?{_NUMBER}",
         rf"\bkeep the first {_NUMBER}",
         rf"too long: {_NUMBER}",
         rf"{_NUMBER} (?:input tokens|tokens) (?:>|exceed)",
     )
 )
 _INPUT = re.compile(
-    rf"[(:] ?{_NUMBER} (?:tokens )?(?:in|from|of) (?:the |your )?(?:(?:input )?messages|prompt|(?:text )?input)",
+    rf"[(:] ?{_NUMBER} (?:tokens )?(?:in|from|of) (?:the |your )?(?:(?:input )?messages|prompt|(?:text )?input)"
+    rf"|prompt contains (?:at least )?{_NUMBER} input tokens",
     re.IGNORECASE,
 )
 _PER_TIME = re.compile(r"\b(?:per|/) ?(?:min(?:ute)?|hour|day)\b|\b[TR]P[MD]\b", re.IGNORECASE)
 _BYTES = re.compile(
-    r"\bbytes?\b|\d ?[KMG]i?B\b|request_too_large|\bpayload|(?:request|message) (?:body|entity)|maximum size",
+    r"\bbytes?\b|\d ?[KMG]i?B\b|string too long|maxLength: \d"
+    r"|request_too_large|\bpayload|(?:request|message) (?:body|entity)|maximum size",
     re.IGNORECASE,
 )
 _LENGTH = re.compile(r"token|context|prompt|length|\binput\b", re.IGNORECASE)
 _TOO_LARGE = 413
 _SUM = re.compile(rf"{_NUMBER} \+ {_NUMBER} > {_NUMBER}")
+_DIFFERENCE = re.compile(rf"{_NUMBER} > {_NUMBER} - {_NUMBER}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +77,7 @@ class Refusal:
 def is_about_window(status: int, words: str) -> bool:
     """Whether a refusal of a request that is too long may be about the model's context window.
 
-    It is not if it is about the bytes of the request, or about what an account may send in a minute.
+    It is not if it is about the bytes or characters of the request, or about what an account may send in a minute.
     """
     words = words[:_LOOKED_AT]
     if _PER_TIME.search(words) is not None or (_BYTES.search(words) is not None and "token" not in words.lower()):
@@ -90,6 +95,9 @@ def read_refusal(words: str) -> Refusal:
         return Refusal()
     if (found := _SUM.search(words)) is not None:  # input, output and limit
         read, written, limit = map(_tokens, found.groups())
+    elif (found := _DIFFERENCE.search(words)) is not None:  # output, limit and input
+        written, limit, read = map(_tokens, found.groups())
+    if found is not None:
         if read is None or written is None:
             return Refusal(limit=context_length(limit))
         return Refusal(read + written, context_length(limit), read)
@@ -97,14 +105,14 @@ def read_refusal(words: str) -> Refusal:
     sizes = [size for size in _found(_SIZES, words) if size is not None and (limit is None or size > limit)]
     tokens = max(sizes, default=None)
     named = _INPUT.search(words)
-    read = None if named is None or tokens is None else _tokens(named[1])
+    read = None if named is None or tokens is None else _tokens(named[1] or named[2])
     return Refusal(tokens, context_length(limit), read if read is not None and 0 < read <= (tokens or 0) else None)
 
 
 def _found(patterns: Iterable[re.Pattern[str]], words: str) -> Iterator[int | None]:
     for pattern in patterns:
         for match in pattern.finditer(words):
-            yield _tokens(match[1])
+            yield _tokens(next(filter(None, match.groups())))
 
 
 def _tokens(digits: str) -> int | None:

@@ -15,25 +15,19 @@ _LIMIT = re.compile(
 )
 _PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
-_MILLISECONDS_SINCE = 1e11
-"""A number above this is a time in milliseconds since 1970."""
-_SECONDS_SINCE = 1e8
-"""A number above this is a time in seconds since 1970."""
+_MILLISECONDS_SINCE = 1.5e12
+"""A number above this, which stands for the year 2017, is a time in milliseconds since 1970."""
+_SECONDS_SINCE = 1.5e9
+"""A number above this is a time in seconds since 1970; as a duration it would be decades."""
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
     """The seconds that the server asks to wait, at most `MAX_WAIT`; None if it does not, or not for a time."""
-    try:
-        if milliseconds := headers.get("retry-after-ms"):
-            return _bounded(float(milliseconds) / 1000)
-        value = headers.get("retry-after")
-        if not value:
-            return None
-        if value[:1].isdigit():
-            return _bounded(float(value))
-        return _until(parsedate_to_datetime(value))
-    except (ValueError, TypeError, OverflowError):
-        return None
+    milliseconds = _number(headers.get("retry-after-ms", ""))
+    if milliseconds is not None:
+        return _bounded(milliseconds / 1000)
+    value = headers.get("retry-after", "").strip()
+    return _waiting_time(value) if value else None
 
 
 def exhausted_until(headers: Mapping[str, str]) -> float | None:
@@ -65,17 +59,28 @@ def _limits(headers: Mapping[str, str]) -> dict[str, tuple[float | None, float |
 
 
 def _count(value: str) -> float | None:
+    number = _number(value)
+    return None if number == math.inf else number
+
+
+def _number(value: str) -> float | None:
+    """The number from 0 on in a header, None if it has another one or none."""
     try:
         number = float(value)
     except ValueError:
         return None
-    return number if 0 <= number < math.inf else None
+    return number if number >= 0 else None
 
 
 def _reset(value: str) -> float | None:
-    """The seconds until a reset, which servers write as a time, as a duration such as 6m0s, or as a number."""
+    """The seconds until a reset."""
     value = value.strip()
-    if (number := _count(value)) is not None:
+    return None if _number(value) == math.inf else _waiting_time(value)
+
+
+def _waiting_time(value: str) -> float | None:
+    """The seconds until a time, which servers write as a date, as a duration such as 6m0s, or as a number."""
+    if (number := _number(value)) is not None:
         now = datetime.now(UTC).timestamp()
         if number > _MILLISECONDS_SINCE:
             return _bounded(number / 1000 - now)
@@ -83,10 +88,12 @@ def _reset(value: str) -> float | None:
     parts = _PART.findall(value)
     if parts and "".join(number + unit for number, unit in parts) == value:
         return _bounded(sum(float(number) * _SECONDS[unit] for number, unit in parts))
-    try:
-        return _until(datetime.fromisoformat(value))
-    except ValueError:
-        return None
+    for read in (datetime.fromisoformat, parsedate_to_datetime):
+        try:
+            return _until(read(value))
+        except (ValueError, TypeError, OverflowError):
+            continue
+    return None
 
 
 def _until(date: datetime) -> float | None:

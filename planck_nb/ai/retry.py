@@ -50,7 +50,8 @@ class RetryPolicy:
         retries: The most attempts after the first, however long they take; None if `seconds` and `first_seconds`
             decide, 0 for none.
         base: Seconds before the second attempt; doubled for each one after it, and shortened by up to a quarter at
-            random, so that many agents do not return at the same moment.
+            random, so that many agents do not return at the same moment. A Retry-After that is shorter counts only
+            once, because a server that still fails then would be asked without a pause.
         cap: The most seconds between two attempts.
         patience: The longest Retry-After, in seconds, that is waited for; a longer one is reported at once, and so is
             one for which no time is left.
@@ -97,7 +98,7 @@ class RetryPolicy:
         if ended:
             return None
         wanted = error.retry_after if isinstance(error, ProviderStatusError) else None
-        if wanted is not None:
+        if wanted is not None and (wanted >= self.base or attempt == 1):
             return wanted if wanted <= min(self.patience, left) else None
         if loads:
             return _LOADING_STEP

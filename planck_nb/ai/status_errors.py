@@ -32,6 +32,7 @@ from planck_nb.base.errors import (
 
 _TOO_LARGE = 413
 _TOO_MANY_REQUESTS = 429
+_OVERFLOW_STATUSES = frozenset({400, 422, 424})
 _MAX_QUOTE_LENGTH = 300
 _MAX_EXAMINED = 8 * _MAX_QUOTE_LENGTH
 
@@ -62,16 +63,42 @@ _OVERFLOW = re.compile(
             r"model (only )?supports (only )?up to \d+( tokens)?|context (length|limit)( has been)? (exceeded|reached)",
             r"token limit exceeded|context (the )?overflow|exceeds the model's maximum context",
             r"maximum number of tokens allowed",
+            # something else that the length of the conversation causes
+            r"max_tokens`? must be at least 1, got -\d|expected maxLength: \d+, actual: \d+",
+            r"string with maximum length \d{5}",
         )
     ),
     re.IGNORECASE,
 )
 _NOT_OVERFLOW = re.compile(
     r"rate.?limit|too many requests|throttl|please wait|per day|per second"
-    r"|`?max_(completion_|output_)?tokens`?:? (is too large|must be|cannot|should)|at most \d+ completion tokens",
+    r"|`?max_(completion_|output_)?tokens`?:? (is too large|must be(?! at least 1, got -)|cannot|should)"
+    r"|at most \d+ completion tokens|up to \d+ thinking|maximum tokens you requested"
+    r"|string with maximum length \d{1,4}\b",  # a name or an id
     re.IGNORECASE,
 )
-_COUNT = re.compile(r"\d{3}")
+_MAY_BE_OVERFLOW = re.compile(
+    "|".join(  # noqa: FLY002 - a list to read
+        (
+            r"(tokens?|(prompt|input|context|sequence|messages?) (length|size))\b.{0,60}(exceed|too (long|large|many))",
+            r"(tokens?|(prompt|input|context|sequence) length)\b.{0,60}(longer|larger|greater|more) than",
+            r"tokens?\b.{0,60}(no more than|less than or equal to)",
+            r"(exceed(s|ed|ing)?|(longer|larger|greater|more) than) .{0,60}(tokens?|context|sequence length)\b",
+            r"\b(prompt|input|conversation|context|messages)\b.{0,40}\btoo long|too many (input|prompt) tokens",
+            r"more tokens than|(prompt|input) .{0,40}exceeds? .{0,20}max(imum)? length",
+        )
+    ),
+    re.IGNORECASE,
+)
+"""Sentences of servers that are not known, unless they are about something else with a length or a number of tokens."""
+_OTHER_LENGTH = re.compile(
+    r"output|completion|max_(new_)?tokens|thinking|reasoning|budget|\b(name|names|call_id|stop|tools?|functions?|schema)\b"
+    r"|image|document|file|audio|video|quota|credit|balance|\bper\b|input should|deadline|time(d )?.?out",
+    re.IGNORECASE,
+)
+_TOLD_IN_STREAM = re.compile(
+    r"\d{3}|exceed|too long|too large|too many|(longer|larger|greater|more) than", re.IGNORECASE
+)
 _TOO_LARGE_FOR_A_MINUTE = re.compile(r"request too large .{0,120}tokens per min", re.IGNORECASE | re.DOTALL)
 """A request that is larger than what the account may send in a minute never passes."""
 _QUOTA = re.compile(r"insufficient_quota|billing_error|credit balance|billing_hard_limit", re.IGNORECASE)
@@ -282,9 +309,15 @@ def _is_overflow(status: int, words: str) -> bool:
         return True
     if status in {400, 429} and _TOO_LARGE_FOR_A_MINUTE.search(words):
         return True
-    # Inside a stream there is no status, so that 500 stands for any; then the message has to count tokens.
-    told = status in {400, 422} or (status == 500 and _COUNT.search(words) is not None)  # noqa: PLR2004
-    return told and _OVERFLOW.search(words) is not None and _NOT_OVERFLOW.search(words) is None
+    # Inside a stream there is no status, so that 500 stands for any; then the message has to name a size or an excess.
+    told = status in _OVERFLOW_STATUSES or (
+        status == 500 and _TOLD_IN_STREAM.search(words) is not None  # noqa: PLR2004
+    )
+    if not told or _NOT_OVERFLOW.search(words) is not None:
+        return False
+    if _OVERFLOW.search(words) is not None:
+        return True
+    return _MAY_BE_OVERFLOW.search(words) is not None and _OTHER_LENGTH.search(words) is None
 
 
 def is_about_thinking(error: ProviderError) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import datetime as dt
 import json
+import math
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Any
@@ -51,6 +52,14 @@ def agent_saying(*replies: str | Reply, **rest: Any) -> Agent:
 
 def prompts(agent: Agent) -> list[str]:
     return [entry.message.text for entry in agent.state.messages if isinstance(entry.message, ai.UserMessage)]
+
+
+def test_a_default_that_json_cannot_have_is_not_sent() -> None:
+    @dataclass
+    class Measured:
+        value: float = math.nan
+
+    assert json.dumps(output_spec(Measured).schema, allow_nan=False)
 
 
 async def test_a_pydantic_model() -> None:

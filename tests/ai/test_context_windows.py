@@ -8,7 +8,7 @@ import pytest
 from support.wire import CHAT
 
 from planck_nb import ai
-from planck_nb.ai.context_windows import ContextWindows, Refusal, read_refusal
+from planck_nb.ai.context_windows import ContextWindows, Refusal, is_about_window, read_refusal
 
 SENTENCES = [
     ("request (22019 tokens) exceeds the available context size (4096 tokens), try increasing it", 22_019, 4_096),
@@ -26,6 +26,18 @@ SENTENCES = [
     ("`inputs` tokens + `max_new_tokens` must be <= 4096. Given: 5000 `inputs` tokens", 5_000, 4_096),
     ("Input length (5000 tokens) exceeds the maximum allowed length (4090 tokens).", 5_000, 4_090),
     ("This model's maximum context length is 8,192 tokens, however you requested 9,001 tokens", 9_001, 8_192),
+    ("the input token count is 40000 but model only supports up to 32768.", 40_000, 32_768),
+    ("`inputs` must have less than 4095 tokens. Given: 5111", 5_111, 4_095),
+    ("The decoder prompt (length 5120) is longer than the maximum model length of 4096.", 5_120, 4_096),
+    ("The prompt (total length 5000) is too long to fit into the model (context length 4096).", 5_000, 4_096),
+    ("(n_keep: 5120>= n_ctx: 4096)", None, 4_096),
+    ("len(req.origin_input_ids_unpadded)=5000 => 40000 >= 32768", None, 32_768),
+    ("exceed the configured limit of 272000 tokens. Your messages resulted in 300123 tokens.", 300_123, 272_000),
+    ("total number of tokens in the prompt cannot exceed 4081 - received 4292.", 4_292, 4_081),
+    ("Input length 5000 exceeds maximum length 4096", 5_000, 4_096),
+    ("input tokens to be no more than 8192, actual: 9001", 9_001, 8_192),
+    ("Current length is 9012 while limit is 8192", 9_012, 8_192),
+    ("size limit exceeded by 11326 tokens", None, None),
     ("Your input exceeds the context window of this model.", None, None),
     ("context length " + "9" * 400, None, None),
     ("", None, None),
@@ -45,6 +57,12 @@ def test_the_sizes_in_a_refusal_are_read(words: str, tokens: int | None, limit: 
         ("4097 tokens. You requested about 40,000 tokens (8,000 of text input, 32,000 in the output)", 40_000, 8_000),
         ("4097 tokens, however you requested 17000 tokens (16000 in your prompt; 1000 for the reply).", 17_000, 16_000),
         ("4097 tokens. You requested a total of 40000 tokens: 1000 tokens from the input messages.", 40_000, 1_000),
+        (
+            "4097 tokens. However, you requested 40960 output tokens and your prompt contains 1 input tokens.",
+            40_960,
+            1,
+        ),
+        ("4097 tokens and your request has 1320 input tokens (4097 > 4097 - 1320).", 5_417, 1_320),
         ("4097 tokens, however you requested 9001 tokens", 9_001, None),
     ],
 )
@@ -55,6 +73,14 @@ def test_the_input_is_told_from_the_reply_that_was_requested(words: str, total: 
 def test_the_input_of_a_sum_is_its_first_number() -> None:
     words = "input length and `max_tokens` exceed context limit: 4000 + 1000 > 4097"
     assert read_refusal(words) == Refusal(5_000, 4_097, 4_000)
+
+
+@pytest.mark.parametrize(
+    "words",
+    ["Expected a string with maximum length 10485760, string too long", "expected maxLength: 50000, actual: 64096"],
+)
+def test_a_number_of_characters_is_no_size_of_a_window(words: str) -> None:
+    assert not is_about_window(400, words)
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -101,6 +102,15 @@ def test_a_cassette_with_a_number_that_cannot_be_right(field: str, what: str, tm
         ("1.5", 1.5),
         ("0x10", None),
         ("1_0", 10.0),
+        ("999999999", MAX_WAIT),
+        ("5s", 5.0),
+        ("1500ms", 1.5),
+        ("1m30s", 90.0),
+        ("-5s", None),
+        ("1999-01-01T00:00:00Z", 0.0),
+        ("9999-01-01T00:00:00Z", MAX_WAIT),
+        ("1600000000", 0.0),
+        ("1600000000000", 0.0),
     ],
 )
 def test_a_time_to_wait_is_a_time(header: str, wait: float | None) -> None:
@@ -109,6 +119,16 @@ def test_a_time_to_wait_is_a_time(header: str, wait: float | None) -> None:
     assert retry_after({"retry-after-ms": "inf"}) == MAX_WAIT
     sentence = str(status_error(MODEL, 429, "no", headers={"retry-after": header}))
     assert len(sentence) < 200
+
+
+@pytest.mark.parametrize("milliseconds", ["soon", "", "nan", "-1"])
+def test_milliseconds_that_are_none_do_not_hide_the_seconds(milliseconds: str) -> None:
+    assert retry_after({"retry-after-ms": milliseconds, "retry-after": "7"}) == 7.0
+
+
+@pytest.mark.parametrize("written", ["{:.0f}", "{:.3f}", "{:.0f}000"])
+def test_a_time_to_wait_until_is_seconds_since_1970(written: str) -> None:
+    assert retry_after({"retry-after": written.format(time.time() + 30)}) == pytest.approx(30, abs=5)
 
 
 @pytest.mark.parametrize("code", [NONSENSE[what] for what in NONSENSE if not str(NONSENSE[what]).startswith("\x00")])

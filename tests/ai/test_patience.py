@@ -189,6 +189,20 @@ def test_a_time_for_which_nobody_waits_is_named_at_once(
     assert (told, took) == ([], 0.0)
 
 
+@pytest.mark.parametrize("context", [ASK, AFTER_TOOLS])
+@pytest.mark.parametrize("status", [429, 503, 529])
+@pytest.mark.parametrize(
+    "header", [{"retry_after": "0"}, {"retry_after": "Thu, 01 Jan 1970 00:00:00 GMT"}, {"retry_after_ms": "1"}], ids=str
+)
+def test_a_server_that_names_no_real_time_is_not_flooded(
+    header: dict[str, Any], status: int, context: ai.Context
+) -> None:
+    server = Outage(999, answering(status, **header))
+    ask(server, context)
+    assert server.times[1] < 0.1, "it is believed once"
+    assert len(server.times) < 16
+
+
 def test_an_exhausted_limit_names_the_time_of_its_reset() -> None:
     headers: dict[str, Any] = {"x_ratelimit_remaining_requests": "0", "x_ratelimit_reset_requests": "6s"}
     server = Outage(6, answering(429, **headers))

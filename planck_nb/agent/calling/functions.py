@@ -10,6 +10,7 @@ from types import MethodType
 from typing import Any, TypeAlias, cast, get_args, get_type_hints, overload
 
 from planck_nb.agent.calling.docstrings import documented
+from planck_nb.agent.calling.json_schema import drop_infinite
 from planck_nb.agent.calling.tool import DEFAULT_TIMEOUT, Tool, ToolContext, is_context
 from planck_nb.agent.effect import Effect, EffectKind
 from planck_nb.ai.server_tools import SERVER_TOOLS, ServerTool
@@ -298,6 +299,7 @@ def _arguments_model(
 def _schema(model: Any) -> JsonObject:  # noqa: ANN401 - a pydantic model class
     schema = model.model_json_schema(by_alias=True)
     _drop_titles(schema)
+    drop_infinite(schema)
     schema.setdefault("properties", {})
     return dict(schema)
 

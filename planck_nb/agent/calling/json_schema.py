@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,6 +22,15 @@ _SLOW = "rfc3987_syntax"
 def problem_of(schema: JsonObject) -> str:
     """What is wrong with a JSON Schema; empty if it is valid."""
     return _problem_of(json.dumps(schema, default=str))
+
+
+def drop_infinite(node: object) -> None:
+    """Remove the keywords whose value is a number that JSON cannot have, such as a default of NaN."""
+    if isinstance(node, dict):
+        for key in [key for key, value in node.items() if isinstance(value, float) and not math.isfinite(value)]:
+            del node[key]
+    for child in node.values() if isinstance(node, dict) else node if isinstance(node, list) else ():
+        drop_infinite(child)
 
 
 def validator(schema: JsonObject) -> Draft202012Validator:

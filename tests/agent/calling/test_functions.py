@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import functools
+import json
+import math
 from collections.abc import Callable
 from typing import Annotated, Any, Literal
 
@@ -111,6 +113,17 @@ async def test_an_exception_tells_its_class_and_text() -> None:
         await tool(bad).run({})
     with pytest.raises(ToolError, match="SystemExit: 3"):
         await tool(leave).run({})
+
+
+async def test_a_default_that_json_cannot_have_is_not_sent() -> None:
+    def clip(
+        values: list[float], low: float = float("-inf"), high: Annotated[float, Field(le=math.inf)] = math.nan
+    ) -> str:
+        return f"{values} {low} {high}"
+
+    made = tool(clip)
+    assert json.dumps(made.parameters, allow_nan=False)
+    assert (await made.run({"values": [1]})).text == "[1.0] -inf nan"
 
 
 def test_calling_a_tool_without_a_function_says_why() -> None:
