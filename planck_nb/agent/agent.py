@@ -436,6 +436,18 @@ class Agent:
             NoRunningLoopError: Outside an event loop; see `run_sync`.
             AgentStoppedError: After `stop`.
             UsageError: If there is nothing in the prompt, or `output` cannot be described in JSON.
+
+        Example:
+            >>> import asyncio
+            >>> from planck_nb.testing import scripted_model
+            >>> async def main():
+            ...     agent = Agent(model=scripted_model(["Hello!", '{"apples": 3}']))
+            ...     run = agent.prompt("Hi.")
+            ...     texts = [event.text async for event in run if event.type == "text_delta"]
+            ...     counted = await agent.prompt("How many apples?", output=dict[str, int])
+            ...     return texts, counted.output
+            >>> asyncio.run(main())
+            (['Hello!'], {'apples': 3})
         """
         spec = None if output is None else output_spec(output)
         names = (allow,) if isinstance(allow, str) else allow

@@ -96,6 +96,17 @@ class Client:
         cassette: Records answers, or replays them instead of asking the server; may be changed at any time.
         timeouts: How long to wait for a server.
         retries: When to send a request again; may be changed at any time.
+
+    Example:
+        >>> import asyncio
+        >>> from planck_nb import ai
+        >>> async def main():
+        ...     client = ai.Client()
+        ...     reply = await client.complete(ai.get_model("demo"), ai.Context(messages=[ai.UserMessage("hi")]))
+        ...     await client.aclose()
+        ...     return reply.stop_reason
+        >>> asyncio.run(main())
+        'stop'
     """
 
     def __init__(

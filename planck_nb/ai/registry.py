@@ -142,7 +142,9 @@ class Registry:
             try:
                 loaded: object = getattr(importlib.import_module(module), name)
             except (ImportError, AttributeError) as error:
-                raise ConfigError(f"The wire format {api!r} cannot be loaded from {found!r} ({error}).") from error
+                raise ConfigError(
+                    f"The wire format {api!r} cannot be loaded from {found!r} ({error}); correct it."
+                ) from error
             found = self._formats[api] = _checked(api, loaded)
         return found
 

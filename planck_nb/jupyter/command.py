@@ -43,7 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if options.demo:
             run_quickstart(in_lab=options.lab)
         elif not options.notebook.is_file():
-            raise UsageError(f"There is no notebook {options.notebook}.")
+            raise UsageError(f"There is no notebook {options.notebook}; check the path.")
         elif options.lab:
             open_in_lab(options.notebook)
         else:

@@ -152,7 +152,7 @@ class KernelSocket:
         if len(self._connections) > _MAX_CONNECTIONS:
             raise AgentError(f"The kernel answers {_MAX_CONNECTIONS} calls already; try again later.")
         if not _is_same_user(writer):
-            raise AgentError("The socket is for the kernel's own user.")
+            raise AgentError("Only the user of the kernel may use its socket; run the client as that user.")
 
     async def _request(self, reader: asyncio.StreamReader) -> JsonObject:
         try:
@@ -230,7 +230,9 @@ def start_kernel_socket(workspace: Workspace, *, folder: Path | None = None) -> 
     except OSError as error:
         listening.close()
         address.remove()
-        raise ConfigError(f"The socket {path} cannot be created ({error.strerror or error}).") from error
+        raise ConfigError(
+            f"The socket {path} cannot be created ({error.strerror or error}); choose another folder."
+        ) from error
     return KernelSocket(workspace, address, listening)
 
 

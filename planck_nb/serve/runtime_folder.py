@@ -102,7 +102,7 @@ def check_folder(folder: Path) -> None:
     try:
         found = folder.lstat()
     except OSError as error:
-        raise ConfigError(f"{folder} cannot be read ({error.strerror}).") from error
+        raise ConfigError(f"{folder} cannot be read ({error.strerror}); make it readable.") from error
     if not stat.S_ISDIR(found.st_mode):
         raise ConfigError(f"{folder} is not a folder; remove it, or set XDG_RUNTIME_DIR to another folder.")
     if found.st_uid != os.getuid():

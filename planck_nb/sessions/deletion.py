@@ -35,6 +35,6 @@ def delete_session(session: SessionInfo, *, confirm: str) -> None:
                 path.unlink(missing_ok=True)
         session.lock.unlink(missing_ok=True)
     except OSError as error:
-        raise SessionError(f"Session {session.name!r} could not be deleted ({error.strerror}).") from error
+        raise SessionError(f"Session {session.name!r} could not be deleted ({error.strerror}); try again.") from error
     finally:
         lock.release()

@@ -353,7 +353,7 @@ class Session(SessionReader):
             try:
                 return codec.encode_metadata_line(row_id, metadata, time=time.time())
             except (ValueError, TypeError, RecursionError) as error:
-                raise SessionError(f"The metadata cannot be stored as JSON ({error}).") from error
+                raise SessionError(f"The metadata cannot be stored as JSON ({error}); pass JSON values.") from error
 
         await self._put_durably(encode)
 
@@ -372,7 +372,7 @@ class Session(SessionReader):
             try:
                 return codec.encode_metadata_line(row_id, {key: self._sign(value, row_id, key)}, time=time.time())
             except (ValueError, TypeError, RecursionError) as error:
-                raise SessionError(f"The metadata cannot be stored as JSON ({error}).") from error
+                raise SessionError(f"The metadata cannot be stored as JSON ({error}); pass JSON values.") from error
 
         await self._put_durably(encode)
 

@@ -65,5 +65,5 @@ class AgentRegistry:
     def by_id(self, agent_id: str) -> Agent:
         """The agent with this id. Raises `AgentError` if there is none."""
         if agent_id not in self._agents:
-            raise AgentError(f"No agent of this workspace has the id {agent_id}.")
+            raise AgentError(f"No agent of this workspace has the id {agent_id}; `agents` lists them by name.")
         return self._agents[agent_id]

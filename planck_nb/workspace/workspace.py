@@ -70,6 +70,22 @@ class Workspace:
             remember trust, call `trust`.
         ask: Shows a question of a sidecar to a person and returns the answer; without it, and outside a notebook, all
             questions are declined.
+
+    Example:
+        >>> import asyncio, tempfile
+        >>> from pathlib import Path
+        >>> from planck_nb import Config
+        >>> from planck_nb.testing import scripted_model
+        >>> async def main(folder):
+        ...     workspace = Workspace(Config.load(environment={}, directory=folder, home=folder))
+        ...     agent = workspace.add_agent("ann", model=scripted_model(["Hello!"]))
+        ...     await agent.prompt("Hi.")
+        ...     rows = await workspace.query_async("SELECT role, text FROM messages ORDER BY id")
+        ...     await workspace.close()
+        ...     return list(zip(rows.role, rows.text))
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     asyncio.run(main(Path(folder)))
+        [('user', 'Hi.'), ('assistant', 'Hello!')]
     """
 
     def __init__(
@@ -779,7 +795,7 @@ class Workspace:
         if agent_id is not None:
             return self.find_agent(agent_id).subscribe(since=since)
         if session_id is not None and session_id != self.session.id:
-            raise AgentError(f"Session {session_id} is not open in this workspace.")
+            raise AgentError(f"Session {session_id} is not open in this workspace; `resume` opens it.")
         return self._current.events.subscribe(since)
 
     def find_agent(self, agent_id: str) -> Agent:

@@ -41,7 +41,7 @@ def test_any_answer_is_shown_again_with_its_whole_bundle(kernel: Kernel, line: s
 @pytest.mark.parametrize(
     ("line", "sentence"),
     [
-        ("0", "counted back from 1"),
+        ("0", "counted back from the newest"),
         ("99", "There are 3 answers; write a number up to 3."),
         ("9" * 30, "write a number or the name of an agent"),
         ("helpr", "There is no agent helpr"),

@@ -292,7 +292,7 @@ def test_deleting_takes_what_undoing_needs_with_it(place: Place) -> None:
     said(first, "%planck resume copy")
     assert "Nothing was deleted yet" in said(first, f"%planck delete {name}")
     assert folder.is_dir()
-    assert said(first, f"%planck delete {name} --yes").startswith(f"{name} is deleted")
+    assert said(first, f"%planck delete {name} --yes").startswith(f"Deleted {name}")
     assert not folder.exists()
     assert not list(place.sessions.glob(f"*_{name}.*"))
     assert (place.folder / "a.txt").read_text() == "hello"

@@ -106,7 +106,7 @@ def test_an_executed_notebook_has_the_final_report_of_three_delegations(
     shown = "\n".join(output["data"]["text/plain"] for output in prompt.outputs if "data" in output)
     assert shown.rstrip().endswith("\n\n".join(REPORT))
     printed = "".join(output["text"] for output in prompt.outputs if output.output_type == "stream")
-    assert printed.startswith("The team crew runs: lead (orchestrator), ann, bob, cid.\n")
+    assert printed.startswith("The team crew is running: lead (orchestrator), ann, bob, cid.\n")
     html = "".join(output["data"].get("text/html", "") for output in prompt.outputs if "data" in output)
     for number in (1, 2, 3):
         assert f"measuring {number}" in html, "what members print is in their calls"
@@ -182,7 +182,7 @@ def test_another_kernel_continues_the_team(folder: Path) -> None:
         cell = second.run(f"%%planck crew\n{THREE}")
         assert cell.status == "ok", cell.error
         assert REPORT[-1] in cell.plain
-        assert "The team crew runs" not in cell.plain, "it was not started again"
+        assert "The team crew is running" not in cell.plain, "it was not started again"
 
 
 @pytest.mark.timeout(180)

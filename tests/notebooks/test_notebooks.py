@@ -98,7 +98,7 @@ def test_the_command_line_says_what_is_wrong(tmp_path: Path) -> None:
         done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
         return done.returncode, done.stderr
 
-    assert run("missing.ipynb") == (1, "planck_nb: There is no notebook missing.ipynb.\n")
+    assert run("missing.ipynb") == (1, "planck_nb: There is no notebook missing.ipynb; check the path.\n")
     bad = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("1 / 0")])
     nbformat.write(bad, tmp_path / "bad.ipynb")
     code, said = run("bad.ipynb")

@@ -225,7 +225,7 @@ async def test_clients_of_another_user_are_refused(
         token = open_kernels(runtime)[0].token
         monkeypatch.setattr(os, "getuid", lambda: 54_321)
         answer = await exchange(opened.path, request(token))
-    assert "own user" in answer["error"]["message"]
+    assert "Only the user of the kernel" in answer["error"]["message"]
 
 
 async def test_files_that_are_not_a_kernels_are_ignored(workspace: Workspace, runtime: Path, tmp_path: Path) -> None:

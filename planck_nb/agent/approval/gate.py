@@ -46,6 +46,14 @@ class Approvals:
         attendance: Set while a frontend is connected, so that a person sees requests; None if a person can always be
             asked.
         patience: Seconds to wait for a frontend before a call is denied.
+
+    Example:
+        >>> from pathlib import Path
+        >>> from planck_nb import Effect, Rule
+        >>> approvals = Approvals(Policy.ask_before_changes(Path("/project")))
+        >>> approvals.remember(Rule.parse("allow", "write:notes/**"))
+        >>> approvals.policy.decide("write", [Effect("write", "/project/notes/monday.md")], {}).action
+        'allow'
     """
 
     policy: Policy

@@ -274,7 +274,7 @@ def _write(file: Path, text: str, *, overwrite: bool) -> int:
             raise SessionError(f"{file} already exists; add --overwrite to replace it.")
         write_atomically(file, content)
     except OSError as error:
-        raise SessionError(f"{file} cannot be written ({error.strerror}).") from error
+        raise SessionError(f"{file} cannot be written ({error.strerror}); choose another file.") from error
     return len(content)
 
 

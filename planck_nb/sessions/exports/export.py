@@ -94,7 +94,7 @@ def import_session(directory: Path, file: Path, *, name: str | None = None) -> S
     try:
         lines = file.read_bytes().splitlines(keepends=True)
     except OSError as error:
-        raise SessionError(f"{file} cannot be read ({error.strerror}).") from error
+        raise SessionError(f"{file} cannot be read ({error.strerror}); check the path.") from error
     header = _header(lines[0] if lines else b"", file)
     records = [_checked(line, number, file) for number, line in enumerate(lines[1:], 2)]
     ids = [record["id"] for record in records]
@@ -105,7 +105,7 @@ def import_session(directory: Path, file: Path, *, name: str | None = None) -> S
     try:
         make_sessions_directory(directory)
     except OSError as error:
-        raise SessionError(f"The sessions directory {directory} cannot be created ({error.strerror}).") from error
+        raise SessionError(f"{directory} cannot be created ({error.strerror}); choose another directory.") from error
     JournalFile.create_with_content(info.path, fresh, b"".join(map(codec.encode_record, records))).close()
     notice = import_notice(info.name, visible_records(records))
     return replace(find_by_id(directory, info.id), notice=notice)

@@ -237,7 +237,9 @@ class SidecarEnvironment:
                 waited = True
                 await asyncio.sleep(_LOCK_SECONDS)
             except OSError as error:
-                raise SidecarError(f"The environment in {self.folder} cannot be written ({error.strerror}).") from error
+                raise SidecarError(
+                    f"The environment in {self.folder} cannot be written ({error.strerror}); make it writable."
+                ) from error
         try:
             yield
         finally:
