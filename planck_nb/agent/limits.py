@@ -152,8 +152,8 @@ class RunSpend:
         for name, bound, value, unit in used:
             if bound is not None and value >= bound:
                 return name, (
-                    f"The run of the team has used up its {bound:,g} {unit}; prompt again to go on, or raise `{name}` "
-                    "in the limits."
+                    f"The run of the team has used up its {_number(bound)} {unit}; prompt again to go on, or raise "
+                    f"`{name}` in the limits."
                 )
         return None if self._outer is None else self._outer.reached_limit(tokens, cost)
 
@@ -264,8 +264,8 @@ class TurnBudget:
         if reply.usage is not None:
             self.spend(reply.usage.total_tokens, reply.cost or 0.0)
         else:
-            estimate = (self._written + self._unchecked) // CHARACTERS_PER_TOKEN
-            self.spend(estimate, model.cost(Usage(output_tokens=estimate)) or 0.0)
+            estimate = estimated_so_far(self._request or _NOTHING, self._written + self._unchecked)
+            self.spend(estimate.total_tokens, model.cost(estimate) or 0.0)
         self._written = self._unchecked = 0
         self._request = self._reported = None
 
@@ -333,12 +333,17 @@ class TurnBudget:
         return estimated_so_far(known, self._written)
 
 
+def _number(value: float) -> str:
+    """A count or an amount, never in scientific notation."""
+    return f"{value:,}" if isinstance(value, int) else f"{value:,.6f}".rstrip("0").rstrip(".")
+
+
 def _refusal(name: str, used: float, more: float, bound: float, whose: str = "The turn") -> str:
     which, how = ("The session", "in its limits") if name.startswith("session_") else (whose, "in the limits")
     if name.endswith("cost"):
-        left, needs = f"${bound - used:,.4f} of its {bound:,g} US dollars", f"cost about ${more:,.4f}"
+        left, needs = f"${bound - used:,.4f} of its {_number(bound)} US dollars", f"cost about ${more:,.4f}"
     else:
-        left, needs = f"{bound - used:,g} of its {bound:,g} tokens", f"read about {more:,g}"
+        left, needs = f"{_number(bound - used)} of its {_number(bound)} tokens", f"read about {_number(more)}"
     return (
         f"{which} has only {left} left, and the next request would {needs}, so it was not sent; "
         f"raise `{name}` {how} to go on."
@@ -347,5 +352,5 @@ def _refusal(name: str, used: float, more: float, bound: float, whose: str = "Th
 
 def _sentence(name: str, bound: float, unit: str) -> str:
     if name.startswith("session_"):
-        return f"The session has used up its {bound:,g} {unit}; raise `{name}` in its limits to go on."
-    return f"The turn has used up its {bound:,g} {unit}; prompt again to go on, or raise `{name}` in the limits."
+        return f"The session has used up its {_number(bound)} {unit}; raise `{name}` in its limits to go on."
+    return f"The turn has used up its {_number(bound)} {unit}; prompt again to go on, or raise `{name}` in the limits."

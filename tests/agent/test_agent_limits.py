@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 from support.agents import Hold, calling, kinds, paired, said
-from support.wire import MESSAGES, client, replying, sse
+from support.wire import CHAT, MESSAGES, chat_chunk, client, replying, sse
 
 from planck_nb import Agent
 from planck_nb.agent.events import AgentEvent
@@ -245,6 +245,32 @@ def test_what_nobody_counted_is_guessed() -> None:
     counted.count_streamed(4_000, model)
     counted.count_reply(AssistantMessage((TextPart("x"),), usage=Usage(3, 4), cost=0.5), model)
     assert (session_spend.tokens, session_spend.cost) == (107, 100.5)
+
+
+async def test_a_server_that_reports_no_usage_does_not_escape_the_limits() -> None:
+    chunks = sse(chat_chunk({"content": "Hello."}), chat_chunk({}, "stop"), "[DONE]")
+    agent = Agent(model=CHAT, client=client(replying(chunks)), limits=replace(NONE, session_tokens=5_500))
+    await agent.prompt("word " * 1_000)
+    await agent.prompt("word " * 1_000)
+    with pytest.raises(LimitError, match="session"):
+        await agent.prompt("word " * 1_000)
+
+
+@pytest.mark.parametrize(
+    ("limits", "words"),
+    [
+        (replace(NONE, tokens=2_000_000), "its 2,000,000 tokens;"),
+        (replace(NONE, session_tokens=1_234_567), "its 1,234,567 tokens;"),
+        (replace(NONE, session_cost=2_500_000.0), "its 2,500,000 US dollars;"),
+        (replace(NONE, cost=0.00005), "its 0.00005 US dollars;"),
+    ],
+)
+def test_a_limit_is_named_in_plain_digits(limits: Limits, words: str) -> None:
+    budget = TurnBudget(limits, SessionSpend())
+    budget.spend(3_000_000, 3_000_000.0)
+    reached = budget.reached_limit(scripted_model([]))
+    assert reached is not None
+    assert words in reached[1]
 
 
 def test_a_reply_that_broke_off_is_not_counted_again_with_the_next_one() -> None:
