@@ -126,6 +126,7 @@ _DOCUMENTS = re.compile(
         (
             # it cannot be read
             r"(could not|cannot|unable to|failed to) (process|parse|read|open|decode)( \w+){0,4} (pdf|document|file)",
+            r"(could not|cannot|unable to|failed to) (process|parse|read|open|decode) \S{1,200}\.pdf\b",
             r"(unable to|failed to|error while) (load|extract|download)\w*( \w+){0,4} (pdf|document|file)s?\b",
             r"\b(pdf|document)s?\b.{0,80}(not (a )?valid|corrupt|damaged|malformed|unreadable|encrypted|password)",
             r"\b(pdf|document)s?\b.{0,80}(unsupported|not supported|not be empty|is empty|has no pages)",

@@ -33,6 +33,7 @@ REFUSALS = {
     "Google, its size": (400, "The request's total referenced files bytes are too large to be read"),
     "Google, its pages": (400, "The document contains 1200 pages, which exceeds the supported page limit of 1000."),
     "OpenRouter": (400, "Failed to parse document.pdf: invalid PDF structure"),
+    "OpenRouter, its name": (400, "Failed to parse report-2024.pdf"),
     "OpenRouter, a model without": (404, "No endpoints found that support file input"),
     "Bedrock": (400, "The model returned the following errors: The document source bytes could not be parsed as pdf."),
     "Bedrock, damaged": (400, "ValidationException: The PDF document is corrupted or encrypted."),

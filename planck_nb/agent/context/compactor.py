@@ -179,7 +179,7 @@ class Compactor(ABC):
         if keep_recent < 0:
             raise ConfigError(f"A compactor cannot keep {keep_recent} messages; give 0 or more.")
         built = _Summarising(get_model(model) if isinstance(model, str) else model, ratio, keep_recent)
-        return built if first is None else _WithFallback(as_compactor(first), built, timeout)
+        return built if first is None else _WithFallback(as_compactor(first, timeout=None), built, timeout)
 
     @staticmethod
     def load(path: str | Path) -> Compactor:
@@ -308,20 +308,31 @@ class _WithFallback(Compactor):
 class _FromFunction(Compactor):
     """Calls a function with the messages, and the context usage if it accepts it; a sync one runs in a thread."""
 
-    def __init__(self, function: Callable[..., object]) -> None:
+    def __init__(self, function: Callable[..., object], timeout: float | None) -> None:
         self.name = str(getattr(function, "__qualname__", type(function).__qualname__))
         self._function = function
+        self._timeout = timeout
         self._argument_count = _argument_count(function)
 
     async def compact(self, messages: Sequence[Message], context_usage: ContextUsage) -> Compact | None:
-        arguments = (messages, context_usage)[: self._argument_count]
+        limit = asyncio.timeout(self._timeout)
+        try:
+            async with limit:
+                return checked(await self._call(messages, context_usage), messages)
+        except TimeoutError:
+            if not limit.expired():
+                raise
+            raise CompactionError(
+                f"The compactor {self.name} did not return within {self._timeout:g} s; pass it as "
+                "`Compactor.build(first=…, timeout=…)` to give it another time."
+            ) from None
+
+    async def _call(self, *arguments: object) -> object:
+        arguments = arguments[: self._argument_count]
         if inspect.iscoroutinefunction(self._function):
-            result = await self._function(*arguments)
-        else:
-            result = await run_in_thread(lambda: self._function(*arguments))
-            if inspect.isawaitable(result):
-                result = await result
-        return checked(result, messages)
+            return await self._function(*arguments)
+        result = await run_in_thread(lambda: self._function(*arguments))
+        return await result if inspect.isawaitable(result) else result
 
 
 class _Named(Compactor):
@@ -347,7 +358,7 @@ def with_name(compactor: Compactor, name: str) -> Compactor:
     return _Named(compactor, name)
 
 
-def as_compactor(candidate: object) -> Compactor:
+def as_compactor(candidate: object, *, timeout: float | None = TIMEOUT) -> Compactor:
     """Make a compactor.
 
     Args:
@@ -357,6 +368,7 @@ def as_compactor(candidate: object) -> Compactor:
             Its own requests to a model count towards the agent's usage and limits only if it reports them: with
             `context_usage.spend(reply.usage, reply.cost)` after each request, or with `usage` and `cost` of the
             `Compact` that it returns.
+        timeout: Seconds that a function may take, None for no limit.
 
     Returns:
         The compactor.
@@ -374,7 +386,7 @@ def as_compactor(candidate: object) -> Compactor:
                 f"{candidate.__name__} cannot be created without arguments ({error}); pass an instance."
             ) from error
     if callable(candidate) and not isinstance(candidate, type):
-        return _FromFunction(candidate)
+        return _FromFunction(candidate, timeout)
     raise UsageError(f"{candidate!r} is not a compactor; pass a Compactor or a function of the messages.")
 
 

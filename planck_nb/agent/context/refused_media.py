@@ -5,10 +5,12 @@ What was refused stays in the conversation, so that every later request would be
 
 from __future__ import annotations
 
+import base64
+import re
 from collections.abc import Awaitable, Callable, Collection, Sequence
 
-from planck_nb.agent.context.sendable import MediaMessage, SendableHistory, count_kinds, latest_reply
-from planck_nb.ai.messages import Message, ToolResultMessage, UserMessage
+from planck_nb.agent.context.sendable import MediaMessage, SendableHistory, latest_reply
+from planck_nb.ai.messages import FilePart, Message, ToolResultMessage, UserMessage, UserPart
 from planck_nb.ai.models import Model
 from planck_nb.ai.status_errors import is_about_documents, is_about_unreadable_images
 from planck_nb.base.errors import PlanckError, ProviderError, UnsupportedFeatureError
@@ -22,6 +24,7 @@ _ONE_UNREADABLE = {
     _DOCUMENTS: "because the model could not read one of the documents",
     _IMAGES: "because the model could not read one of the images",
 }
+_POSITION = re.compile(r"\b(?:messages|contents)[.\[]\d+\]?\.(?:content|parts)[.\[](\d{1,4})\b")
 _UNSUPPORTED = "because the model could not be sent the prompt as it was"
 
 
@@ -66,15 +69,20 @@ class RefusedMedia:
             self._sendable.leave_out(others, model, _MEDIA, _UNSUPPORTED)
             return bool(others)
         if isinstance(error, ProviderError) and is_about_documents(error):
-            return self._leave_out_unreadable(_DOCUMENTS, messages, prompts, model)
+            return self._leave_out_unreadable(str(error), _DOCUMENTS, messages, prompts, model)
         if isinstance(error, ProviderError) and is_about_unreadable_images(error):
-            return self._leave_out_unreadable(_IMAGES, messages, prompts, model)
+            return self._leave_out_unreadable(str(error), _IMAGES, messages, prompts, model)
         return False
 
     def _leave_out_unreadable(
-        self, kinds: frozenset[str], messages: Sequence[Message], prompts: Collection[UserMessage], model: Model
+        self,
+        words: str,
+        kinds: frozenset[str],
+        messages: Sequence[Message],
+        prompts: Collection[UserMessage],
+        model: Model,
     ) -> bool:
-        """Find out whose parts the server could not read, which it does not say: the turn's prompts' or others'."""
+        """Find out whose parts the server could not read, which it seldom says: the turn's prompts' or others'."""
         own, others = self._messages_with(kinds, messages, prompts, model)
         tried = self._tried.setdefault((str(model), kinds), [])
         if others:
@@ -82,12 +90,21 @@ class RefusedMedia:
             new = messages[latest_reply(messages) :]
             refused = [each for each in others if any(each is message for message in new)] or others
             tried.extend(refused)
-            self._sendable.leave_out(refused, model, kinds, _clause(refused, kinds))
+            self._leave_out_blamed(words, refused, model, kinds)
             return True
         if own:
             self._sendable.send_again(tried, model)
-            self._sendable.leave_out(own, model, kinds, _clause(own, kinds))
+            self._leave_out_blamed(words, own, model, kinds)
         return False
+
+    def _leave_out_blamed(
+        self, words: str, messages: Sequence[MediaMessage], model: Model, kinds: frozenset[str]
+    ) -> None:
+        """Leave out the parts that are to blame, or all of the messages if that cannot be told."""
+        sent = [part for message in messages for part in self._sendable.media(message, model, kinds)]
+        blamed = blamed_parts(words, messages, sent)
+        problem = _UNREADABLE if len(blamed or sent) == 1 else _ONE_UNREADABLE[kinds]
+        self._sendable.leave_out(messages, model, kinds, problem, blamed)
 
     def _messages_with(
         self, kinds: frozenset[str], messages: Sequence[Message], prompts: Collection[UserMessage], model: Model
@@ -96,9 +113,9 @@ class RefusedMedia:
         own: list[MediaMessage] = []
         others: list[MediaMessage] = []
         for message in messages:
-            if not isinstance(message, (UserMessage, ToolResultMessage)) or not count_kinds(message, kinds):
+            if not isinstance(message, (UserMessage, ToolResultMessage)):
                 continue
-            if not self._sendable.leaves_out(message, model):
+            if self._sendable.media(message, model, kinds):
                 (own if any(message is prompt for prompt in prompts) else others).append(message)
         return own, others
 
@@ -110,6 +127,40 @@ class RefusedMedia:
         return True
 
 
-def _clause(messages: Sequence[MediaMessage], kinds: frozenset[str]) -> str:
-    parts = sum(count_kinds(message, kinds) for message in messages)
-    return _UNREADABLE if parts == 1 else _ONE_UNREADABLE[kinds]
+def blamed_parts(words: str, messages: Sequence[MediaMessage], sent: Sequence[UserPart]) -> list[UserPart]:
+    """Those of several images or documents that a server could not read; empty if it cannot be told.
+
+    It is told by the server, which may name the file or the position of the part, or by a PDF that is incomplete.
+
+    Args:
+        words: What the server said.
+        messages: The messages that have the parts.
+        sent: The parts that it was sent.
+    """
+    files = [part for part in sent if isinstance(part, FilePart)]
+    candidates: tuple[list[UserPart], ...] = (
+        [part for part in _at_position(words, messages) if any(part is each for each in sent)],
+        [part for part in files if "." in part.name and part.name in words],
+        [part for part in files if _is_incomplete(part)],
+    )
+    return next((blamed for blamed in candidates if 0 < len(blamed) < len(sent)), [])
+
+
+def _at_position(words: str, messages: Sequence[MediaMessage]) -> Sequence[UserPart]:
+    """The part whose position the server names, if there is only one message that it can be in."""
+    position = _POSITION.search(words)
+    if position is None or len(messages) != 1 or messages[0].type != "user":
+        return ()
+    index = int(position[1])
+    return messages[0].content[index : index + 1]
+
+
+def _is_incomplete(part: FilePart) -> bool:
+    """Whether a PDF has no beginning or no end, or is encrypted."""
+    if part.mime != "application/pdf" or not part.data:
+        return False
+    try:
+        data = base64.b64decode(part.data)
+    except ValueError:
+        return True
+    return b"%PDF-" not in data[:1024] or b"%%EOF" not in data[-1024:] or b"/Encrypt" in data

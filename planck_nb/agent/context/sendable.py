@@ -44,11 +44,17 @@ class _RefusedParts:
         message: The message, which is kept so that no other object gets its id.
         kinds: The types of the parts.
         problem: Why, as a clause.
+        only: The parts of these types that are left out; empty for all of them.
     """
 
     message: MediaMessage
     kinds: frozenset[str]
     problem: str
+    only: tuple[UserPart, ...] = ()
+
+    def has(self, part: UserPart) -> bool:
+        """Whether the part is left out."""
+        return part.type in self.kinds and (not self.only or any(part is each for each in self.only))
 
 
 class SendableHistory:
@@ -80,7 +86,14 @@ class SendableHistory:
             await run_in_thread(lambda: [checked(image) for image in images])
         self._checked = messages[-1] if messages else None
 
-    def leave_out(self, messages: Iterable[MediaMessage], model: Model, kinds: frozenset[str], problem: str) -> None:
+    def leave_out(
+        self,
+        messages: Iterable[MediaMessage],
+        model: Model,
+        kinds: frozenset[str],
+        problem: str,
+        only: Sequence[UserPart] = (),
+    ) -> None:
         """Leave parts of messages out of what the model is sent from now on.
 
         Args:
@@ -88,10 +101,16 @@ class SendableHistory:
             model: The model that refused them.
             kinds: The types of the parts.
             problem: Why they are left out, as a clause.
+            only: Those parts of the users' messages that are left out, besides any that are already; empty for all.
         """
         of_model = self._refused.setdefault(_key(model), {})
         for message in messages:
-            of_model[id(message)] = _RefusedParts(message, kinds, problem)
+            parts = tuple(part for part in message.content if part in only) if message.type == "user" else ()
+            if only and not parts:
+                continue
+            if parts and (known := of_model.get(id(message))) is not None:
+                parts += known.only
+            of_model[id(message)] = _RefusedParts(message, kinds, problem, parts)
         self._model, self._latest = None, ((), ())
 
     def send_again(self, messages: Iterable[MediaMessage], model: Model) -> None:
@@ -100,9 +119,14 @@ class SendableHistory:
             self._refused.get(_key(model), {}).pop(id(message), None)
         self._model, self._latest = None, ((), ())
 
-    def leaves_out(self, message: MediaMessage, model: Model) -> bool:
-        """Whether parts of the message are left out because the model refused them."""
-        return id(message) in self._refused.get(_key(model), {})
+    def media(self, message: MediaMessage, model: Model, kinds: frozenset[str]) -> list[UserPart]:
+        """The parts of these types that the model is sent of a message: those that it has not refused."""
+        refused = self._refused.get(_key(model), {}).get(id(message))
+        if message.type == "user":
+            parts = [part for part in message.content if part.type in kinds]
+        else:
+            parts = [image for result in message.content for image in result.images] if "image" in kinds else []
+        return parts if refused is None else [part for part in parts if not refused.has(part)]
 
     def fit(self, messages: Sequence[Message], model: Model) -> Sequence[Message]:
         """The messages as they can be sent to the model; the same objects if it can read all of them.
@@ -137,7 +161,7 @@ class SendableHistory:
         if isinstance(message, UserMessage):
             parts = [
                 self._part(part, model, answered=answered)
-                if refused is None or part.type not in refused.kinds
+                if refused is None or not refused.has(part)
                 else TextPart(self._left_out(part, model, refused.problem))
                 for part in message.content
             ]
@@ -198,13 +222,6 @@ def _images(message: Message) -> Iterator[ImagePart]:
     elif message.type == "tool_result":
         for result in message.content:
             yield from result.images
-
-
-def count_kinds(message: MediaMessage, kinds: frozenset[str]) -> int:
-    """The number of parts of these types in the message."""
-    if message.type == "user":
-        return sum(part.type in kinds for part in message.content)
-    return sum(len(result.images) for result in message.content) if "image" in kinds else 0
 
 
 def _key(model: Model) -> tuple[str, str, str | None]:

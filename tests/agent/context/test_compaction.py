@@ -335,6 +335,28 @@ async def test_where_another_compactor_fails_the_model_is_asked() -> None:
     assert await skipping.compact(talk(30), context_usage(script=[])) is None
 
 
+async def test_a_function_that_does_not_return_is_given_up() -> None:
+    stop = threading.Event()
+
+    async def hanging(messages: Sequence[Message]) -> None:
+        await asyncio.Event().wait()
+
+    def blocking(messages: Sequence[Message]) -> None:
+        stop.wait(30)
+
+    def failing(messages: Sequence[Message]) -> None:
+        raise TimeoutError("its own")
+
+    try:
+        for function in (hanging, blocking):
+            with pytest.raises(CompactionError, match=rf"{function.__name__} did not return within 0\.05 s"):
+                await as_compactor(function, timeout=0.05).compact(talk(3), context_usage())
+    finally:
+        stop.set()
+    with pytest.raises(TimeoutError, match="its own"):
+        await as_compactor(failing, timeout=30).compact(talk(3), context_usage())
+
+
 FILES = {
     "function": "def compact(messages):\n    return f'{len(messages)} messages', messages[-1:]\n",
     "told": "async def compact(messages, situation):\n    return f'{len(messages)} messages', messages[-1:]\n",

@@ -34,6 +34,7 @@ class Server:
     def __init__(self) -> None:
         self.refused: dict[str, Sequence[FilePart]] = {}
         self.asked: list[str] = []
+        self.words = "Could not process PDF"
         self.client = client(httpx.MockTransport(self._answer))
 
     def agent(self, model: Model = CHAT, **settings: object) -> Agent:
@@ -44,7 +45,7 @@ class Server:
         sent = json.dumps(body["messages"])
         self.asked.append(sent)
         if any(str(part.data) in sent for part in self.refused.get(body["model"], ())):
-            return httpx.Response(400, json={"error": {"message": "Could not process PDF"}})
+            return httpx.Response(400, json={"error": {"message": self.words}})
         return httpx.Response(200, headers={"content-type": "text/event-stream"}, content=self._hello())
 
     async def _hello(self) -> AsyncIterator[bytes]:
@@ -204,6 +205,56 @@ async def test_of_several_documents_none_is_said_to_be_the_bad_one() -> None:
     await agent.prompt("more")
     for name in ("good.pdf", "bad.pdf"):
         assert f"[file {name}: left out, because the model could not read one of the documents]" in server.asked[-1]
+
+
+WHOLE = FilePart(b"%PDF-1.4 whole\n%%EOF\n", name="whole.pdf")
+CUT = FilePart(b"%PDF-1.4 cut", name="cut.pdf")
+
+
+@pytest.mark.parametrize(
+    ("bad", "words"),
+    [
+        (BAD, "messages.0.content.2.pdf.source.base64.data: The PDF specified was not valid."),
+        (BAD, "Invalid file data: 'messages[1].content[2].file.file_data'. Expected a base64-encoded data URL."),
+        (BAD, "Failed to parse bad.pdf: invalid PDF structure"),
+        (CUT, "Could not process PDF"),
+        (FilePart(b"%PDF-1.4 /Encrypt 5 0 R\n%%EOF", name="locked.pdf"), "The PDF is password protected."),
+        (CUT, "messages.0.content.0.pdf: The PDF specified was not valid."),  # which is the position of a text
+    ],
+)
+async def test_of_several_documents_only_the_bad_one_is_left_out_if_that_can_be_told(bad: FilePart, words: str) -> None:
+    server = Server()
+    server.refused, server.words = {CHAT.id: [bad]}, words
+    agent = server.agent()
+    with pytest.raises(BadRequestError):
+        await agent.prompt([TextPart("Read them."), WHOLE, bad, TextPart("Now.")])
+    assert (await agent.prompt("more")).text == "Hello"
+    assert server.sent(WHOLE, bad) == [True, False]
+    assert f"[file {bad.name}: left out, because the model could not read it]" in server.asked[-1]
+    assert len(server.asked) == 2
+
+
+async def test_if_the_wrong_document_is_blamed_all_are_left_out() -> None:
+    server = Server()
+    server.refused, server.words = {CHAT.id: [WHOLE]}, "Failed to parse cut.pdf"
+    agent = server.agent()
+    with pytest.raises(BadRequestError):
+        await agent.prompt([WHOLE, CUT])
+    assert (await agent.prompt("more")).text == "Hello"
+    assert server.sent(WHOLE, CUT) == [False, False]
+    assert len(server.asked) == 3
+
+
+async def test_a_second_bad_document_is_left_out_too() -> None:
+    server = Server()
+    server.refused, server.words = {CHAT.id: [BAD, CUT]}, "Failed to parse bad.pdf"
+    agent = server.agent()
+    with pytest.raises(BadRequestError):
+        await agent.prompt([WHOLE, BAD, CUT])
+    server.words = "Failed to parse cut.pdf"
+    assert (await agent.prompt("more")).text == "Hello"
+    assert server.sent(WHOLE, BAD, CUT) == [True, False, False]
+    assert len(server.asked) == 3
 
 
 async def test_a_fallback_may_read_the_document_of_the_prompt() -> None:
