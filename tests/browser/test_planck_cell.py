@@ -209,3 +209,18 @@ def test_stop_gives_the_queue_back_and_says_how_an_answer_ended(lab: Lab, open_n
     notebook.run_only(4)
     expect(notebook.output(4).locator(".pk-bar")).to_contain_text("Done")
     expect(notebook.output(4).get_by_text("three", exact=True)).to_be_visible()
+
+
+def test_each_message_that_a_search_finds_is_below_its_heading(lab: Lab, open_notebook: Open) -> None:
+    asked = "%planck -q where is the burst hydrant?\n%planck -q why did the hydrant burst?"
+    cells = ("%load_ext planck_nb\n%planck model demo", asked, "%planck search hydrant")
+    notebook = open_notebook(lab.write("search.ipynb", *cells))
+    notebook.run_all()
+    notebook.wait_idle(60)
+    output = notebook.output(2)
+    headings, marked = output.get_by_text("· planck · user ·"), output.locator("mark")
+    expect(headings).to_have_count(2)
+    places = [headings.nth(0), marked.nth(0), headings.nth(1), marked.nth(1)]
+    boxes = [box for place in places if (box := place.bounding_box())]
+    ends = [box["y"] + box["height"] for box in boxes]
+    assert all(below["y"] >= end for below, end in zip(boxes[1:], ends, strict=False)), boxes

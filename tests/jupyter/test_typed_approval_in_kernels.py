@@ -45,6 +45,7 @@ def test_approval_is_typed(kernel: Kernel, folder: Path, typed: str, runs: bool)
     cell = kernel.finish(sent)
     assert cell.status == "ok", cell.error
     assert "bash of planck waits for approval" in cell.text
+    assert "\n[a]lways allows bash to run exactly this command.\n" in cell.text
     assert ("`bash` returned" if runs else "The user denied this call: not today") in cell.plain
     assert (folder / "mark").exists() == runs
 

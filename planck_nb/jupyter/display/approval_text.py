@@ -41,16 +41,22 @@ def rule_sentence(text: str) -> str:
         case kind if not pattern:
             what = f"{kind} any file"
         case kind if pattern.endswith("/**"):
-            what = f"{kind} everything below {pattern.removesuffix('/**')}"
+            what = f"{kind} everything below {_folder(pattern.removesuffix('/**'))}"
         case kind if pattern.endswith("/*"):
-            what = f"{kind} every file directly in {pattern.removesuffix('/*') or '/'}"
+            what = f"{kind} every file directly in {_folder(pattern.removesuffix('/*'))}"
         case kind:
             what = f"{kind} {pattern}"
     return visible(f"{tool} to {what} (the rule `{text}`)", lookalikes=True)
 
 
-def pending_text(agent: str, pending: PendingApproval) -> str:
-    """Return all of a call that waits for approval, as lines of text."""
+def pending_text(agent: str, pending: PendingApproval, *, always: str = "`--always`") -> str:
+    """Return all of a call that waits for approval, as lines of text.
+
+    Args:
+        agent: The name of the agent that makes the call.
+        pending: The call.
+        always: What to write to allow such calls for the rest of the session.
+    """
     effects: Sequence[Effect] = pending.touches
     lines = [f"{visible(pending.name)} of {visible(agent)} waits for approval, call {visible(pending.id)}."]
     lines.append(visible(pending.reason, lookalikes=True))
@@ -63,7 +69,7 @@ def pending_text(agent: str, pending: PendingApproval) -> str:
         for name, value in pending.args.items()
     ]
     if pending.rule:
-        lines.append(f"`--always` allows {rule_sentence(pending.rule)}.")
+        lines.append(f"{always} allows {rule_sentence(pending.rule)}.")
     return "\n".join(line for line in lines if line)
 
 
@@ -72,3 +78,8 @@ def _labelled(label: str, text: str) -> str:
     if "\n" not in text:
         return f"  {label}: {text}"
     return f"  {label}:\n" + "\n".join(f"    | {line}" for line in text.split("\n"))
+
+
+def _folder(path: str) -> str:
+    """A folder of a rule in words, if its path says too little."""
+    return {"": "/", ".": "the working directory"}.get(path, path)

@@ -104,7 +104,7 @@ class ApprovalPrompt:
             self._approvals.deny_unattended(agent.id, call_id)
             return
         self._approvals.attend()
-        self._write(f"{pending_text(agent.name, pending)}\n")
+        self._write(f"{pending_text(agent.name, pending, always='[a]lways')}\n")
         question = "Allow? [y]es, [n]o, [a]lways: " if pending.rule else "Allow? [y]es, [n]o: "
         while (line := await self._line(self._read, question, agent, call_id)) is not None:
             answer = read_answer(line)

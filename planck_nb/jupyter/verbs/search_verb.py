@@ -42,8 +42,11 @@ class Hits:
 
     def _repr_html_(self) -> str:
         marked = re.compile("|".join(map(re.escape, terms(self.words))), re.IGNORECASE)
-        rows = (f"<dt>{escape(where)}</dt><dd>{_marked(excerpt, marked)}</dd>" for where, excerpt in self._rows())
-        return f"<p>{escape(self._summary())}</p><dl>{''.join(rows)}</dl>"
+        # JupyterLab lets the terms of a <dl> float, so that each excerpt would be beside the heading of another one.
+        rows = (
+            f"<p><strong>{escape(where)}</strong><br>{_marked(excerpt, marked)}</p>" for where, excerpt in self._rows()
+        )
+        return f"<p>{escape(self._summary())}</p>{''.join(rows)}"
 
     def _summary(self) -> str:
         if not len(self):

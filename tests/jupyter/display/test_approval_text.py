@@ -211,7 +211,6 @@ def test_what_is_not_whole_cannot_be_allowed() -> None:
     ("rule", "sentence"),
     [
         ("write:./src/**", "every tool to write everything below ./src (the rule `write:./src/**`)"),
-        ("write:./*", "every tool to write every file directly in . (the rule `write:./*`)"),
         ("read:/etc/*", "every tool to read every file directly in /etc (the rule `read:/etc/*`)"),
         ("read:/home/a/.env", "every tool to read /home/a/.env (the rule `read:/home/a/.env`)"),
         ("execute@bash:ls -la", "bash to run exactly this command"),
@@ -222,6 +221,10 @@ def test_what_is_not_whole_cannot_be_allowed() -> None:
         ),
         ("write", "every tool to write any file (the rule `write`)"),
         ("lookup", "all calls of lookup"),
+        ("write:./*", "every tool to write every file directly in the working directory (the rule `write:./*`)"),
+        ("write:./**", "every tool to write everything below the working directory (the rule `write:./**`)"),
+        ("read:/*", "every tool to read every file directly in / (the rule `read:/*`)"),
+        ("read:/**", "every tool to read everything below / (the rule `read:/**`)"),
     ],
 )
 def test_what_always_allows_is_said(rule: str, sentence: str) -> None:
