@@ -283,7 +283,7 @@ def test_a_good_name_is_kept(tmp_path: Path, name: str) -> None:
 
 def test_a_directory_that_cannot_be_made_is_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(SessionError, match="cannot be made"):
+    with pytest.raises(SessionError, match="cannot be created"):
         Session.create(tmp_path / "file" / "sessions")
     assert list_sessions(tmp_path / "file" / "sessions") == []
 
