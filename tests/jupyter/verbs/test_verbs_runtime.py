@@ -334,6 +334,9 @@ def test_the_policy_is_shown_and_changed(kernel: Kernel) -> None:
     assert ["bash:git *", "allow", "session"] in after
     assert len(after) == len(before) + 2
     assert value(kernel, "shown = %planck policy deny write\nshown.values.tolist()") == value(kernel, rows)
+    quoted = value(kernel, "shown = %planck policy deny \"bash:rm -r *\", 'bash:dd *'\nshown.values.tolist()")
+    assert ["bash:rm -r *", "deny", "session"] in quoted
+    assert ["bash:dd *", "deny", "session"] in quoted
 
 
 def test_a_long_conversation_becomes_a_summary(kernel: Kernel) -> None:
