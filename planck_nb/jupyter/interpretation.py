@@ -9,7 +9,8 @@ from difflib import get_close_matches
 from planck_nb.base.errors import UsageError
 from planck_nb.jupyter.notebook import Notebook
 from planck_nb.jupyter.parsing.misspellings import meant_agent, meant_verb, similar_name
-from planck_nb.jupyter.parsing.options import ExplicitName, Prompt, read_header, read_line
+from planck_nb.jupyter.parsing.options import OPTIONS, ExplicitName, Prompt, read_header, read_line
+from planck_nb.jupyter.parsing.parameters import flags
 from planck_nb.jupyter.verbs import VERBS, Verb
 
 
@@ -66,7 +67,7 @@ def _refuse_misspelt(line: str, notebook: Notebook) -> None:
     """Raise `UsageError` for a line that is probably a misspelt verb or agent: as a prompt it would cost money."""
     known = notebook.controller.recipients
     word = line.partition(" ")[0]
-    if word in known or word in VERBS:
+    if word in known or word in VERBS or word in flags(OPTIONS):
         return
     meant = meant_verb(line, VERBS, notebook)
     if not meant and word == line:

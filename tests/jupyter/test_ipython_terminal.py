@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -130,6 +131,17 @@ def test_the_answer_is_a_value(terminal: Terminal) -> None:
     assert "I am the demo model" in terminal.run("await kept.run")
     assert "'planck'" in terminal.run("kept.agent.name")
     assert "I am the demo model" in terminal.run("%planck --quiet hello")
+
+
+def test_a_table_that_is_too_wide_has_all_its_columns(terminal: Terminal) -> None:
+    terminal.run("!stty cols 90")
+    shown = terminal.run("%planck config")
+    terminal.run("!stty cols 200")
+    assert re.search(r"setting +value ", shown), shown
+    assert re.search(r"source +variable", shown)
+    assert re.search(r"approval_deadline +300", shown)
+    assert "PLANCK_NB_APPROVAL_DEADLINE" in shown
+    assert max(map(len, shown.splitlines())) <= 90
 
 
 def test_calls_are_lines_as_they_happen(terminal: Terminal, folder: Path) -> None:

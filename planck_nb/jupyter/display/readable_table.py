@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from typing import Any
 
 import pandas as pd
 
 _DIGITS = 6
+_AS_MANY_AS_FIT = 0
+"""What pandas does in terminals: it leaves out the columns in the middle, which can be those that matter."""
 
 
 class ReadableTable(pd.DataFrame):
     """A table that shows an empty cell for a missing value, and times without fractions of a second.
+
+    In a terminal, columns that do not fit beside the others are below them.
 
     Args:
         data: What `pandas.DataFrame` accepts.
@@ -23,7 +28,11 @@ class ReadableTable(pd.DataFrame):
         return pd.DataFrame
 
     def __repr__(self) -> str:
-        return repr(self._readable())
+        if pd.get_option("display.max_columns") != _AS_MANY_AS_FIT:
+            return repr(self._readable())
+        width = shutil.get_terminal_size().columns
+        with pd.option_context("display.max_columns", None, "display.width", width):
+            return repr(self._readable())
 
     def _repr_html_(self) -> str | None:
         found: str | None = self._readable()._repr_html_()  # type: ignore[operator]  # pandas has no types

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from typing import Any
@@ -25,12 +26,13 @@ from planck_nb.jupyter.parsing.misspellings import meant_option
 from planck_nb.jupyter.parsing.parameters import DEBUG, INTEGER, Kind, Option, choice, flags
 
 _MAX_TEMPERATURE = 2
+_QUOTED = re.compile(r"""\A(["'])(.*)\1\Z""", re.DOTALL)
 _LEVEL = replace(choice(*LEVELS), placeholder="LEVEL")
 
 
 def rules(action: Action) -> Callable[[str], tuple[Rule, ...]]:
-    """Return a function that reads approval rules with commas between them."""
-    return lambda text: tuple(Rule.parse(action, name) for name in names(text))
+    """Return a function that reads approval rules with commas between them; each can be in quotes."""
+    return lambda text: tuple(Rule.parse(action, _QUOTED.sub(r"\2", name)) for name in names(text))
 
 
 def _temperature(text: str) -> float:

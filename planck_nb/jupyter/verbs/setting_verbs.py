@@ -65,6 +65,12 @@ async def config(notebook: Notebook, words: tuple[str, ...], user: bool) -> pd.D
 
 def _write(config: Config, scope: Scope, name: str, value: str) -> str:
     """Write a setting to a file, and describe what was done."""
+    if name in Limits().as_dict():
+        limit = f"{name}={value or 'NUMBER'}"
+        raise UsageError(
+            f"{name} is a limit: write `%planck config {limit}` for this session, or `%planck config limits {limit}` "
+            "for the settings file."
+        )
     if not value:
         raise UsageError(f"`%planck config {name}` needs VALUE; write `%planck config NAME VALUE`.")
     path = write_setting(scope, name, None if value == "none" else value, directory=config.root)

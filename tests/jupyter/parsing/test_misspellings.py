@@ -326,6 +326,12 @@ async def test_two_dashes_always_begin_a_prompt(notebook: Notebook) -> None:
         assert interpret(f"-- {line}", None, notebook) == Prompt({}, line)
 
 
+async def test_an_option_that_resembles_a_verb_is_an_option(notebook: Notebook) -> None:
+    for line in ("--model", "--tools", "--team"):
+        with pytest.raises(UsageError, match=f"^{line} needs a value: {line} "):
+            interpret(line, None, notebook)
+
+
 async def test_every_verb_is_itself(notebook: Notebook) -> None:
     for name, verb in VERBS.items():
         assert interpret(name, None, notebook) == VerbLine(verb, "", None)

@@ -133,8 +133,9 @@ NONSENSE = [
     ("undo -1", "UsageError: `%planck undo` does not accept '-1'; write `%planck undo [NUMBER|all]`."),
     ("cassette off x.jsonl", "UsageError: `%planck cassette off` needs no file."),
     ("cassette auto", "UsageError: `%planck cassette auto` needs FILE"),
-    ("config rounds", "UsageError: `%planck config rounds` needs VALUE"),
-    ("config rounds 3", "ConfigError: There is no setting rounds."),
+    ("config rounds", "UsageError: rounds is a limit: write `%planck config rounds=NUMBER` for this session"),
+    ("config rounds 3", "or `%planck config limits rounds=3` for the settings file."),
+    ("config sandbox", "UsageError: `%planck config sandbox` needs VALUE"),
     ("config rounds=3 --user", "UsageError: `%planck config --user` needs NAME VALUE"),
     (
         "config rounds=inf",
@@ -333,6 +334,9 @@ def test_the_policy_is_shown_and_changed(kernel: Kernel) -> None:
     assert ["bash:git *", "allow", "session"] in after
     assert len(after) == len(before) + 2
     assert value(kernel, "shown = %planck policy deny write\nshown.values.tolist()") == value(kernel, rows)
+    quoted = value(kernel, "shown = %planck policy deny \"bash:rm -r *\", 'bash:dd *'\nshown.values.tolist()")
+    assert ["bash:rm -r *", "deny", "session"] in quoted
+    assert ["bash:dd *", "deny", "session"] in quoted
 
 
 def test_a_long_conversation_becomes_a_summary(kernel: Kernel) -> None:
@@ -592,6 +596,7 @@ async def test_a_setting_is_shown_with_its_source_and_can_be_written(
         assert "takes precedence" in str(await ask(place, "demo_pace 1"))
         assert "default_model was written to" in str(await ask(place, "default_model demo --user"))
         assert 'default_model = "demo"' in (home / ".planck/config.toml").read_text()
+        assert "limits is written to" in str(await ask(place, "limits rounds=3"))
         with pytest.raises(UsageError, match="needs VALUE; write"):
             await ask(place, "compact_ratio")
         with pytest.raises(ConfigError, match="Did you mean compact_ratio"):
@@ -602,7 +607,9 @@ async def test_a_setting_is_shown_with_its_source_and_can_be_written(
     assert sources["rounds"] == sources["allow"] == "this session"
     assert sources["demo_pace"] == "environment PLANCK_NB_DEMO_PACE"
     assert sources["compact_ratio"] == sources["deny"] == "default"
-    assert Config.load(environment={}, directory=tmp_path).settings()[8][1:] == (0.5, ".planck/config.toml")
+    loaded = Config.load(environment={}, directory=tmp_path)
+    assert loaded.settings()[8][1:] == (0.5, ".planck/config.toml")
+    assert loaded.limits.rounds == 3
 
 
 async def test_the_request_that_is_shown_is_the_one_that_is_sent(tmp_path: Path) -> None:
