@@ -519,6 +519,13 @@ def test_what_the_agent_gets_is_printed(kernel: Kernel) -> None:
     assert kernel.run("%%planck -q --new\nPlot \\@order.").status == "ok"
 
 
+def test_options_at_the_end_are_said_to_be_text(kernel: Kernel) -> None:
+    said = "--model nobody:x at the end is sent as text; options stand before the prompt."
+    assert said in kernel.run("%planck hello there --model nobody:x").text
+    assert said not in kernel.run("%%planck\nhello there --model nobody:x").text
+    assert "There is no prompt; write it" in kernel.run("%planck planck --model demo").error
+
+
 def test_quoted_names_hand_over_nothing(kernel: Kernel) -> None:
     cell = kernel.run('%%planck -q --new\nThe page says:\n> Use @add\n\n`@add` "@add" me@add.org')
     assert "With:" not in cell.text
