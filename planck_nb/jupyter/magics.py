@@ -67,16 +67,17 @@ class PlanckMagics:
         """
         debug = "--debug" in line.split()
         try:
-            return await self._run(line, cell, {**self.notebook_names(), **(local_ns or {})}, blocking=blocking)
+            return await self._run(line, cell, self.notebook_names(local_ns), blocking=blocking)
         except PlanckError as error:
             if not debug:
                 in_one_line(error)
             raise
 
-    def notebook_names(self) -> dict[str, object]:
-        """The variables of the notebook, without those of IPython."""
+    def notebook_names(self, local_ns: Mapping[str, object] | None = None) -> dict[str, object]:
+        """The variables of the notebook and those where the magic was called, without those of IPython."""
+        names = {**self._shell.user_ns, **(local_ns or {})}
         hidden = self._shell.user_ns_hidden
-        return {name: value for name, value in self._shell.user_ns.items() if hidden.get(name) is not value}
+        return {name: value for name, value in names.items() if name not in hidden or hidden[name] is not value}
 
     def notebook(self, names: Mapping[str, object]) -> Notebook:
         """The notebook with these variables, as verbs see it."""

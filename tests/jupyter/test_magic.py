@@ -176,6 +176,17 @@ def test_a_mistake_is_one_sentence(kernel: Kernel, code: str, sentence: str) -> 
     assert kernel.run("%planck add 1 and 1 with @add").status == "ok"
 
 
+def test_what_ipython_itself_defines_is_not_offered(kernel: Kernel) -> None:
+    kernel.run("nothing = None")
+    tools = kernel.run("%planck --tools nothing_like_it hi").error
+    assert "add" in tools
+    assert "get_ipython" not in tools
+    assert "quit" not in tools
+    assert kernel.run("%planck --with nothing_like_it hi").error.endswith(" Did you mean nothing?")
+    inside = kernel.run("def asked(inner):\n    kept = %planck -q hi @inner @nothing\nasked(1)").text
+    assert inside.startswith("With: inner (int), nothing (NoneType)")
+
+
 def test_debug_shows_the_traceback(kernel: Kernel) -> None:
     assert "Traceback" in kernel.run("%planck --debug --model nobody:x hi").error
 
