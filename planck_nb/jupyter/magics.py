@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
 
@@ -28,7 +29,7 @@ from planck_nb.jupyter.live.run_actions import RunActions
 from planck_nb.jupyter.live.run_agents import RunAgents
 from planck_nb.jupyter.notebook import Notebook
 from planck_nb.jupyter.notebook_answers import AnswerRecord
-from planck_nb.jupyter.parsing.options import read_prompt_arguments
+from planck_nb.jupyter.parsing.options import late_options, read_prompt_arguments
 from planck_nb.jupyter.tool_prints import prints_in_calls
 from planck_nb.jupyter.transcript.answer import Answer, is_structured, transcript_of
 from planck_nb.jupyter.transcript.transcript import Transcript
@@ -67,16 +68,17 @@ class PlanckMagics:
         """
         debug = "--debug" in line.split()
         try:
-            return await self._run(line, cell, {**self.notebook_names(), **(local_ns or {})}, blocking=blocking)
+            return await self._run(line, cell, self.notebook_names(local_ns), blocking=blocking)
         except PlanckError as error:
             if not debug:
                 in_one_line(error)
             raise
 
-    def notebook_names(self) -> dict[str, object]:
-        """The variables of the notebook, without those of IPython."""
+    def notebook_names(self, local_ns: Mapping[str, object] | None = None) -> dict[str, object]:
+        """The variables of the notebook and those where the magic was called, without those of IPython."""
+        names = {**self._shell.user_ns, **(local_ns or {})}
         hidden = self._shell.user_ns_hidden
-        return {name: value for name, value in self._shell.user_ns.items() if hidden.get(name) is not value}
+        return {name: value for name, value in names.items() if name not in hidden or hidden[name] is not value}
 
     def notebook(self, names: Mapping[str, object]) -> Notebook:
         """The notebook with these variables, as verbs see it."""
@@ -98,6 +100,8 @@ class PlanckMagics:
                 return await self._run_verb(read.verb, read.argument, notebook, blocking=blocking)
             return await read.verb.run(notebook, read.argument, cell)
         started = await self._controller.start(read.text, read.options, namespace)
+        if cell is None and (hint := late_options(read.text)):
+            started = replace(started, notice=f"{started.notice}\n{hint}".strip())
         return await self._follow(started, read.options, blocking=blocking)
 
     def _prompt_of_sidecar(self, word: str) -> tuple[str, str] | None:

@@ -176,6 +176,17 @@ def test_a_mistake_is_one_sentence(kernel: Kernel, code: str, sentence: str) -> 
     assert kernel.run("%planck add 1 and 1 with @add").status == "ok"
 
 
+def test_what_ipython_itself_defines_is_not_offered(kernel: Kernel) -> None:
+    kernel.run("nothing = None")
+    tools = kernel.run("%planck --tools nothing_like_it hi").error
+    assert "add" in tools
+    assert "get_ipython" not in tools
+    assert "quit" not in tools
+    assert kernel.run("%planck --with nothing_like_it hi").error.endswith(" Did you mean nothing?")
+    inside = kernel.run("def asked(inner):\n    kept = %planck -q hi @inner @nothing\nasked(1)").text
+    assert inside.startswith("With: inner (int), nothing (NoneType)")
+
+
 def test_debug_shows_the_traceback(kernel: Kernel) -> None:
     assert "Traceback" in kernel.run("%planck --debug --model nobody:x hi").error
 
@@ -517,6 +528,13 @@ def test_what_the_agent_gets_is_printed(kernel: Kernel) -> None:
     refused = kernel.run("%%planck -q --new\nPlot @order.").error
     assert "UsageError: There is no variable @order. Did you mean @orders? Nothing was sent" in refused
     assert kernel.run("%%planck -q --new\nPlot \\@order.").status == "ok"
+
+
+def test_options_at_the_end_are_said_to_be_text(kernel: Kernel) -> None:
+    said = "--model nobody:x at the end is sent as text; options stand before the prompt."
+    assert said in kernel.run("%planck hello there --model nobody:x").text
+    assert said not in kernel.run("%%planck\nhello there --model nobody:x").text
+    assert "There is no prompt; write it" in kernel.run("%planck planck --model demo").error
 
 
 def test_quoted_names_hand_over_nothing(kernel: Kernel) -> None:

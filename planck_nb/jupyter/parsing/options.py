@@ -25,6 +25,8 @@ from planck_nb.jupyter.parsing.kinds import (
 from planck_nb.jupyter.parsing.misspellings import meant_option
 from planck_nb.jupyter.parsing.parameters import DEBUG, INTEGER, Kind, Option, choice, flags
 
+_LAST_WORDS = 20
+"""In how many words at the end of a prompt options are looked for."""
 _MAX_TEMPERATURE = 2
 _QUOTED = re.compile(r"""\A(["'])(.*)\1\Z""", re.DOTALL)
 _LEVEL = replace(choice(*LEVELS), placeholder="LEVEL")
@@ -123,7 +125,35 @@ def read_line(line: str, agents: Collection[str] = ()) -> Prompt:
     if not name or not rest or not (name in agents or _begins_with_option(rest)):
         return Prompt(before.options, before.rest)
     after = parse_options(rest, OPTIONS, of="%planck")
+    if not after.rest and name not in agents:
+        raise UsageError(
+            f"There is no prompt: {name} counts as an agent's name, because options follow it. Options stand before "
+            f"the prompt, as in `%planck {rest} {name}`."
+        )
     return Prompt({**before.options, **after.options, "agent": name}, after.rest)
+
+
+def late_options(prompt: str) -> str:
+    """Return a sentence for a prompt of one line that ends with options; empty for others.
+
+    Args:
+        prompt: The prompt, which is sent as it is written.
+    """
+    if prompt.endswith(("?", "!", ".")):  # a sentence about options
+        return ""
+    words = prompt.split()[-_LAST_WORDS:]
+    known = {flag for flag in flags(OPTIONS) if flag.startswith("--")}
+    for at, word in enumerate(words):
+        if word.partition("=")[0] in known and _are_options(written := " ".join(words[at:])):
+            return f"{written} at the end is sent as text; options stand before the prompt."
+    return ""
+
+
+def _are_options(text: str) -> bool:
+    try:
+        return not parse_options(text, OPTIONS, of="%planck").rest
+    except UsageError:
+        return False
 
 
 def read_header(line: str) -> dict[str, Any]:

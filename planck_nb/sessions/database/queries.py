@@ -216,7 +216,9 @@ class Query:
             name = message.removeprefix("Catalog Error: Table with name ").split(" ")[0]
             frames = {name for name, value in self._frames.items() if _is_frame(value)}
             known = {*VIEWS, *(name for name in frames if name.lower() not in VIEWS)}
-            return f"There is no table {name!r}. {did_you_mean(name, known)} Views: {', '.join(VIEWS)}."
+            hint = did_you_mean(name, known)
+            views = "" if hint.startswith("Known") else f" Views: {', '.join(VIEWS)}."
+            return f"There is no table {name!r}. {hint}{views}"
         if "No module named 'pyarrow'" in message:
             return "DuckDB needs pyarrow to read a Polars frame; run `pip install pyarrow`."
         return message

@@ -7,7 +7,7 @@ import pytest
 from planck_nb import Config, tool
 from planck_nb.base.errors import UsageError
 from planck_nb.jupyter.namespace import describe, tools_named
-from planck_nb.jupyter.parsing.options import OPTIONS, Prompt, read_header, read_line
+from planck_nb.jupyter.parsing.options import OPTIONS, Prompt, late_options, read_header, read_line
 from planck_nb.jupyter.verbs.help_verb import prompts
 from planck_nb.tools.changes import Changes
 from planck_nb.workspace.toolbox import Toolbox
@@ -76,11 +76,32 @@ def test_a_header_takes_a_name_and_options_in_any_order() -> None:
         ("--thinking banana", "--thinking cannot be 'banana': how much the model thinks: off, minimal"),
         ("--new=yes", "--new takes no value."),
         ("--system 'open", "A quotation mark is not closed"),
+        ("hi --model demo", "no prompt: hi counts as an agent's name, because options follow it."),
+        ("hi --model demo", "Options stand before the prompt, as in `%planck --model demo hi`."),
     ],
 )
 def test_a_mistake_says_what_is_wrong(line: str, sentence: str) -> None:
     with pytest.raises(UsageError, match=sentence.replace(".", r"\.")):
         read_line(line)
+
+
+@pytest.mark.parametrize(
+    ("prompt", "late"),
+    [
+        ("hi there --model demo", "--model demo"),
+        ("hi there --new --system 'be brief'", "--new --system 'be brief'"),
+        ("tidy up --tools=read", "--tools=read"),
+        ("what is --model for?", ""),
+        ("what does git --force do", ""),
+        ("a --model", ""),
+        ("one -m demo", ""),
+        ("", ""),
+    ],
+)
+def test_options_at_the_end_of_a_line_are_mentioned(prompt: str, late: str) -> None:
+    assert late_options(prompt) == (
+        f"{late} at the end is sent as text; options stand before the prompt." if late else ""
+    )
 
 
 def test_help_explains_every_option_of_a_prompt() -> None:

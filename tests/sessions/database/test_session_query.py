@@ -320,6 +320,7 @@ def test_a_query_may_name_the_session_it_is_asked_from(two_sessions: Path) -> No
     ("sql", "message"),
     [
         ("select * from mesages", r"^There is no table 'mesages'\. Did you mean messages.*Views: messages, sessions, "),
+        ("select * from nowhere", r"^There is no table 'nowhere'\. Known are: [a-z_, ]+\.$"),
         ("selec 1", r'^Parser Error: syntax error at or near "selec"$'),
         ("select foo from messages", r'^Binder Error: Referenced column "foo" not found .* "role"'),
         ("select text::int from messages", r"^Conversion Error: "),
