@@ -125,8 +125,8 @@ async def import_(notebook: Notebook, file: Path, name: str | None) -> Text:
     SUBJECT,
     "delete a session for good, or those that have not been used lately",
     Parameter("session", SESSION, "the name or the id of the session", optional=True),
-    Option("older-than", None, INTEGER, "all sessions without a message for so many days, instead of one"),
-    Option("keep-mb", None, INTEGER, "all sessions but those used last, which take so many MB, instead of one"),
+    Option("older-than", None, INTEGER, "instead of one session, all without a message for so many days: 1 or more"),
+    Option("keep-mb", None, INTEGER, "instead of one session, all but those used last that take so many MB: 1 or more"),
     Option("yes", "y", None, "delete them, instead of showing what would be deleted"),
     example="delete calm-fox --yes",
 )
