@@ -297,9 +297,10 @@ class QueryError(SessionError):
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """A hint with the names most similar to `name`, or with some names if none is similar; empty if there are none."""
     names = sorted(set(known))
-    near = get_close_matches(name.lower(), names, n=3, cutoff=0.5)
+    bare = {name.lstrip("-"): name for name in names}  # the dashes of two options make no similarity
+    near = get_close_matches(name.lower().lstrip("-"), bare, n=3, cutoff=0.5)
     if near:
-        return f"Did you mean {' or '.join(near)}?"
+        return f"Did you mean {' or '.join(bare[match] for match in near)}?"
     if not names:
         return ""
     more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""

@@ -7,6 +7,8 @@ def test_a_hint_names_each_once_and_not_thousands() -> None:
     assert did_you_mean("agnt", ["agent", "agent", "x"]) == "Did you mean agent?"
     assert did_you_mean("zzz", ["a", "b", "a"]) == "Known are: a, b."
     assert did_you_mean("zzz", []) == ""
+    assert did_you_mean("--modle", ["--model", "--deny", "--tools"]) == "Did you mean --model?"
+    assert did_you_mean("--by", ["--table", "--debug"]) == "Known are: --debug, --table."
     hint = did_you_mean("zzz", map(str, range(10_000)))
     assert hint.endswith(" and 9980 more.")
     assert len(hint) < 200

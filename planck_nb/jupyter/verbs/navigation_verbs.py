@@ -93,7 +93,7 @@ async def branches(notebook: Notebook, return_: int | None) -> object:
     SUBJECT,
     "continue in a new session that starts as a copy of this one",
     Parameter("name", WORD, "the name of the new session", optional=True),
-    Option("before", None, Kind("ID", positive_integer), "the first message to leave out"),
+    Option("before", None, Kind("ID", positive_integer), "the id of the first message to leave out"),
     example="fork trial --before 7",
 )
 async def fork(notebook: Notebook, name: str | None, before: int | None) -> Text:

@@ -125,8 +125,8 @@ async def import_(notebook: Notebook, file: Path, name: str | None) -> Text:
     SUBJECT,
     "delete a session for good, or those that have not been used lately",
     Parameter("session", SESSION, "the name or the id of the session", optional=True),
-    Option("older-than", None, INTEGER, "all sessions without a message for this many days, instead of one"),
-    Option("keep-mb", None, INTEGER, "the sessions used longest ago, until the rest take no more than this many MB"),
+    Option("older-than", None, INTEGER, "all sessions without a message for this many days, 1 or more, instead of one"),
+    Option("keep-mb", None, INTEGER, "the sessions used longest ago, until the rest take this many MB, 1 or more"),
     Option("yes", "y", None, "delete them, instead of showing what would be deleted"),
     example="delete calm-fox --yes",
 )

@@ -39,7 +39,7 @@ _COLUMNS = ["sidecar", "state", "transport", "tools", "source", "remark"]
     "list sidecars (MCP servers); add, start, stop or restart some, or show the log of one",
     Parameter("action", choice(**_ACTIONS), "what to do, by default list", optional=True),
     Parameter("names", SIDECAR, "names of sidecars, or with add a JSON file with mcpServers", optional=True),
-    Option("lines", None, INTEGER, "with logs: how many lines, by default 40"),
+    Option("lines", None, INTEGER, "with logs: how many lines, 1 or more; by default 40"),
     example="sidecar start files",
 )
 async def sidecar(notebook: Notebook, action: str | None, names: Sequence[str] | None, lines: int | None) -> object:

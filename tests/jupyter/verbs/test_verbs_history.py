@@ -313,6 +313,9 @@ def test_a_frame_that_is_still_to_be_computed_is_left_alone(kernel: Kernel) -> N
         ("%planck search", "UsageError: `%planck search` needs WORD; write `%planck search WORD …`."),
         ('%planck search "  "', "UsageError: `%planck search` needs words to look for"),
         ('%planck search "open', "UsageError: A quotation mark is not closed"),
+        ("%planck delete --older-than -3", "UsageError: --older-than cannot be '-3': instead of one session, all"),
+        ("%planck delete --older-than x", "so many days: 1 or more."),
+        ("%planck delete --keep-mb 0", "so many MB: 1 or more."),
         ("%planck search x --limit -1", "UsageError: --limit cannot be '-1'"),
         ("%planck search x --agnt y", "UsageError: %planck search has no option --agnt. Did you mean --agent?"),
         (

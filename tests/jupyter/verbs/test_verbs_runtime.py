@@ -153,7 +153,7 @@ NONSENSE = [
     ("branches --return x", "UsageError: --return cannot be 'x'"),
     ("fork a b", "UsageError: `%planck fork` does not accept 'b'; write `%planck fork [NAME]`."),
     ("fork ..", "SessionError: This cannot name a session"),
-    ("fork --before x", "UsageError: --before cannot be 'x'"),
+    ("fork --before x", "UsageError: --before cannot be 'x': the id of the first message that"),
     ("resume nothing", "SessionNotFoundError: No session in"),
     ("resume a b", "UsageError: `%planck resume` does not accept 'b'; write `%planck resume [SESSION]`."),
     ("resume", "SessionNotFoundError: There is no other session to resume"),
