@@ -47,7 +47,8 @@ async def test_agents_of_hostile_servers(tmp_path: Path) -> None:
             server.value = 5
             assert (await agent.prompt("and now")).usage == ai.Usage(5, 5)
             assert agent.state.usage == ai.Usage(5, 5)
-        assert workspace.agent_factory.session_spend.tokens < 1000
+        requests = len(names) * (len(VALUES) + 1)
+        assert workspace.agent_factory.session_spend.tokens < 100 * requests  # an estimate in place of the nonsense
         frame = await workspace.query_async("SELECT sum(input_tokens) AS n, count(*) AS replies FROM usage")
         assert frame["n"][0] == 5 * len(names)
     async with Workspace(config) as workspace:
