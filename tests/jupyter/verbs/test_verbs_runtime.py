@@ -153,7 +153,7 @@ NONSENSE = [
     ("branches --return x", "UsageError: --return cannot be 'x'"),
     ("fork a b", "UsageError: `%planck fork` does not accept 'b'; write `%planck fork [NAME]`."),
     ("fork ..", "SessionError: This cannot name a session"),
-    ("fork --before x", "UsageError: --before cannot be 'x': the id of the first message that"),
+    ("fork --before x", "UsageError: --before cannot be 'x': the id of the first message to leave out"),
     ("resume nothing", "SessionNotFoundError: No session in"),
     ("resume a b", "UsageError: `%planck resume` does not accept 'b'; write `%planck resume [SESSION]`."),
     ("resume", "SessionNotFoundError: There is no other session to resume"),
@@ -209,7 +209,7 @@ def test_it_is_the_one_that_runs_that_is_steered(kernel: Kernel) -> None:
 ASKING = 'run = %planck --background --tools write write "a.txt" with content "hello"\n(await until(\'{}\')).id'
 
 
-RULE = "The rule allows every tool to write every file directly in . (the rule `write:./*`)."
+RULE = "The rule allows every tool to write every file directly in the working directory (the rule `write:./*`)."
 
 
 def test_a_waiting_call_is_approved(kernel: Kernel, tmp_path: Path) -> None:
@@ -300,7 +300,7 @@ def test_where_several_calls_wait_they_are_listed_and_named(kernel: Kernel, tmp_
     for name in ("ann", "bob"):
         assert f"write of {name} waits for approval, call " in whole
         assert f"  path: {name}.txt" in whole
-    assert "`--always` allows every tool to write every file directly in ." in whole
+    assert "`--always` allows every tool to write every file directly in the working directory" in whole
     assert "bob" not in said(kernel, "%planck pending ann")
     listed = said(kernel, "waiting = %planck approve\nprint(waiting.to_string())")
     assert "write" in listed
@@ -596,7 +596,7 @@ async def test_a_setting_is_shown_with_its_source_and_can_be_written(
         assert "takes precedence" in str(await ask(place, "demo_pace 1"))
         assert "default_model was written to" in str(await ask(place, "default_model demo --user"))
         assert 'default_model = "demo"' in (home / ".planck/config.toml").read_text()
-        assert "limits is written to" in str(await ask(place, "limits rounds=3"))
+        assert "limits was written to" in str(await ask(place, "limits rounds=3"))
         with pytest.raises(UsageError, match="needs VALUE; write"):
             await ask(place, "compact_ratio")
         with pytest.raises(ConfigError, match="Did you mean compact_ratio"):
