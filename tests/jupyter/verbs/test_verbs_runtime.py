@@ -209,7 +209,7 @@ def test_it_is_the_one_that_runs_that_is_steered(kernel: Kernel) -> None:
 ASKING = 'run = %planck --background --tools write write "a.txt" with content "hello"\n(await until(\'{}\')).id'
 
 
-RULE = "The rule allows every tool to write every file directly in . (the rule `write:./*`)."
+RULE = "The rule allows every tool to write every file directly in the working directory (the rule `write:./*`)."
 
 
 def test_a_waiting_call_is_approved(kernel: Kernel, tmp_path: Path) -> None:
@@ -300,7 +300,7 @@ def test_where_several_calls_wait_they_are_listed_and_named(kernel: Kernel, tmp_
     for name in ("ann", "bob"):
         assert f"write of {name} waits for approval, call " in whole
         assert f"  path: {name}.txt" in whole
-    assert "`--always` allows every tool to write every file directly in ." in whole
+    assert "`--always` allows every tool to write every file directly in the working directory" in whole
     assert "bob" not in said(kernel, "%planck pending ann")
     listed = said(kernel, "waiting = %planck approve\nprint(waiting.to_string())")
     assert "write" in listed
