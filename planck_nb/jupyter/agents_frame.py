@@ -10,10 +10,14 @@ import pandas as pd
 from IPython.core.getipython import get_ipython
 
 from planck_nb.jupyter.display.formatting import dollars
+from planck_nb.jupyter.display.readable_table import ReadableTable
 from planck_nb.jupyter.frontend import is_unattended
 
 FIXED_COLUMNS = ["agent", "team", "role", "parent", "model"]
 """The columns that do not change while agents run."""
+
+NO_AGENT = "There is no agent yet; the first prompt makes one."
+"""What is shown where agents are listed and there are none."""
 
 _NARROWEST = 60
 """The minimum number of columns of a terminal."""
@@ -59,10 +63,16 @@ class AgentsFrame(pd.DataFrame):
         widget = {} if shell is None or is_unattended(shell.kernel) else live()
         return {WIDGET: widget[WIDGET], **table} if WIDGET in widget else table
 
+    def _repr_html_(self) -> str | None:
+        return self._table()._repr_html_()
+
+    def _table(self) -> ReadableTable:
+        return ReadableTable(pd.DataFrame(self), empty=NO_AGENT)
+
     def __repr__(self) -> str:
         """In a terminal, which saves nothing, only columns that say something, in rows that fit if they can."""
         if _execution() is not None or self.empty:
-            return str(super().__repr__())
+            return repr(self._table())
         shown = self.loc[:, [name for name in self.columns if any(_text(value) for value in self[name])]]
         texts = shown.apply(lambda column: column.map(_text))
         return str(texts.to_string(index=False, line_width=max(shutil.get_terminal_size().columns, _NARROWEST)))

@@ -20,7 +20,15 @@ class ReadableTable(pd.DataFrame):
 
     Args:
         data: What `pandas.DataFrame` accepts.
+        columns: The names of the columns, if `data` does not have them.
+        empty: What is shown instead of a table without rows.
     """
+
+    _metadata = ["_empty"]  # noqa: RUF012 - pandas' way to declare attributes
+
+    def __init__(self, data: object, columns: list[str] | None = None, *, empty: str = "") -> None:
+        super().__init__(data, columns=columns)  # type: ignore[call-arg]  # pandas has no types
+        self._empty = empty
 
     @property
     def _constructor(self) -> Callable[..., pd.DataFrame]:
@@ -28,6 +36,8 @@ class ReadableTable(pd.DataFrame):
         return pd.DataFrame
 
     def __repr__(self) -> str:
+        if self._empty and not len(self):
+            return self._empty
         if pd.get_option("display.max_columns") != _AS_MANY_AS_FIT:
             return repr(self._readable())
         width = shutil.get_terminal_size().columns
@@ -35,6 +45,8 @@ class ReadableTable(pd.DataFrame):
             return repr(self._readable())
 
     def _repr_html_(self) -> str | None:
+        if self._empty and not len(self):
+            return None
         found: str | None = self._readable()._repr_html_()  # type: ignore[operator]  # pandas has no types
         return found
 

@@ -135,7 +135,9 @@ async def tools(notebook: Notebook, agent: Agent | None) -> pd.DataFrame:
         }
         for tool in (agent.tools if agent else ())
     ]
-    return table(rows, ["tool", "description", "arguments"])
+    return table(
+        rows, ["tool", "description", "arguments"], empty="No tools; `--tools` and `@name` in a prompt give some."
+    )
 
 
 @verb("skills", SUBJECT, "list the skills that agents can load")

@@ -63,7 +63,9 @@ async def changes(notebook: Notebook) -> pd.DataFrame:
         for change in notebook.controller.name_changes or ()
     ]
     rows.sort(key=itemgetter("time"))
-    return table(rows, ["change", "path", "tool", "agent", "added", "removed", "time"])
+    return table(
+        rows, ["change", "path", "tool", "agent", "added", "removed", "time"], empty="No changes in this session."
+    )
 
 
 def _number(text: str) -> int | _OfVariables:

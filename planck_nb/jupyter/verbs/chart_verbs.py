@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from planck_nb.jupyter.charts import Chart, timeline_chart, usage_chart
+from planck_nb.jupyter.charts.usage import NOTHING
 from planck_nb.jupyter.notebook import Notebook
 from planck_nb.jupyter.parsing.kinds import AGENT_NAME, SESSION
 from planck_nb.jupyter.parsing.parameters import Option, Parameter
@@ -37,7 +38,7 @@ async def usage(notebook: Notebook, session: str | None, agent: str | None, tabl
         return chart
     by_agent = chart.frame.groupby(["agent_id", "agent", "model"], sort=False, dropna=False)
     sums = by_agent[[*_TOKENS, "cost_usd"]].sum(min_count=1).reset_index().drop(columns="agent_id")
-    return readable(sums.sort_values(["agent", "model"], ignore_index=True))
+    return readable(sums.sort_values(["agent", "model"], ignore_index=True), empty=NOTHING)
 
 
 @verb(

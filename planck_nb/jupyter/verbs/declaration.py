@@ -145,23 +145,24 @@ def columns(rows: Iterable[tuple[str, str]], width: int = _USAGE_WIDTH) -> list[
     return [f"  {left:<{width}}  {right}" for left, right in rows]
 
 
-def table(rows: Sequence[Mapping[str, Any]], columns: list[str]) -> pd.DataFrame:
+def table(rows: Sequence[Mapping[str, Any]], columns: list[str], *, empty: str = "") -> pd.DataFrame:
     """Make a table of rows.
 
     Args:
         rows: The rows; each has a value for every column.
         columns: The names of the columns in order, which an empty table has as well.
+        empty: What is shown of an empty table.
 
     Returns:
         The table, which a notebook shows.
     """
     from planck_nb.jupyter.display.readable_table import ReadableTable  # noqa: PLC0415 - half a second, paid with the first table
 
-    return ReadableTable(rows, columns=columns)
+    return ReadableTable(rows, columns, empty=empty)
 
 
-def readable(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return a table that is shown without NaN and fractions of a second; its values are the same."""
+def readable(frame: pd.DataFrame, *, empty: str = "") -> pd.DataFrame:
+    """Return a table that is shown without NaN and fractions of a second, or as `empty`; its values are the same."""
     from planck_nb.jupyter.display.readable_table import ReadableTable  # noqa: PLC0415 - as above
 
-    return ReadableTable(frame)
+    return ReadableTable(frame, empty=empty)

@@ -51,7 +51,7 @@ async def rewind(notebook: Notebook, prompt_id: str | None, prompt: str | None) 
     workspace, controller = notebook.workspace, notebook.controller
     prompts = await session_prompts(workspace)
     if prompt_id is None:
-        return readable(prompts.drop(columns="agent_id"))
+        return readable(prompts.drop(columns="agent_id"), empty="There is no prompt to go back to yet.")
     agent_ids = dict(zip(map(int, prompts["id"]), prompts["agent_id"], strict=True))
     wanted = max(agent_ids, default=0) if prompt_id == _LAST else int(prompt_id) if prompt_id.isdecimal() else 0
     if wanted not in agent_ids:
@@ -160,4 +160,4 @@ def _table(notebook: Notebook) -> pd.DataFrame:
         }
         for branch in _known_branches(notebook)
     ]
-    return table(rows, ["branch", "before", "messages", "last", "left_at"])
+    return table(rows, ["branch", "before", "messages", "last", "left_at"], empty="Nothing was undone in this session.")

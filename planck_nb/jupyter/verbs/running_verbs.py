@@ -87,7 +87,7 @@ async def queue(notebook: Notebook, agent: Agent | None, send: bool, drop: bool)
             {"prompt": prompt.id, "agent": names[prompt.agent_id], "state": "unanswered", "text": prompt.text}
             for prompt in unanswered
         ]
-        return table(rows, ["prompt", "agent", "state", "text"])
+        return table(rows, ["prompt", "agent", "state", "text"], empty="No prompt waits.")
     if not unanswered:
         return Text("There are no unanswered prompts.")
     chosen = [prompt.id for prompt in unanswered]

@@ -59,7 +59,7 @@ async def sessions(notebook: Notebook) -> pd.DataFrame:
     damage = await run_in_thread(partial(_damage, workspace.sessions()))
     if damage:
         found["damage"] = [damage.get(session_id, "") for session_id in found["session_id"]]
-    return readable(found)
+    return readable(found, empty="There are no sessions in this folder yet.")
 
 
 def _owners(stored: Sequence[SessionInfo]) -> dict[str, str]:

@@ -39,7 +39,7 @@ def test_looking_makes_no_session_and_says_that_there_is_nothing(kernel: Kernel,
     before = len(list_sessions(store))
     assert kernel.run("%planck usage").plain == usage.NOTHING
     assert kernel.run("%planck timeline").plain == timeline.NOTHING
-    assert "Empty DataFrame" in kernel.run("%planck usage --table").plain
+    assert kernel.run("%planck usage --table").plain == usage.NOTHING
     assert len(list_sessions(store)) == before
 
 

@@ -184,6 +184,32 @@ def test_before_the_first_prompt_there_is_nothing_to_act_on(kernel: Kernel, tmp_
     assert not (tmp_path / ".planck").exists()
 
 
+@pytest.mark.parametrize(
+    ("verb", "sentence"),
+    [
+        ("agents", "There is no agent yet; the first prompt makes one."),
+        ("tools", "No tools; `--tools` and `@name` in a prompt give some."),
+        ("queue", "No prompt waits."),
+        ("rewind", "There is no prompt to go back to yet."),
+        ("branches", "Nothing was undone in this session."),
+        ("changes", "No changes in this session."),
+        ("sessions", "There are no sessions in this folder yet."),
+    ],
+)
+def test_a_table_without_rows_is_a_sentence(kernel: Kernel, verb: str, sentence: str) -> None:
+    cell = kernel.run(f"%planck {verb}")
+    assert cell.plain == sentence
+    assert not cell.data("text/html")
+    assert value(kernel, f"shown = %planck {verb}\nlen(shown), len(shown.columns) > 2") == (0, True)
+
+
+def test_no_cost_is_an_empty_cell(kernel: Kernel) -> None:
+    said(kernel, "%planck hello")
+    cell = kernel.run("%planck agents")
+    assert "None" not in cell.plain
+    assert "None" not in cell.data("text/html")[0]
+
+
 def test_steering_enters_the_run_after_its_tool(kernel: Kernel) -> None:
     said(kernel, "run = %planck --background work 1 with @work\nawait inside()")
     assert said(kernel, "%planck steer and add 20 and 22 with @add") == ("planck reads it before its next step.")
