@@ -10,8 +10,8 @@ from typing import Protocol
 
 from planck_nb.agent.limits import CHARACTERS_PER_TOKEN, CHECKED_CHARACTERS, estimated_so_far
 from planck_nb.agent.tokens import estimate_text
+from planck_nb.ai.client import Stream
 from planck_nb.ai.messages import AssistantMessage, Usage
-from planck_nb.ai.reply_stream import Stream
 
 
 class LimitCheck(Protocol):

@@ -14,8 +14,8 @@ from dataclasses import replace
 from planck_nb.agent import events as ev
 from planck_nb.agent.tool_calls import run_calls
 from planck_nb.agent.turn_runner import TurnRunner
+from planck_nb.ai.client import Stream
 from planck_nb.ai.messages import AssistantMessage, AssistantPart, StopReason, UserMessage
-from planck_nb.ai.reply_stream import Stream
 from planck_nb.ai.server_calls import ServerCall, ServerCallReader
 from planck_nb.ai.stream_events import StreamEvent, joined
 from planck_nb.base.errors import PlanckError

@@ -25,9 +25,9 @@ from planck_nb.agent.run_group import GroupedTurn
 from planck_nb.agent.run_result import RunResult, RunStatus, last_reply
 from planck_nb.agent.state import Entry
 from planck_nb.agent.wait_graph import Participant, WaitScope, within
+from planck_nb.ai.client import Stream
 from planck_nb.ai.messages import AssistantMessage, Message, ToolCallPart, ToolResultPart, Usage, UserMessage
 from planck_nb.ai.models import Model
-from planck_nb.ai.reply_stream import Stream
 from planck_nb.base.errors import (
     ContextOverflowError,
     LimitError,

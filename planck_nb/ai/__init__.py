@@ -18,7 +18,7 @@ from planck_nb.ai.auth import Auth, OutgoingRequest
 from planck_nb.ai.builtin_providers import register_builtin_providers
 from planck_nb.ai.cassettes import Cassette
 from planck_nb.ai.catalogue import add_models, discover, get_model, list_models, list_providers
-from planck_nb.ai.client import Client, RequestPreview
+from planck_nb.ai.client import Client, RequestPreview, Stream
 from planck_nb.ai.dialect import Decoder, Dialect, LocalModel, Pause, WireRequest
 from planck_nb.ai.messages import (
     AssistantMessage,
@@ -43,7 +43,6 @@ from planck_nb.ai.messages import (
 )
 from planck_nb.ai.models import Model, PriceStep, Pricing
 from planck_nb.ai.registry import Provider, register
-from planck_nb.ai.reply_stream import Stream
 from planck_nb.ai.request import Context, Options, ToolSpec
 from planck_nb.ai.retry import RetryPolicy, Timeouts
 from planck_nb.ai.server_tools import ServerTool

@@ -6,7 +6,7 @@ import asyncio
 import os
 import warnings
 import weakref
-from collections.abc import AsyncGenerator, Iterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
 from contextlib import aclosing, closing
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -23,7 +23,7 @@ from planck_nb.ai.context_windows import ContextWindows, is_reported
 from planck_nb.ai.dialect import LocalModel
 from planck_nb.ai.known_servers import known_servers
 from planck_nb.ai.message_builder import MessageBuilder
-from planck_nb.ai.messages import AssistantMessage
+from planck_nb.ai.messages import AssistantMessage, Usage
 from planck_nb.ai.models import Model
 from planck_nb.ai.pending_request import PendingRequest
 from planck_nb.ai.providers import (
@@ -34,11 +34,11 @@ from planck_nb.ai.providers import (
     provider,
 )
 from planck_nb.ai.reply_decoder import ReplyDecoder, raise_for_error, redacted
-from planck_nb.ai.reply_stream import Stream
 from planck_nb.ai.request import Context, Options
 from planck_nb.ai.request_attempts import RequestAttempts
 from planck_nb.ai.retry import RetryPolicy, Timeouts
 from planck_nb.ai.server_address import is_loopback
+from planck_nb.ai.status_errors import truncated
 from planck_nb.ai.stream_events import StreamEvent, StreamWarning
 from planck_nb.base.errors import (
     ConfigError,
@@ -154,12 +154,7 @@ class Client:
         Returns:
             A stream. Iterating it raises `ModelError` or `ProviderError`.
         """
-        options = (options or Options()).over(model.options)
-        builder = MessageBuilder(model)
-        answer = partial(self.answer, model, context, options, builder)
-        return Stream(
-            model, builder, answer, continues=bool(context.messages) and context.messages[-1].type == "tool_result"
-        )
+        return Stream(self, model, context, (options or Options()).over(model.options))
 
     async def complete(self, model: Model, context: Context, options: Options | None = None) -> AssistantMessage:
         """Ask a model, and wait for its whole answer.
@@ -506,3 +501,121 @@ async def _local_answer(
 def _redact(error: ProviderError, secrets: set[str]) -> None:
     if (text := redacted(str(error), secrets)) != str(error):
         error.args = (text,)
+
+
+class Stream:
+    """A model's answer: an async iterator of `StreamEvent`, and a context manager that closes the connection.
+
+    Iterating raises `ModelError` or `ProviderError`; what was received until then stays in `message`. Only one task may
+    iterate. `Client.stream` makes streams.
+
+    Args:
+        client: The client that asks.
+        model: The model to ask.
+        context: The conversation and the tools.
+        options: How the model should answer.
+    """
+
+    def __init__(self, client: Client, model: Model, context: Context, options: Options) -> None:
+        self.model = model
+        self.continues = bool(context.messages) and context.messages[-1].type == "tool_result"
+        """Whether the request continues a turn, whose work would be lost, so that it is sent again for longer if it
+        fails. It may be set before the first event is read; by default it is true after results of tools."""
+        self._builder = MessageBuilder(model)
+        self._answer = partial(client.answer, model, context, options, self._builder)
+        self._batches: AsyncGenerator[list[StreamEvent], None] | None = None
+        self._pending: list[StreamEvent] = []
+        self._message: AssistantMessage | None = None
+
+    @property
+    def message(self) -> AssistantMessage:
+        """The message: complete, or as far as it was received.
+
+        Until the stream has ended its `stop_reason` is "aborted", and stays so if nothing more is read.
+        """
+        return self._message or self._builder.build("aborted")
+
+    @property
+    def usage(self) -> Usage | None:
+        """The token counts that the provider has reported so far, None if it has reported none."""
+        return self._builder.usage
+
+    @property
+    def is_sent(self) -> bool:
+        """Whether a request was sent that a server may have begun to answer."""
+        return self._builder.is_sent
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether the provider has ended the message, so that its usage is complete."""
+        return self._builder.stop_reason is not None
+
+    def written_text(self) -> str:
+        """Join all that the model has written so far.
+
+        Returns:
+            The text, the thinking, and the names and arguments of calls, complete or not.
+        """
+        return self._builder.written_text()
+
+    async def batches(self) -> AsyncIterator[list[StreamEvent]]:
+        """Iterate over the events in lists.
+
+        Yields:
+            One list for each piece of data from the network.
+        """
+        while (batch := await self.next_batch()) is not None:
+            yield batch
+
+    async def next_batch(self) -> list[StreamEvent] | None:
+        """Read the next of `batches`, which is the cheapest way to read.
+
+        Returns:
+            The events, None after the last.
+        """
+        if self._message is not None:
+            return None
+        if self._batches is None:
+            self._batches = self._answer(continues=self.continues)
+        try:
+            return await anext(self._batches)
+        except StopAsyncIteration:
+            if self._builder.stop_reason is None:
+                error = truncated(self.model)
+                self._message = self._builder.build("error", str(error))
+                raise error from None
+            self._message = self._builder.build()
+            return None
+        except (asyncio.CancelledError, GeneratorExit):
+            self._message = self._builder.build("aborted")
+            raise
+        except Exception as error:
+            self._message = self._builder.build("error", str(error))
+            raise
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> StreamEvent:
+        while not self._pending:
+            batch = await self.next_batch()
+            if batch is None:
+                raise StopAsyncIteration
+            self._pending = batch[::-1]
+        return self._pending.pop()
+
+    async def aclose(self) -> None:
+        """Stop reading and close the connection. The message stays as far as it was received."""
+        self._pending.clear()
+        if self._batches is not None:
+            await self._batches.aclose()
+        if self._message is None:
+            self._message = self._builder.build("aborted")
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()

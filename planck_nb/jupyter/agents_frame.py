@@ -10,7 +10,6 @@ import pandas as pd
 from IPython.core.getipython import get_ipython
 
 from planck_nb.jupyter.display.formatting import dollars
-from planck_nb.jupyter.display.readable_table import ReadableTable
 from planck_nb.jupyter.frontend import is_unattended
 
 FIXED_COLUMNS = ["agent", "team", "role", "parent", "model"]
@@ -64,15 +63,16 @@ class AgentsFrame(pd.DataFrame):
         return {WIDGET: widget[WIDGET], **table} if WIDGET in widget else table
 
     def _repr_html_(self) -> str | None:
-        return self._table()._repr_html_()
-
-    def _table(self) -> ReadableTable:
-        return ReadableTable(pd.DataFrame(self), empty=NO_AGENT)
+        # As pandas shows it, also what is missing: notebooks of 0.1.0 are tested against what they have saved.
+        found: str | None = None if self.empty else super()._repr_html_()  # type: ignore[operator]  # no types
+        return found
 
     def __repr__(self) -> str:
         """In a terminal, which saves nothing, only columns that say something, in rows that fit if they can."""
-        if _execution() is not None or self.empty:
-            return repr(self._table())
+        if self.empty:
+            return NO_AGENT
+        if _execution() is not None:
+            return str(super().__repr__())
         shown = self.loc[:, [name for name in self.columns if any(_text(value) for value in self[name])]]
         texts = shown.apply(lambda column: column.map(_text))
         return str(texts.to_string(index=False, line_width=max(shutil.get_terminal_size().columns, _NARROWEST)))

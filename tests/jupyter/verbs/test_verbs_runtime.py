@@ -203,13 +203,6 @@ def test_a_table_without_rows_is_a_sentence(kernel: Kernel, verb: str, sentence:
     assert value(kernel, f"shown = %planck {verb}\nlen(shown), len(shown.columns) > 2") == (0, True)
 
 
-def test_no_cost_is_an_empty_cell(kernel: Kernel) -> None:
-    said(kernel, "%planck hello")
-    cell = kernel.run("%planck agents")
-    assert "None" not in cell.plain
-    assert "None" not in cell.data("text/html")[0]
-
-
 def test_steering_enters_the_run_after_its_tool(kernel: Kernel) -> None:
     said(kernel, "run = %planck --background work 1 with @work\nawait inside()")
     assert said(kernel, "%planck steer and add 20 and 22 with @add") == ("planck reads it before its next step.")
