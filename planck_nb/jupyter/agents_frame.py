@@ -64,7 +64,7 @@ class AgentsFrame(pd.DataFrame):
 
     def _repr_html_(self) -> str | None:
         # As pandas shows it, also what is missing: notebooks of 0.1.0 are tested against what they have saved.
-        found: str | None = None if self.empty else super()._repr_html_()  # type: ignore[operator]  # no types
+        found: str | None = None if self.empty else super()._repr_html_()  # type: ignore[misc]  # pandas has no types
         return found
 
     def __repr__(self) -> str:
