@@ -19,7 +19,7 @@ from typing_extensions import TypedDict
 from planck_nb import Agent, ai
 from planck_nb.agent.output import OutputSpec, output_spec
 from planck_nb.agent.partial_output import PartialOutput
-from planck_nb.base.errors import OutputError, UsageError
+from planck_nb.base.errors import OutputError, ToolError, UsageError
 from planck_nb.testing import Call, Reply, scripted_model
 
 
@@ -333,3 +333,8 @@ def test_a_long_answer_is_not_read_again_with_every_word(monkeypatch: pytest.Mon
         partial.add('"word", ')
     assert partial.finish("end")
     assert readings == [len('"word", '), 3]
+
+
+def test_a_schema_that_refers_to_itself_is_one_sentence() -> None:
+    with pytest.raises(ToolError, match="refers to itself without end"):
+        output_spec({"$ref": "#"}).read('{"a": 1}')

@@ -46,7 +46,7 @@ def errors_of(checker: Draft202012Validator, value: object) -> list[ValidationEr
     """The errors of a value.
 
     Raises:
-        ToolError: If the schema refers to a schema that it does not contain.
+        ToolError: If the schema refers to a schema that it does not contain, or to itself without end.
     """
     from referencing.exceptions import Unresolvable  # noqa: PLC0415 - loaded with the validator
 
@@ -54,6 +54,10 @@ def errors_of(checker: Draft202012Validator, value: object) -> list[ValidationEr
         return list(checker.iter_errors(value))
     except Unresolvable as error:
         raise ToolError(f"Its schema refers to {error.ref}; write that out in the schema.") from None
+    except RecursionError:
+        raise ToolError(
+            "Its schema refers to itself without end, or the value is nested too deeply; write the schema without $ref."
+        ) from None
 
 
 @lru_cache(1_000)
