@@ -215,12 +215,17 @@ CODE = """def parse_date(s):
 BYTES = "ArrowInvalid: Parquet magic bytes not found in footer."
 
 
-async def tour(run: ScriptedRun) -> None:
-    """Something of everything; ends while one tool runs and the arguments of another are being written."""
+async def tour(run: ScriptedRun, thought_seen: Path) -> None:
+    """Something of everything; ends while one tool runs and the arguments of another are being written.
+
+    The run goes on thinking until the file `thought_seen` exists, so that a slow browser cannot miss it.
+    """
     run.start()
     for word in "March may be short. The column is an object, so the parser may have guessed per row.".split():
         run.thinking(word + " ")
         await asyncio.sleep(0.07)
+    while not thought_seen.exists():
+        await asyncio.sleep(0.02)
     await words(run, "I will look at how `orders.date` is stored before I trust the **monthly totals**.")
     await call(run, "1", "inspect_variable", {"name": "orders"})
     run.reply("", ("1", "inspect_variable", {"name": "orders"}))
