@@ -215,6 +215,12 @@ CODE = """def parse_date(s):
 BYTES = "ArrowInvalid: Parquet magic bytes not found in footer."
 
 
+def wait_for_file(path: Path) -> None:
+    """Return once there is such a file."""
+    while not path.exists():
+        time.sleep(0.02)
+
+
 async def tour(run: ScriptedRun, thought_seen: Path) -> None:
     """Something of everything; ends while one tool runs and the arguments of another are being written.
 
@@ -224,8 +230,7 @@ async def tour(run: ScriptedRun, thought_seen: Path) -> None:
     for word in "March may be short. The column is an object, so the parser may have guessed per row.".split():
         run.thinking(word + " ")
         await asyncio.sleep(0.07)
-    while not thought_seen.exists():
-        await asyncio.sleep(0.02)
+    await asyncio.to_thread(wait_for_file, thought_seen)
     await words(run, "I will look at how `orders.date` is stored before I trust the **monthly totals**.")
     await call(run, "1", "inspect_variable", {"name": "orders"})
     run.reply("", ("1", "inspect_variable", {"name": "orders"}))
