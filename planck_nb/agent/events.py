@@ -192,6 +192,7 @@ class TurnStart(EventBase):
     type: Literal["turn_start"] = "turn_start"
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class MessageAppended(EventBase):
     """A message was appended to the log; it is as durable as the log.
@@ -249,6 +250,7 @@ class ToolArgsDelta(EventBase):
     type: Literal["tool_args_delta"] = "tool_args_delta"
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class UsageDelta(EventBase):
     """A reply was counted.

@@ -16,10 +16,12 @@ from planck_nb.agent.effect import Effect
 from planck_nb.agent.identity import Grants, Role
 from planck_nb.ai.messages import Message, Usage
 from planck_nb.base.json_types import JsonObject
+from planck_nb.base.quick_init import quick_init
 
 Status: TypeAlias = Literal["idle", "streaming", "executing_tools"]
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class Entry:
     """A message with the id that its log gave it."""

@@ -15,6 +15,7 @@ from typing import Annotated, Any, Literal, TypeAlias, cast
 from planck_nb.ai.numbers import with_plausible_numbers
 from planck_nb.base.errors import UsageError
 from planck_nb.base.json_types import JsonObject
+from planck_nb.base.quick_init import quick_init
 
 StopReason: TypeAlias = Literal["stop", "length", "tool_use", "refusal", "aborted", "error"]
 """Why a model's message ended: complete, at the token limit, to run tools, refused, stopped by the user, or failed."""
@@ -188,6 +189,7 @@ Part: TypeAlias = TextPart | ImagePart | FilePart | VideoPart | ThinkingPart | T
 """Any part of any message."""
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class Usage:
     """Token counts of one or more model replies, with one definition for all providers.

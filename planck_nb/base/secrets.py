@@ -107,6 +107,7 @@ def is_secret_variable(name: str, value: str) -> bool:
     return named or next(_passwords(value), None) is not None or _format_in(value) is not None
 
 
+@lru_cache(maxsize=64)  # asked of the same few keys with every request
 def looks_like_key(value: str) -> bool:
     """Whether a value is a generated key, rather than a word that is written where a key is asked for."""
     has_both = any(map(str.isalpha, value)) and any(map(str.isdigit, value))
