@@ -177,6 +177,33 @@ def test_a_saved_notebook_reads_without_a_kernel(lab: Lab, open_notebook: Open) 
     assert len(saved["cells"][1]["outputs"]) == 3  # what the agent got, the bar of controls, and the transcript
 
 
+def test_a_saved_notebook_that_is_opened_with_a_new_kernel_shows_no_error(lab: Lab, open_notebook: Open) -> None:
+    prompt = "%%planck\nHello."
+    path = lab.write("reopened.ipynb", "%load_ext planck_nb\n%planck model demo", prompt, prompt)
+    notebook = open_notebook(path)
+    notebook.run_all()
+    notebook.wait_idle()
+    expect(notebook.output(1).locator(".pk-bar")).to_be_visible()
+    notebook.save()
+    notebook.page.wait_for_function("() => !window.jupyterapp.shell.currentWidget.context.model.dirty")
+    notebook.page.evaluate("window.jupyterapp.shell.currentWidget.sessionContext.shutdown()")
+    notebook.reload()
+    for cell in (1, 2):
+        output = notebook.output(cell)
+        without_model = output.get_by_text("model not found")  # what JupyterLab writes for a widget of another kernel
+        expect(without_model).to_have_count(1)
+        expect(without_model).to_be_hidden()
+        expect(output.locator(".planck-run-1")).to_be_visible()
+    notebook.screenshot("reopened")
+    notebook.run_only(0)
+    notebook.run_only(1)
+    expect(notebook.output(1).locator(".pk-bar")).to_be_visible()
+    notebook.save()
+    notebook.page.wait_for_function("() => !window.jupyterapp.shell.currentWidget.context.model.dirty")
+    notebook.reload()
+    expect(notebook.output(1).locator(".pk-bar")).to_be_visible()
+
+
 def test_stop_gives_the_queue_back_and_says_how_an_answer_ended(lab: Lab, open_notebook: Open) -> None:
     setup = (
         "%load_ext planck_nb\nfrom planck_nb import get_workspace\n"
