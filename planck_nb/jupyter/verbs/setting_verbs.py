@@ -11,7 +11,7 @@ from planck_nb.agent.approval import ACTIONS, KINDS, Action, Rule
 from planck_nb.agent.limits import Limits
 from planck_nb.ai import Cassette
 from planck_nb.ai.cassettes import Mode
-from planck_nb.base.errors import UsageError
+from planck_nb.base.errors import UsageError, did_you_mean
 from planck_nb.base.text import counted
 from planck_nb.base.threads import run_in_thread
 from planck_nb.config import SETTINGS, Config, Scope, read_limits, write_setting
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 SUBJECT = "Settings"
 
+_COLUMNS = ["setting", "value", "source", "variable"]
+
 
 def _settings(_notebook: Notebook) -> dict[str, str]:
     return {setting.field: setting.help for setting in SETTINGS}
@@ -40,7 +42,7 @@ def _settings(_notebook: Notebook) -> dict[str, str]:
     Parameter(
         "words",
         Kind("NAME VALUE", extent=Extent.WORDS, suggest=_settings),
-        "a setting to write to .planck/config.toml (`none` removes it), or a limit: NAME=NUMBER",
+        "a setting to show or to write (`none` removes it), or a limit: NAME=NUMBER",
         optional=True,
     ),
     Option("user", None, None, "write to ~/.planck/config.toml, which applies to all projects"),
@@ -49,6 +51,8 @@ def _settings(_notebook: Notebook) -> dict[str, str]:
 async def config(notebook: Notebook, words: tuple[str, ...], user: bool) -> pd.DataFrame | Text:
     """Return a table of the settings, or write one."""
     workspace = notebook.workspace
+    if len(words) == 1 and "=" not in words[0] and not user:
+        return table(_rows_of(workspace, words[0]), _COLUMNS)
     if words and "=" not in words[0]:
         scope: Scope = "user" if user else "project"
         return Text(await run_in_thread(partial(_write, workspace.config, scope, words[0], " ".join(words[1:]))))
@@ -60,7 +64,7 @@ async def config(notebook: Notebook, words: tuple[str, ...], user: bool) -> pd.D
             workspace.set_limits(read_limits(written, workspace.limits))
         except ValueError as error:
             raise UsageError(f"`%planck config {written}`: it {error}.") from None
-    return table(_rows(workspace), ["setting", "value", "source", "variable"])
+    return table(_rows(workspace), _COLUMNS)
 
 
 def _write(config: Config, scope: Scope, name: str, value: str) -> str:
@@ -72,12 +76,22 @@ def _write(config: Config, scope: Scope, name: str, value: str) -> str:
             "for the settings file."
         )
     if not value:
-        raise UsageError(f"`%planck config {name}` needs VALUE; write `%planck config NAME VALUE`.")
+        raise UsageError(f"`%planck config {name} --user` needs VALUE; write `%planck config NAME VALUE --user`.")
     path = write_setting(scope, name, None if value == "none" else value, directory=config.root)
     source = config.sources.get(name, "")
     if source.startswith("environment"):
         return f"{name} was written to {path}, but the {source} takes precedence."
     return f"{name} was written to {path}; new kernels use it."
+
+
+def _rows_of(workspace: Workspace, name: str) -> list[dict[str, object]]:
+    """The row of one setting or limit; all limits for `limits`."""
+    names = [*Limits().as_dict()] if name == "limits" else [name]
+    rows = _rows(workspace)
+    if found := [row for row in rows if row["setting"] in names]:
+        return found
+    known = ["limits", *(str(row["setting"]) for row in rows)]
+    raise UsageError(f"There is no setting {name}. {did_you_mean(name, known)}")
 
 
 def _rows(workspace: Workspace) -> list[dict[str, object]]:

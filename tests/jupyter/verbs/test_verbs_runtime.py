@@ -133,9 +133,10 @@ NONSENSE = [
     ("undo -1", "UsageError: `%planck undo` does not accept '-1'; write `%planck undo [NUMBER|all]`."),
     ("cassette off x.jsonl", "UsageError: `%planck cassette off` needs no file."),
     ("cassette auto", "UsageError: `%planck cassette auto` needs FILE"),
-    ("config rounds", "UsageError: rounds is a limit: write `%planck config rounds=NUMBER` for this session"),
+    ("config rounds --user", "UsageError: rounds is a limit: write `%planck config rounds=NUMBER` for this session"),
     ("config rounds 3", "or `%planck config limits rounds=3` for the settings file."),
-    ("config sandbox", "UsageError: `%planck config sandbox` needs VALUE"),
+    ("config sandbox --user", "UsageError: `%planck config sandbox --user` needs VALUE"),
+    ("config sandbx", "UsageError: There is no setting sandbx. Did you mean sandbox?"),
     ("config rounds=3 --user", "UsageError: `%planck config --user` needs NAME VALUE"),
     (
         "config rounds=inf",
@@ -617,10 +618,12 @@ async def test_a_setting_is_shown_with_its_source_and_can_be_written(
         assert 'default_model = "demo"' in (home / ".planck/config.toml").read_text()
         assert "limits was written to" in str(await ask(place, "limits rounds=3"))
         with pytest.raises(UsageError, match="needs VALUE; write"):
-            await ask(place, "compact_ratio")
+            await ask(place, "compact_ratio --user")
         with pytest.raises(ConfigError, match="Did you mean compact_ratio"):
             await ask(place, "compact_ration 0.5")
         await ask(place, "rounds=7")
+        assert (await ask(place, "rounds")).to_dict("list")["value"] == ["7"]
+        assert len(await ask(place, "limits")) == len(place.limits.as_dict())
         place.approvals.policy = place.policy().with_rule(Rule.parse("allow", "bash"))
         sources = dict(zip((shown := await ask(place, ""))["setting"], shown["source"], strict=True))
     assert sources["rounds"] == sources["allow"] == "this session"
