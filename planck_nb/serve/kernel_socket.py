@@ -159,7 +159,9 @@ class KernelSocket:
             async with asyncio.timeout(_REQUEST_TIMEOUT):
                 request = await read_line(reader)
         except TimeoutError:
-            raise AgentError(f"No request came within {_REQUEST_TIMEOUT:g} s.") from None
+            raise AgentError(
+                f"No request came within {_REQUEST_TIMEOUT:g} s; connect again and send it at once."
+            ) from None
         token = request.get("token")
         if not isinstance(token, str) or not hmac.compare_digest(token.encode(), self._address.token.encode()):
             raise AgentError("The token is wrong; it is in the file beside the socket.")

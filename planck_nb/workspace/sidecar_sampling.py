@@ -52,14 +52,21 @@ class SidecarSampling:
             ProviderError: The model failed.
         """
         if not request.agent_id:
-            raise AgentError("It is not known which agent's call the request belongs to, so nobody can be charged.")
+            raise AgentError(
+                "The request belongs to no agent's call, so no agent can pay for it; send it while a tool call runs."
+            )
         agent = self._find_agent(request.agent_id)
         if agent.status == "idle":
-            raise AgentError(f"{agent.name} does not wait for this sidecar, so it is not charged.")
+            raise AgentError(
+                f"{agent.name} is not waiting for this sidecar, so it does not pay for the request; send it while a "
+                "tool call runs."
+            )
         tokens = max(1, min(request.max_tokens, MAX_TOKENS))
         text = _text(request, agent, tokens)
         if len(text) > MAX_CHARACTERS:
-            raise AgentError(f"The request has {len(text):,} characters; at most {MAX_CHARACTERS:,} can be shown.")
+            raise AgentError(
+                f"The request has {len(text):,} characters, and at most {MAX_CHARACTERS:,} can be shown; send less."
+            )
         question = Question(sidecar=request.sidecar, message=text, agent_id=request.agent_id, call_id=request.call_id)
         answer, _ = await answer_of(question, self._ask)
         if answer.action != "accept":

@@ -107,12 +107,12 @@ async def test_a_request_that_belongs_to_no_agents_call_is_refused(tmp_path: Pat
         await workspace.sidecars.start()
         result = await workspace.sidecars.tools()["sample"].run({})
         assert "The model did not reply" in result.text
-        assert "It is not known which agent's call" in str(workspace.sidecars.logs("hostile", 50))
+        assert "The request belongs to no agent's call" in str(workspace.sidecars.logs("hostile", 50))
         agent = workspace.add_agent("ada", model=workspace.model("demo"))
         sampling = workspace.sidecars._sampling
         for request, reason in {
             SamplingRequest("hostile", (), agent_id="nobody"): "No agent of this workspace",
-            SamplingRequest("hostile", (), agent_id=agent.id): "does not wait for this sidecar",
+            SamplingRequest("hostile", (), agent_id=agent.id): "is not waiting for this sidecar",
         }.items():
             with pytest.raises(AgentError, match=reason):
                 await sampling.reply(request)

@@ -77,7 +77,10 @@ def materialize(session: SessionInfo, *, end: Position, check: bool = False) -> 
             "its journal is complete, and the update will be tried again."
         ) from error
     except (OSError, _UnusableError) as error:
-        raise SessionError(f"The session file {session.database} could not be rebuilt ({error}).") from error
+        raise SessionError(
+            f"The session file {session.database} could not be rebuilt ({error}); its journal is unchanged, so correct "
+            "the cause and query the session again."
+        ) from error
 
 
 def _materialize(session: SessionInfo, end: Position, *, check: bool = False) -> None:
