@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import pathlib
 import sys
@@ -36,6 +37,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         return next((at for at, name in enumerate(_LONG) if _FOLDER / name in item.path.parents), len(_LONG))
 
     items.sort(key=place)
+
+
+def pytest_collection_finish() -> None:
+    """Leave the tests themselves out of garbage collections: there are more than a million objects."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)
