@@ -165,14 +165,15 @@ class EventRecorder:
 
 
 def _joined(known: Sequence[Entry], stored: Sequence[Entry]) -> tuple[Entry, ...]:
-    """What a log returns, which begins with the latest summary, after the older messages that are known.
+    """What a log returns, which begins with the latest summary, and the older messages that are known.
 
     The conversation before a message is always the one in which it was written; so before the newest message that both
-    have, what is known is right, however many branches there are.
+    have, what either has is right, however many branches there are. Neither need have all of it: what is known to a
+    resumed agent begins with the summary that was the latest then, which may have been removed since.
     """
     ids = {entry.id for entry in stored}
     common = max((entry.id for entry in known if entry.id in ids), default=None)
     if common is None:
         return tuple(stored)
-    older = (entry for entry in known if entry.id <= common)
-    return (*older, *(entry for entry in stored if entry.id > common))
+    older = (entry for entry in known if entry.id <= common and entry.id not in ids)
+    return tuple(sorted((*older, *stored), key=lambda entry: entry.id))
