@@ -92,7 +92,7 @@ class Terminal:
 
 
 def _control_terminal() -> None:
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # what a shell runs in the background ignores Ctrl-C
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # in the background of a shell it is ignored
     os.close(os.open(os.ttyname(0), os.O_RDWR))
 
 

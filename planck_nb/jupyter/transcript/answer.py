@@ -409,7 +409,8 @@ class Answer:
         """Render the answer for an output.
 
         Args:
-            marker: A class for the HTML, by which the live view in the same cell finds it; it contains no spaces.
+            marker: A class for the HTML, by which the live view in the same cell finds it; it contains no spaces. The
+                HTML then also has a style that hides that view where it cannot be loaded.
 
         Returns:
             The transcript by MIME type, and the metadata of the output.
