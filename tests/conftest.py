@@ -30,13 +30,19 @@ _LONG = ("browser", "sidecars", "jupyter", "notebooks", "project", "serve", "ses
 _OURS = {"PLANCK_NB_MCP_SERVERS", "PLANCK_NB_TESTDATA", "PLANCK_NB_REQUIRE", "PLANCK_NB_SOAK"}
 
 
+def pytest_xdist_auto_num_workers() -> int:
+    """At least three processes, because tests also wait: for browsers, kernels and servers."""
+    return max(3, len(os.sched_getaffinity(0)))
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Start with the files that take long: processes that share the tests then end at about the same time."""
 
-    def place(item: pytest.Item) -> int:
-        return next((at for at, name in enumerate(_LONG) if _FOLDER / name in item.path.parents), len(_LONG))
+    def place(file: pathlib.Path) -> int:
+        return next((at for at, name in enumerate(_LONG) if _FOLDER / name in file.parents), len(_LONG))
 
-    items.sort(key=place)
+    places = {file: place(file) for file in {item.path for item in items}}
+    items.sort(key=lambda item: places[item.path])
 
 
 def pytest_collection_finish() -> None:

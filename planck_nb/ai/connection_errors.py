@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 import aiohttp
 import httpx
+from aiohttp.http_exceptions import ContentEncodingError
 
 from planck_nb.ai.models import Model
 from planck_nb.ai.providers import base_url_of
@@ -38,7 +39,7 @@ _SLOW = "{url} ({provider}) sent nothing for too long; try again or choose anoth
 _REFUSED = re.compile(rf"\[Errno {errno.ECONNREFUSED}\]|\[WinError 1225\]|\[WinError 10061\]")
 
 FAILURES: Mapping[type[BaseException], tuple[type[ProviderError], str]] = {
-    # aiohttp's, some of which httpx-aiohttp does not convert
+    # aiohttp's, which the network raises
     aiohttp.ClientConnectorError: (ProviderConnectionError, _UNREACHABLE),
     aiohttp.ClientConnectorDNSError: (ProviderConnectionError, _UNKNOWN_HOST),
     aiohttp.ConnectionTimeoutError: (ProviderConnectionError, _UNREACHABLE),
@@ -63,6 +64,7 @@ FAILURES: Mapping[type[BaseException], tuple[type[ProviderError], str]] = {
     aiohttp.ServerConnectionError: (ProviderConnectionError, _BROKEN),
     aiohttp.ServerDisconnectedError: (ProviderConnectionError, _BROKEN),
     aiohttp.UploadAbortedError: (ProviderConnectionError, _BROKEN),
+    ContentEncodingError: (ProviderProtocolError, _PROTOCOL),
     aiohttp.ClientResponseError: (ProviderProtocolError, _PROTOCOL),
     aiohttp.ContentTypeError: (ProviderProtocolError, _PROTOCOL),
     aiohttp.RedirectClientError: (ProviderProtocolError, _PROTOCOL),
@@ -102,18 +104,22 @@ FAILURES: Mapping[type[BaseException], tuple[type[ProviderError], str]] = {
     OSError: (ProviderConnectionError, _BROKEN),
 }
 
+_DECISIVE = (aiohttp.ClientError, ContentEncodingError)
+"""Causes that say more than what was raised from them."""
+
 
 def failure(error: BaseException, model: Model) -> ProviderError | None:
     """The error for a failed request, None for an exception that has nothing to do with the connection.
 
-    An error of the project, such as that of a cassette's file, is final, whatever it was raised from. httpx-aiohttp
-    reports a broken connection, a refused one and a full pool alike as a connect timeout, so its cause decides, if
-    there is one.
+    An error of the project, such as that of a cassette's file, is final, whatever it was raised from. A transport such
+    as httpx-aiohttp reports a broken connection, a refused one and a full pool alike as a connect timeout, so the error
+    of aiohttp decides, if there is one.
     """
     if isinstance(error, PlanckError):
         return None
-    for candidate in (error.__cause__, error):
-        for ancestor in type(candidate).__mro__ if candidate is not None else ():
+    cause = error.__cause__
+    for candidate in (cause, error) if isinstance(cause, _DECISIVE) else (error,):
+        for ancestor in type(candidate).__mro__:
             if found := FAILURES.get(ancestor):
                 error_class, sentence = found
                 words = " ".join(str(candidate).split()).rstrip(".")[:300] or type(candidate).__name__

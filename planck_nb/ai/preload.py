@@ -20,11 +20,11 @@ def preload() -> Iterator[None]:
     import httpx  # noqa: F401, PLC0415
 
     yield
-    from planck_nb.ai import transport  # noqa: PLC0415
+    from planck_nb.ai import connections, transport  # noqa: F401, PLC0415
 
     yield
     with suppress(OSError):  # the first request raises it, with a sentence about the certificates
-        transport.tls_context()
+        connections.tls_context()
     yield
     encode_message(UserMessage(""))
     for api in REGISTRY.builtin_formats():

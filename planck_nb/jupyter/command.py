@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from planck_nb.base.errors import PlanckError, UsageError
+from planck_nb.base.iri_parser import without_iri_parser
 from planck_nb.jupyter.display.plain_output import for_terminal
 
 _PACKAGE = Path(__file__).parents[1]
@@ -97,7 +98,8 @@ def run_in_terminal(notebook: Path) -> None:
         UsageError: A cell fails, the file is not a notebook, or nbclient is not installed.
     """
     _require("nbclient")
-    import nbformat  # noqa: PLC0415 - belongs to the `lab` extra
+    with without_iri_parser():
+        import nbformat  # noqa: PLC0415 - belongs to the `lab` extra
     from jupyter_client.kernelspec import NoSuchKernel  # noqa: PLC0415
     from nbclient import NotebookClient  # noqa: PLC0415
     from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError  # noqa: PLC0415

@@ -49,7 +49,7 @@ class OpenTaskRecord:
         turn: The index of the turn that the prompt began, None if it has not started.
         outcome: How that turn ended; empty if it did not.
         answer: The last reply of that turn if it is complete: what was to be sent as the response, unless the other
-            agent waits for responses itself. Empty otherwise.
+            agent waited for others or went on with the task in a later turn. Empty otherwise.
     """
 
     task_id: str

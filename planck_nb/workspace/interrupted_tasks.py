@@ -39,15 +39,18 @@ async def close_tasks(
     Returns:
         A sentence for each agent that has to delegate tasks again.
     """
+    tasks = list(tasks)
+    unfinished = {task.from_agent_id for task in tasks if task.kind == "delegate"}
     for prompt in waiting:
         if prompt.purpose == "response" and prompt.agent_id in registry:
+            unfinished.add(prompt.agent_id)
             await append_message(registry.by_id(prompt.agent_id), prompt.message)
     lost: dict[str, list[str]] = {}
     for task in tasks:
         if task.from_agent_id not in registry:
             continue
         delegator = registry.by_id(task.from_agent_id)
-        answer = task.answer if task.outcome == "turn_end" and task.kind == "delegate" else ""
+        answer = task.answer if task.kind == "delegate" and _is_done(task, registry, unfinished) else ""
         if answer:
             said = UserMessage(answer, sender_id=task.target_id, sender_name=task.target_name, purpose="response")
             await append_message(delegator, said)
@@ -64,6 +67,16 @@ async def close_tasks(
         "the agent was told."
         for agent_id, lines in lost.items()
     ]
+
+
+def _is_done(task: OpenTaskRecord, registry: AgentRegistry, unfinished: set[str]) -> bool:
+    """Whether the worker had only to send its response.
+
+    The last reply of a worker that waited for others, or that had begun to work on their responses, is not the answer.
+    """
+    if task.outcome != "turn_end" or task.target_id in unfinished or task.target_id not in registry:
+        return False
+    return registry.by_id(task.target_id).state.turn == task.turn
 
 
 def _close(delegator: Agent, task: OpenTaskRecord, answer: str) -> None:

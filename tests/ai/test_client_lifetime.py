@@ -11,7 +11,7 @@ from support.loopback import Exchange, serving
 from support.wire import ASK, CHAT_HELLO
 
 from planck_nb import ai
-from planck_nb.ai.transport import _proxy_for
+from planck_nb.ai.connections import _proxy_for
 from planck_nb.base.errors import ConfigError
 
 PROGRAM = """

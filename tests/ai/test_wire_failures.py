@@ -17,7 +17,7 @@ from support.loopback import Exchange, Handler, serving
 from support.wire import ASK, CHAT_HELLO, client, replying, sse
 
 from planck_nb import ai
-from planck_nb.ai import transport
+from planck_nb.ai import connections
 from planck_nb.ai.connection_errors import FAILURES, failure
 from planck_nb.base.errors import (
     AuthenticationError,
@@ -294,8 +294,11 @@ async def test_proxies_are_honoured_except_for_this_machine(monkeypatch: pytest.
         assert proxy.exchanges == []
         await http.complete(ai.get_model("openai", "m", base_url="http://vendor.test/v1"), ASK)
         assert [exchange.path for exchange in proxy.exchanges] == ["http://vendor.test/v1/chat/completions"]
+        monkeypatch.setenv("HTTP_PROXY", proxy.url.replace("://", "://ann:secret@"))
+        await http.complete(ai.get_model("openai", "m", base_url="http://vendor.test/v1"), ASK)
+        assert proxy.exchanges[-1].headers["proxy-authorization"] == httpx.BasicAuth("ann", "secret")._auth_header
         monkeypatch.setenv("NO_PROXY", "vendor.test")
-        assert transport._proxy_for("http://vendor.test/v1") is None
+        assert connections._proxy_for("http://vendor.test/v1") is None
 
 
 QUIET = """

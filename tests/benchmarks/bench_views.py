@@ -48,6 +48,7 @@ NAMES = (
     "test_many_deltas[paragraphs]",
     "test_eight_agents",
     "test_many_views",
+    "test_team",
     "test_heap",
     "test_notebook_of_many_cells",
 )
@@ -199,6 +200,22 @@ def test_many_views(lab: Lab, open_notebook: Open) -> None:
     seconds = min(20, float(os.environ[SECONDS]))
     title(f"50 views at once, 20 words a second each, for {seconds:g} s")
     several(lab, open_notebook, "fifty.ipynb", views=50, rate=20, seconds=seconds)
+
+
+def test_team(lab: Lab, open_notebook: Open) -> None:
+    seconds = min(20, float(os.environ[SECONDS]))
+    title(f"50 lanes of a team of 200 agents, 50 words a second each, for {seconds:g} s")
+    setup = """from planck_nb.jupyter.live.view import LiveView
+from scripted_run import ScriptedRun, team_of, write_in_lanes
+run = ScriptedRun()
+display(LiveView(run.log, agent="w0", actions=run, members=lambda: team_of(200)))"""
+    write = f"await write_in_lanes(run, 50, {seconds}, ended=range(49, -1, -1))"
+    notebook = open_notebook(lab.write("team.ipynb", SETUP, setup, write))
+    notebook.run_first(2)
+    notebook.page.wait_for_selector(".pk-stop")
+    found = measured(notebook, 2, seconds)
+    print_frames(found)
+    held("updates of the view", found["updates"][0] / found["seconds"], 10, "a second", least=True)
 
 
 def heap_of(notebook: Notebook) -> float:

@@ -16,7 +16,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, ConsoleMessage, Error, Locator, Page, expect, sync_playwright
+from playwright.sync_api import (
+    Browser,
+    BrowserContext,
+    ConsoleMessage,
+    Error,
+    JSHandle,
+    Locator,
+    Page,
+    expect,
+    sync_playwright,
+)
 from support.forked_kernels import KernelTemplate
 
 SCREENSHOTS = Path(__file__).parent.parent / "screenshots"
@@ -192,6 +202,13 @@ def _free_port() -> int:
     return port
 
 
+def _no_build_check(config: Path) -> None:
+    """With each page, JupyterLab would start Node to see whether it has to be built."""
+    folder = config / "labconfig"
+    folder.mkdir()
+    (folder / "page_config.json").write_text(json.dumps({"buildCheck": False}), encoding="utf-8")
+
+
 def _no_news(settings: Path) -> None:
     folder = settings / "@jupyterlab" / "apputils-extension"
     folder.mkdir(parents=True)
@@ -201,7 +218,6 @@ def _no_news(settings: Path) -> None:
 
 def _fork_kernels(config: Path, address: str) -> None:
     """Have the server start its kernels as the tests do."""
-    config.mkdir()
     (config / "jupyter_server_config.py").write_text(
         f"import sys\nsys.path.append({str(_HERE.parent)!r})\n"
         f"from support.forked_kernels import start_from\nstart_from(lambda: {address!r})\n",
@@ -241,12 +257,27 @@ def settled_clicks() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="session", autouse=True)
+def unhurried_waits() -> Iterator[None]:
+    """Look 20 times a second for what a test waits for: Playwright would have the page draw 60 frames to look."""
+    wait = Page.wait_for_function
+
+    def wait_for_function(self: Page, expression: str, **options: Any) -> JSHandle:
+        return wait(self, expression, **{"polling": 50, **options})
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Page, "wait_for_function", wait_for_function)
+        yield
+
+
 @pytest.fixture(scope="session")
 def lab(tmp_path_factory: pytest.TempPathFactory, kernel_template: KernelTemplate | None) -> Iterator[Lab]:
     """A JupyterLab on a free port of this machine, with folders of its own; it ends with the tests."""
     home = tmp_path_factory.mktemp("jupyterlab")
     root = home / "notebooks"
     root.mkdir()
+    (home / "config").mkdir()
+    _no_build_check(home / "config")
     _no_news(home / "settings")
     if kernel_template is not None:
         _fork_kernels(home / "config", kernel_template.address())
@@ -301,15 +332,17 @@ class Window:
     def __init__(self, lab: Lab, chromium: Browser) -> None:
         self._lab = lab
         self._chromium = chromium
+        self._context: BrowserContext | None = None
         self._page: Page | None = None
         self._said: deque[str] = deque(maxlen=20)
 
     def open(self, path: Path, *, width: int = 1000, height: int = 900) -> Notebook:
         """Open a notebook file and wait for its kernel."""
         if self._page is None:
-            context = self._chromium.new_context()
-            context.set_default_timeout(_DEADLINE_MS)
-            self._page = context.new_page()
+            if self._context is None:
+                self._context = self._chromium.new_context()
+                self._context.set_default_timeout(_DEADLINE_MS)
+            self._page = self._context.new_page()
             self._page.on("console", self._note)
             self._page.on("pageerror", self._note)
             self._page.set_viewport_size({"width": width, "height": height})
@@ -340,14 +373,25 @@ class Window:
             self._page.evaluate(_CLEAR)
             self._page.context.clear_permissions()
 
+    def leave(self) -> None:
+        """Close the page. The next one has the code of JupyterLab in its cache."""
+        if self._page is not None and self._context is not None:
+            self._page.evaluate(f"{_PANEL}?.sessionContext?.shutdown()")
+            self._page = None
+            for page in self._context.pages:
+                page.close()
+            self._context.clear_permissions()
+
     def close(self) -> None:
-        """Give the page up."""
-        if self._page is not None:
-            page, self._page = self._page, None
-            try:
+        """Close the page, and forget all that the browser has kept."""
+        context, self._context = self._context, None
+        try:
+            if self._page is not None:
+                page, self._page = self._page, None
                 page.evaluate(f"{_PANEL}?.sessionContext?.shutdown()")
-            finally:
-                page.context.close()
+        finally:
+            if context is not None:
+                context.close()
 
 
 class SharedBrowser:
@@ -425,11 +469,12 @@ def open_notebook(window: Window, request: pytest.FixtureRequest) -> Iterator[Ca
     failed = request.session.testsfailed
     own = request.node.get_closest_marker("own_page") is not None
     if own:
-        window.close()
+        window.leave()
     yield window.open
     if request.session.testsfailed > failed:
         window.tell(request.node.originalname)
-    if own or request.session.testsfailed > failed:
         window.close()
+    elif own:
+        window.leave()
     else:
         window.clear()

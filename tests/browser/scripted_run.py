@@ -272,6 +272,37 @@ EDIT: JsonObject = {
 SUITE: JsonObject = {"command": "pytest -q tests/ --maxfail=5", "timeout": 60}
 
 
+def team_of(count: int) -> list[dict[str, str]]:
+    """The members of a team: an orchestrator and workers."""
+    return [
+        {"id": f"w{n}", "name": f"worker {n}", "type": "w", "role": "worker" if n else "orchestrator", "model": "m"}
+        for n in range(count)
+    ]
+
+
+async def write_in_lanes(run: ScriptedRun, lanes: int, seconds: float, *, ended: range) -> None:
+    """The orchestrator delegates, and all write 50 words a second. Then the turns of the `ended` come to their end."""
+
+    def add(agent: int, kind: type[ev.AgentEvent], /, **payload: Any) -> None:
+        run.agent_id = f"w{agent}"
+        run.add(kind, **payload)
+
+    for agent in range(lanes):
+        add(agent, ev.TurnStart, index=0, model="m")
+        if agent:
+            task = {"task_id": f"t{agent}", "target_id": f"w{agent}", "target_name": "", "text": "work"}
+            add(0, ev.Delegated, kind="delegate", **task)
+    end = time.monotonic() + seconds
+    step = 0
+    while time.monotonic() < end:
+        for agent in range(lanes):
+            add(agent, ev.TextDelta, text=f"word{step} ")
+        step += 1
+        await asyncio.sleep(0.02)
+    for agent in ended:
+        add(agent, ev.TurnEnd, message=AssistantMessage((TextPart("x"),)), usage=Usage())
+
+
 def ask_twice(run: ScriptedRun) -> None:
     """Two calls of one reply that need consent."""
     run.start()

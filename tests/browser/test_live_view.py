@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import expect
 
 if TYPE_CHECKING:
-    from browser.conftest import Lab, Notebook, Window
+    from browser.conftest import Lab, Notebook
 
     Open = Callable[..., Notebook]
 
@@ -127,64 +127,35 @@ view.finish(run.summary("stopped"))"""
     expect(output.locator(".pk-bar")).to_contain_text("Stopped")
 
 
-@pytest.mark.own_page
 @pytest.mark.parametrize(
-    ("newline_every", "pace"),
-    [pytest.param(0, (100, 0.01), id="one-paragraph"), pytest.param(40, (4, 0), id="many-paragraphs-at-once")],
+    ("newline_every", "burst", "pause"),
+    [pytest.param(0, 100, 0.01, id="one-paragraph"), pytest.param(40, 4, 0, id="many-paragraphs-at-once")],
 )
 def test_fifty_thousand_deltas_all_show_in_order(
-    lab: Lab, window: Window, open_notebook: Open, newline_every: int, pace: tuple[int, float]
+    lab: Lab, open_notebook: Open, newline_every: int, burst: int, pause: float
 ) -> None:
-    burst, pause = pace
+    """How smooth they are is measured by `bench_views.py`."""
     cell = f"""run = ScriptedRun()
 view = run.view()
 sent = []
 send = view.send
 view.send = lambda *sending: (sent.append(asyncio.get_running_loop().time()), send(*sending))
 display(view)
-await run.stopped.wait()
-run.stopped.clear()
 await stream(run, 50_000, newline_every={newline_every}, burst={burst}, pause={pause})
 run.end()
 await run.stopped.wait()
 view.finish(run.summary())
 print(len(sent), sent[-1] - sent[0])"""
-    # The frames of a page wait for other processes too: two of up to six attempts must be smooth.
-    gaps: list[float] = []
-    while len(gaps) < 6 and sum(gap <= 100 for gap in gaps) < 2:
-        notebook = open_notebook(lab.write(f"deltas{newline_every}-{len(gaps)}.ipynb", SETUP, cell))
-        gaps.append(longest_usual_gap(notebook))
-        window.clear()
-    assert sum(gap <= 100 for gap in gaps) >= 2, gaps
-
-
-def longest_usual_gap(notebook: Notebook) -> float:
-    """Run the notebook, check that all it sends is shown, and return the 99th percentile of its frame gaps in ms."""
+    notebook = open_notebook(lab.write(f"deltas{newline_every}.ipynb", SETUP, cell))
     notebook.run_all()
     output = notebook.output(1)
-    expect(output.locator(".pk-stop")).to_be_visible()
-    notebook.page.evaluate(
-        """() => {
-            window.gaps = [];
-            let last = performance.now();
-            const step = (now) => { window.gaps.push(now - last); last = now; requestAnimationFrame(step); };
-            requestAnimationFrame(step);
-        }"""
-    )
-    output.locator(".pk-stop").click()
     expect(output.locator(".pk-status strong")).to_have_text("Done")
-    gaps = sorted(notebook.page.evaluate("window.gaps"))
     shown = output.locator(".pk-prose").inner_text()
     assert [int(word) for word in re.findall(r"\d+", shown)] == list(range(50_000))
     output.locator(".pk-stop").click()
     notebook.wait_idle()
     messages, seconds = map(float, notebook.printed(1).split())
-    p99: float = gaps[int(len(gaps) * 0.99)]
-    print(
-        f"{len(gaps)} frames, p99 gap {p99:.0f} ms, longest {gaps[-1]:.0f} ms; {messages:.0f} messages, {seconds:.1f} s"
-    )
     assert messages <= 30 * seconds + 5
-    return p99
 
 
 def test_text_of_models_does_nothing_but_show(lab: Lab, open_notebook: Open) -> None:

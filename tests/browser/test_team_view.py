@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -269,70 +268,24 @@ def test_a_reload_shows_the_team_again(lab: Lab, open_notebook: Open) -> None:
     let_go(notebook)
 
 
-MANY = """from planck_nb.agent import events as ev
-from planck_nb.ai.messages import AssistantMessage, TextPart, Usage
-from scripted_run import ScriptedRun
+MANY = """from scripted_run import ScriptedRun, team_of, write_in_lanes
 run = ScriptedRun()
-members = [{"id": f"w{n}", "name": f"worker {n}", "type": "w", "role": "worker" if n else "orchestrator", "model": "m"}
-    for n in range(200)]
-view = LiveView(run.log, agent="lead", actions=run, members=lambda: members)
+view = LiveView(run.log, agent="lead", actions=run, members=lambda: team_of(200))
 display(view)
-def add(agent, kind, /, **payload):
-    run.agent_id = f"w{agent}"
-    run.add(kind, **payload)
-for agent in range(50):
-    add(agent, ev.TurnStart, index=0, model="m")
-    if agent:
-        add(0, ev.Delegated, task_id=f"t{agent}", kind="delegate", target_id=f"w{agent}", target_name="", text="work")
-end = time.monotonic() + 15
-step = 0
-while time.monotonic() < end:
-    for agent in range(50):
-        add(agent, ev.TextDelta, text=f"word{step} ")
-    step += 1
-    await asyncio.sleep(0.02)
-for agent in range(1, 40):
-    add(agent, ev.TurnEnd, message=AssistantMessage((TextPart("x"),)), usage=Usage())
+await write_in_lanes(run, 50, 2, ended=range(1, 40))
 await run.stopped.wait()
-view.finish(run.summary())
-print(step)"""
+view.finish(run.summary())"""
 
 
-def test_fifty_live_lanes_of_two_hundred_agents_are_smooth(lab: Lab, open_notebook: Open) -> None:
+def test_fifty_live_lanes_of_two_hundred_agents(lab: Lab, open_notebook: Open) -> None:
+    """How smooth they are is measured by `bench_views.py`."""
     notebook = open_notebook(lab.write("team-many.ipynb", SETUP, MANY))
-    notebook.page.evaluate(
-        """() => {
-            window.long = [];
-            new PerformanceObserver(list => window.long.push(...list.getEntries().map(entry => entry.duration)))
-                .observe({entryTypes: ['longtask']});
-        }"""
-    )
     notebook.run_all()
     output = notebook.output(1)
     expect(output.locator(".pk-lane")).to_have_count(50)
     expect(output.locator(".pk-restrow")).to_have_text("and 150 idle")
-    notebook.page.evaluate(
-        """() => {
-            window.changes = 0;
-            const line = document.querySelectorAll('.pk-lane .pk-doing')[30];
-            const seen = () => { window.changes++; };
-            new MutationObserver(seen).observe(line, {subtree: true, childList: true, characterData: true});
-        }"""
-    )
-    # The page waits for other processes, too: it must be smooth in one of several periods.
-    limit = 100 if os.getloadavg()[0] <= 2 * (os.cpu_count() or 1) else 300
-    rates, longest = [0.0], [1_000.0]
-    while (max(rates) < 10 or min(longest) > limit) and len(rates) < 8:
-        notebook.page.evaluate("() => { window.long.length = window.changes = 0; window.began = performance.now(); }")
-        notebook.page.wait_for_timeout(1_500)
-        changes, seconds, long = notebook.page.evaluate(
-            "[window.changes, (performance.now() - window.began) / 1000, window.long]"
-        )
-        rates.append(changes / seconds)
-        longest.append(max(long, default=0))
-    print(f"{max(rates):.1f} updates a second of a lane, no task longer than {min(longest):.0f} ms")
-    assert max(rates) >= 10, rates
-    assert min(longest) <= limit, longest
+    for lane in (0, 30, 49):
+        expect(output.locator(".pk-lane").nth(lane).locator(".pk-doing")).to_contain_text("word")
     height = output.locator(".pk-lanes").evaluate("box => box.offsetHeight")
     notebook.page.mouse.move(5, 5)
     expect(output.locator(".pk-restrow")).to_have_text("and 189 idle")

@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import json
 import math
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from planck_nb.base.errors import ToolError
+from planck_nb.base.iri_parser import without_iri_parser
 from planck_nb.base.json_types import JsonObject
 
 if TYPE_CHECKING:
     from jsonschema import Draft202012Validator, ValidationError
-
-_SLOW = "rfc3987_syntax"
 
 
 def problem_of(schema: JsonObject) -> str:
@@ -35,7 +31,7 @@ def drop_infinite(node: object) -> None:
 
 def validator(schema: JsonObject) -> Draft202012Validator:
     """Make a validator for the schema; it never fetches schemas that this one refers to."""
-    with _without_slow_formats():
+    with without_iri_parser():
         from jsonschema import Draft202012Validator  # noqa: PLC0415 - 40 ms that most programs never need
     from referencing import Registry  # noqa: PLC0415 - as above
 
@@ -63,7 +59,7 @@ def errors_of(checker: Draft202012Validator, value: object) -> list[ValidationEr
 @lru_cache(1_000)
 def _problem_of(schema: str) -> str:
     """Cached, because it takes milliseconds and the files with schemas are read at every turn."""
-    with _without_slow_formats():
+    with without_iri_parser():
         from jsonschema import Draft202012Validator, SchemaError  # noqa: PLC0415 - as above
 
     try:
@@ -71,20 +67,3 @@ def _problem_of(schema: str) -> str:
     except SchemaError as error:
         return str(error.message)
     return ""
-
-
-@contextmanager
-def _without_slow_formats() -> Iterator[None]:
-    """Keep jsonschema from importing a parser of IRIs, which JupyterLab installs and which takes a second to import.
-
-    Has no effect if something imported it before. Otherwise only `"format": "iri"` is not validated, and validators
-    ignore formats by default.
-    """
-    if "jsonschema" in sys.modules or _SLOW in sys.modules:
-        yield
-        return
-    sys.modules[_SLOW] = None  # type: ignore[assignment]  # makes the import raise ModuleNotFoundError
-    try:
-        yield
-    finally:
-        sys.modules.pop(_SLOW, None)

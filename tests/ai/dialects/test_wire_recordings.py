@@ -126,7 +126,7 @@ def openai_says(body: bytes) -> Interjection:
         try:
             completion = stream.get_final_completion()
         except openai.LengthFinishReasonError as error:
-            completion = error.completion  # type: ignore[assignment]  # what it had assembled
+            completion = error.completion  # what it had assembled
     choice = completion.choices[0]
     extra = choice.message.model_extra or {}
     calls = tuple((call.function.name, _canonical(call.function.arguments)) for call in choice.message.tool_calls or ())

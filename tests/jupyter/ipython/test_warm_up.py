@@ -15,7 +15,7 @@ import pytest
 from IPython.core.interactiveshell import InteractiveShell
 from support.kernel import Kernel, running_kernel
 
-from planck_nb.ai import transport
+from planck_nb.ai import connections
 from planck_nb.jupyter import extension
 from planck_nb.jupyter.ipython.warm_up import WarmUp
 
@@ -141,10 +141,10 @@ def test_certificates_are_read_again_only_when_they_change(monkeypatch: pytest.M
     file = tmp_path / "certificates.pem"
     file.write_bytes(Path(certifi.where()).read_bytes())
     monkeypatch.setenv("SSL_CERT_FILE", str(file))
-    first = transport.tls_context()
-    assert transport.tls_context() is first
+    first = connections.tls_context()
+    assert connections.tls_context() is first
     os.utime(file, (1, 1))
-    second = transport.tls_context()
+    second = connections.tls_context()
     assert second is not first
     monkeypatch.delenv("SSL_CERT_FILE")
-    assert transport.tls_context() is not second
+    assert connections.tls_context() is not second
