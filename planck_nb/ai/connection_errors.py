@@ -38,7 +38,11 @@ _SLOW = "{url} ({provider}) sent nothing for too long; try again or choose anoth
 
 _REFUSED = re.compile(rf"\[Errno {errno.ECONNREFUSED}\]|\[WinError 1225\]|\[WinError 10061\]")
 
+_NEWER = {"UploadAbortedError": (ProviderConnectionError, _BROKEN)}
+"""Errors that aiohttp has since 3.14."""
+
 FAILURES: Mapping[type[BaseException], tuple[type[ProviderError], str]] = {
+    **{getattr(aiohttp, name): meaning for name, meaning in _NEWER.items() if hasattr(aiohttp, name)},
     # aiohttp's, which the network raises
     aiohttp.ClientConnectorError: (ProviderConnectionError, _UNREACHABLE),
     aiohttp.ClientConnectorDNSError: (ProviderConnectionError, _UNKNOWN_HOST),
@@ -63,7 +67,6 @@ FAILURES: Mapping[type[BaseException], tuple[type[ProviderError], str]] = {
     aiohttp.ClientPayloadError: (ProviderConnectionError, _BROKEN),
     aiohttp.ServerConnectionError: (ProviderConnectionError, _BROKEN),
     aiohttp.ServerDisconnectedError: (ProviderConnectionError, _BROKEN),
-    aiohttp.UploadAbortedError: (ProviderConnectionError, _BROKEN),
     ContentEncodingError: (ProviderProtocolError, _PROTOCOL),
     aiohttp.ClientResponseError: (ProviderProtocolError, _PROTOCOL),
     aiohttp.ContentTypeError: (ProviderProtocolError, _PROTOCOL),

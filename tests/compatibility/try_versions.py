@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[2]
 
 ENVIRONMENTS = {
     "floors": "ipython==7.34.0 ipykernel==6.17.1 ipywidgets==7.7.1 anywidget==0.9.18 jupyter_client==7.4.9 "
-    "tornado==6.5.1 traitlets==5.7.1",  # the Jupyter packages are those of Colab
+    "tornado==6.5.1 traitlets==5.7.1 aiohttp==3.11.0",  # the Jupyter packages are those of Colab
     "spyder": "spyder-kernels==3.1.6 ipython==8.15.0 ipykernel==6.29.3 jupyter_client==8.6.0",
     "spyder-newest": "spyder-kernels==3.1.6 ipykernel==6.30.1",
     "ipykernel-7": "ipykernel==7.4.0 ipython==8.37.0",  # 7.1 to 7.3 lose requests, also without this package
