@@ -26,8 +26,13 @@ def texts(agent: Agent) -> list[str]:
     return [entry.message.text for entry in agent.state.messages if entry.message.type == "user"]
 
 
-async def resumed(folder: Path, models: dict[str, Model], holds: Callable[[Team], bool]) -> dict[str, list[str]]:
-    """Run a team until it holds, and resume it from what was on disk then. Returns what each agent was told."""
+async def resumed(
+    folder: Path, models: dict[str, Model], holds: Callable[[Team], bool], *, before: bytes = b""
+) -> dict[str, list[str]]:
+    """Run a team until it holds, and resume it from what was on disk then. Returns what each agent was told.
+
+    The journal is cut off `before` the first line that contains these bytes.
+    """
     specs = [AgentSpec("worker" if name != "lead" else "orchestrator", "demo", name, name=name) for name in models]
     first, later = folder / "first", folder / "later"
     first.mkdir()
@@ -45,6 +50,10 @@ async def resumed(folder: Path, models: dict[str, Model], holds: Callable[[Team]
         workspace.session.close()
         shutil.copytree(first, later)
         run.abort()
+    for journal in later.rglob("*.jsonl") if before else ():
+        lines = journal.read_bytes().splitlines(keepends=True)
+        cut = next((at for at, line in enumerate(lines) if before in line), len(lines))
+        journal.write_bytes(b"".join(lines[:cut]))
     async with Workspace(config(later)) as workspace:
         await workspace.resume()
         return {agent.name: texts(agent) for agent in workspace.teams["crew"].agents}
@@ -65,3 +74,10 @@ async def test_what_a_worker_says_while_others_work_for_it_is_not_its_response(t
         [note] = [text for text in told[delegator] if LOST in text]
         assert f"- {worker}, which was cut off: Work, {worker}." in note
     assert "I wait for ben." not in told["lead"]
+
+
+async def test_the_last_reply_of_a_worker_that_was_done_is_its_response(tmp_path: Path) -> None:
+    models = {"lead": scripted_model([delegate("ann"), "I wait for ann."]), "ann": scripted_model(["All is done."])}
+    told = await resumed(tmp_path, models, lambda _team: False, before=b'"responded"')
+    assert [text for text in told["lead"] if "All is done." in text]
+    assert not [text for text in told["lead"] if LOST in text]
