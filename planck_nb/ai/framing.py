@@ -69,9 +69,17 @@ class SseSplitter:
 
     def feed(self, chunk: bytes) -> list[bytes]:
         """The data of the events that this chunk completes."""
-        if self._after_return or b"\r" in chunk:
+        # `find`, because `in` costs several times as much: it first tries whether the bytes that it looks for are a
+        # number.
+        if self._after_return or chunk.find(b"\r") >= 0:
             chunk = self._line_feeds_only(chunk)
         pieces = self._pieces
+        # One event in each piece of data, too: what comes while a model writes.
+        if chunk.startswith(b"data: ") and chunk.endswith(b"\n\n") and not pieces.waiting:
+            data = chunk[6:-2]
+            if data and data.find(b"\n") < 0:
+                self._started = True
+                return [data]
         if b"\n\n" not in chunk and not (chunk.startswith(b"\n") and pieces.ends_with(b"\n")):
             pieces.add(chunk)
             return []
@@ -81,8 +89,7 @@ class SseSplitter:
         if not self._started:
             self._started = True
             frames[0] = frames[0].removeprefix(_BOM)
-        # One data line, nothing else, is what nearly every server sends. `find`, because `in` costs several times as
-        # much: it first tries whether the bytes that it looks for are a number.
+        # One data line, nothing else, is what nearly every server sends.
         return [
             data
             for frame in frames
