@@ -31,13 +31,13 @@ from planck_nb.agent.run import Run
 from planck_nb.agent.run_result import RunResult
 from planck_nb.agent.state import AgentState, Status, changed
 from planck_nb.agent.team_members import STOPPED, find_team
-from planck_nb.ai.catalogue import get_model
 from planck_nb.ai.client import Client, RequestPreview
 from planck_nb.ai.messages import Usage, UserMessage, UserPart
-from planck_nb.ai.model_source import model_source
+from planck_nb.ai.model_lookup.catalogue import get_model
+from planck_nb.ai.model_lookup.model_source import model_source
+from planck_nb.ai.model_lookup.stored_options import stored_options
 from planck_nb.ai.models import Model
 from planck_nb.ai.request import Context, Options
-from planck_nb.ai.stored_options import stored_options
 from planck_nb.base.errors import AgentError, UsageError
 from planck_nb.base.event_log import EventLog, Subscription
 from planck_nb.base.ids import NewId, new_id

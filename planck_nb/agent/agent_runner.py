@@ -31,10 +31,10 @@ from planck_nb.agent.turn_runner import TurnRunner
 from planck_nb.agent.wait_graph import Participant, within
 from planck_nb.ai.context_windows import cuts_silently, is_reported
 from planck_nb.ai.messages import AssistantMessage, Message, Usage, UserMessage, UserPart
-from planck_nb.ai.model_source import model_source
+from planck_nb.ai.model_lookup.model_source import model_source
+from planck_nb.ai.model_lookup.stored_options import stored_options
 from planck_nb.ai.models import Model
 from planck_nb.ai.request import Context, Options
-from planck_nb.ai.stored_options import stored_options
 from planck_nb.base.errors import AgentError, AgentStoppedError, NoRunningLoopError, PlanckError
 from planck_nb.base.event_loops import await_in_loop, call_in_loop, is_running_here
 from planck_nb.base.ids import new_id

@@ -66,7 +66,7 @@ class AgentStarted(EventBase):
         parent_id: The agent that started it, None if a person or a program did.
         description: What the agent is for, in a sentence.
         grants: What it may give to the agents that it starts.
-        model_source: How the model was found; see `planck_nb.ai.model_source`.
+        model_source: How the model was found; see `planck_nb.ai.model_lookup.model_source`.
         grant_sources: How the models of `grants` were found, in their order; empty in sessions of earlier versions.
         compactor: What shortens its conversation; see `stored_compactor`. Empty if nothing does.
         skills: The names of the skills that its system prompt lists, None if it lists all.
@@ -99,7 +99,7 @@ class AgentChanged(EventBase):
         system_prompt: The agent's own system prompt.
         tools: The names of its tools.
         options: The request options that are set.
-        model_source: How the model was found; see `planck_nb.ai.model_source`.
+        model_source: How the model was found; see `planck_nb.ai.model_lookup.model_source`.
     """
 
     model: str

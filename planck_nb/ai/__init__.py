@@ -17,7 +17,6 @@ from typing import Any
 from planck_nb.ai.auth import Auth, OutgoingRequest
 from planck_nb.ai.builtin_providers import register_builtin_providers
 from planck_nb.ai.cassettes import Cassette
-from planck_nb.ai.catalogue import add_models, discover, get_model, list_models, list_providers
 from planck_nb.ai.client import Client, RequestPreview, Stream
 from planck_nb.ai.dialect import Decoder, Dialect, LocalModel, Pause, WireRequest
 from planck_nb.ai.messages import (
@@ -41,10 +40,11 @@ from planck_nb.ai.messages import (
     decode_message,
     encode_message,
 )
+from planck_nb.ai.model_lookup.catalogue import add_models, discover, get_model, list_models, list_providers
 from planck_nb.ai.models import Model, PriceStep, Pricing
 from planck_nb.ai.registry import Provider, register
 from planck_nb.ai.request import Context, Options, ToolSpec
-from planck_nb.ai.retry import RetryPolicy, Timeouts
+from planck_nb.ai.retries.retry import RetryPolicy, Timeouts
 from planck_nb.ai.server_tools import ServerTool
 from planck_nb.ai.shortcuts import complete, default_client, stream
 from planck_nb.ai.stream_events import (

@@ -15,15 +15,14 @@ from typing import TYPE_CHECKING, Any, Self
 
 from pydantic_core import from_json
 
-from planck_nb.ai import discovery
 from planck_nb.ai.auth import secrets_in
 from planck_nb.ai.cassettes.cassette import Cassette, CassetteRequest
 from planck_nb.ai.cassettes.request_key import canonical_request
 from planck_nb.ai.context_windows import ContextWindows, is_reported
 from planck_nb.ai.dialect import LocalModel
-from planck_nb.ai.known_servers import known_servers
 from planck_nb.ai.message_builder import MessageBuilder
 from planck_nb.ai.messages import AssistantMessage, Usage
+from planck_nb.ai.model_lookup import discovery
 from planck_nb.ai.models import Model
 from planck_nb.ai.pending_request import PendingRequest
 from planck_nb.ai.providers import (
@@ -35,8 +34,9 @@ from planck_nb.ai.providers import (
 )
 from planck_nb.ai.reply_decoder import ReplyDecoder, raise_for_error, redacted
 from planck_nb.ai.request import Context, Options
-from planck_nb.ai.request_attempts import RequestAttempts
-from planck_nb.ai.retry import RetryPolicy, Timeouts
+from planck_nb.ai.retries.known_servers import known_servers
+from planck_nb.ai.retries.request_attempts import RequestAttempts
+from planck_nb.ai.retries.retry import RetryPolicy, Timeouts
 from planck_nb.ai.server_address import is_loopback
 from planck_nb.ai.status_errors import truncated
 from planck_nb.ai.stream_events import StreamEvent, StreamWarning

@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic_core import from_json
 
-from planck_nb.ai import portable_history as history
+from planck_nb.ai.message_history import portable_history as history
 from planck_nb.ai.messages import (
     AssistantMessage,
     AssistantPart,

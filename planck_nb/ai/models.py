@@ -99,7 +99,7 @@ class Unavailable:
 
     Args:
         reason: One sentence that says what to do.
-        source: How the model was found when the session was written; see `planck_nb.ai.model_source`.
+        source: How the model was found when the session was written; see `planck_nb.ai.model_lookup.model_source`.
     """
 
     reason: str

@@ -10,15 +10,15 @@ from planck_nb.ai.auth import Authenticator
 from planck_nb.ai.cassettes.cassette import CassetteRequest
 from planck_nb.ai.dialect import WireRequest
 from planck_nb.ai.dialects.json_wire import write_json, write_long_json
-from planck_nb.ai.encoded_history import characters
-from planck_nb.ai.known_servers import KnownServers
 from planck_nb.ai.message_builder import MessageBuilder
+from planck_nb.ai.message_history.encoded_history import characters
+from planck_nb.ai.message_history.portable_history import without_signatures
 from planck_nb.ai.messages import Message
 from planck_nb.ai.models import Model
-from planck_nb.ai.portable_history import without_signatures
 from planck_nb.ai.providers import auth_of, dialect, request_address
 from planck_nb.ai.request import Context, Options
-from planck_nb.ai.request_attempts import RequestAttempts
+from planck_nb.ai.retries.known_servers import KnownServers
+from planck_nb.ai.retries.request_attempts import RequestAttempts
 from planck_nb.ai.server_address import is_readable_on_the_way
 from planck_nb.ai.status_errors import is_about_images, is_about_thinking
 from planck_nb.ai.stream_events import StreamEvent, StreamRetry, StreamWarning

@@ -7,9 +7,9 @@ import atexit
 import contextlib
 from collections.abc import Mapping, Sequence
 
-from planck_nb.ai.catalogue import get_model
 from planck_nb.ai.client import Client, Stream
 from planck_nb.ai.messages import AssistantMessage
+from planck_nb.ai.model_lookup.catalogue import get_model
 from planck_nb.ai.models import Model
 from planck_nb.ai.request import Context, Options
 from planck_nb.base.forks import call_in_forks

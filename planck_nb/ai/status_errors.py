@@ -15,7 +15,7 @@ from pydantic_core import from_json
 from planck_nb.ai.context_windows import Refusal, is_about_window, read_refusal
 from planck_nb.ai.models import Model
 from planck_nb.ai.providers import base_url_of, key_variables_of
-from planck_nb.ai.rate_limit_headers import exhausted_until, retry_after
+from planck_nb.ai.retries.rate_limit_headers import exhausted_until, retry_after
 from planck_nb.base.errors import (
     AuthenticationError,
     BadRequestError,

@@ -21,7 +21,7 @@ from planck_nb.ai.cassettes.cassette_transport import CassetteTransport
 from planck_nb.ai.connection_errors import failure
 from planck_nb.ai.connections import Connections, NetworkTransport, close_response
 from planck_nb.ai.models import Model
-from planck_nb.ai.retry import Timeouts
+from planck_nb.ai.retries.retry import Timeouts
 from planck_nb.base.timeouts import ReusableTimeout, within
 
 _ERROR_BODY_BYTES = 256 * 1024

@@ -32,8 +32,8 @@ from planck_nb.config.trust import FolderTrust, TrustItem, is_consent, read_item
 from planck_nb.tools.sandbox import SandboxMode
 
 if TYPE_CHECKING:
+    from planck_nb.ai.model_lookup.user_models import UserModels
     from planck_nb.ai.models import Model
-    from planck_nb.ai.user_models import UserModels
 
 MODELS_FILES = (".planck/models.json", ".planck/models.toml")
 """Where one's own models are described unless `models_file` names another file; the first one that exists is read."""
@@ -395,7 +395,7 @@ def _models_file(named: Path | None, directory: Path) -> Path | None:
 
 
 def _user_models(path: Path | None, content: bytes | None) -> UserModels:
-    from planck_nb.ai.user_models import UserModels, read_models  # noqa: PLC0415 - loads the wire formats
+    from planck_nb.ai.model_lookup.user_models import UserModels, read_models  # noqa: PLC0415 - loads the wire formats
 
     if path is None:
         return UserModels()

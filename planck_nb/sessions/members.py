@@ -121,7 +121,7 @@ class AgentRecord:
     Args:
         identity: Its id, name, type, role, team and parent.
         model: The model as "provider:model".
-        model_source: How the model was found; see `planck_nb.ai.model_source`.
+        model_source: How the model was found; see `planck_nb.ai.model_lookup.model_source`.
         system_prompt: Its own system prompt.
         description: What it is for.
         grants: What it may give to the agents that it starts.

@@ -21,7 +21,7 @@ import filelock
 
 from planck_nb.agent.events import TRANSIENT, AgentEvent
 from planck_nb.agent.message_log import LogFollower
-from planck_nb.ai.encoded_history import characters_of
+from planck_nb.ai.message_history.encoded_history import characters_of
 from planck_nb.ai.messages import Message
 from planck_nb.base.async_tasks import cancel_late
 from planck_nb.base.errors import SessionError, SessionNotFoundError

@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from planck_nb.ai.model_lookup.stored_options import LEFT_OUT, stored_options
 from planck_nb.ai.request import Options
 from planck_nb.ai.server_address import server_address
-from planck_nb.ai.stored_options import LEFT_OUT, stored_options
 from planck_nb.base.atomic import sync_directory, write_atomically
 from planck_nb.base.errors import ConfigError
 from planck_nb.base.json_types import JsonObject

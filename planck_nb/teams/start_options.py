@@ -10,7 +10,7 @@ from planck_nb.agent.calling.functions import ToolLike, by_name
 from planck_nb.agent.calling.tool import Tool
 from planck_nb.agent.context.compactor import Compactor
 from planck_nb.agent.context.system_prompt import SystemPromptParts
-from planck_nb.ai.catalogue import get_model
+from planck_nb.ai.model_lookup.catalogue import get_model
 from planck_nb.ai.models import Model
 from planck_nb.ai.providers import base_url_of
 from planck_nb.ai.server_address import shown_url

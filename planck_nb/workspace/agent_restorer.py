@@ -11,8 +11,8 @@ from planck_nb.agent.agent_access import append_message
 from planck_nb.agent.calling.tool import Tool
 from planck_nb.agent.context.system_prompt import SystemPromptParts
 from planck_nb.ai.messages import UserMessage
+from planck_nb.ai.model_lookup.stored_options import left_out_of
 from planck_nb.ai.request import Options
-from planck_nb.ai.stored_options import left_out_of
 from planck_nb.base.errors import AgentError
 from planck_nb.base.visible import visible
 from planck_nb.teams.granted_skills import GrantedSkills

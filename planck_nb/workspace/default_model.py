@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from planck_nb.ai.catalogue import by_name, discover, get_model
+from planck_nb.ai.model_lookup.catalogue import by_name, discover, get_model
 from planck_nb.ai.models import Model
 from planck_nb.config import Config
 

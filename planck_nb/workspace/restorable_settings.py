@@ -15,7 +15,7 @@ from typing import Any
 
 from planck_nb.agent.approval import Rule
 from planck_nb.agent.identity import Grants
-from planck_nb.ai.stored_options import LEFT_OUT
+from planck_nb.ai.model_lookup.stored_options import LEFT_OUT
 from planck_nb.base.json_types import JsonObject
 from planck_nb.sessions import AgentRecord, Session, SessionMembers
 from planck_nb.sessions.journal.stored_values import texts_in

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from planck_nb.agent.approval import Rule
-from planck_nb.ai.model_source import model_source
+from planck_nb.ai.model_lookup.model_source import model_source
 from planck_nb.ai.models import Model
 from planck_nb.base.errors import UsageError
 from planck_nb.base.json_types import JsonObject

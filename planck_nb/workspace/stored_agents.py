@@ -1,7 +1,7 @@
 """Finds what the agents of a stored session had: their models, compactors and functions.
 
-A model is used only if it is found again exactly as it was; see `planck_nb.ai.model_source`. No other server and no
-other key takes its place unless the user names a model.
+A model is used only if it is found again exactly as it was; see `planck_nb.ai.model_lookup.model_source`. No other
+server and no other key takes its place unless the user names a model.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from planck_nb.agent.agent import Agent
 from planck_nb.agent.agent_access import compactor_of
 from planck_nb.agent.calling.tool import Tool
 from planck_nb.agent.context.compactor import Compactor, restored_compactor, stored_compactor
-from planck_nb.ai.catalogue import catalogued
-from planck_nb.ai.model_source import find_again, model_source, unavailable
+from planck_nb.ai.model_lookup.catalogue import catalogued
+from planck_nb.ai.model_lookup.model_source import find_again, model_source, unavailable
 from planck_nb.ai.models import Model
 from planck_nb.ai.providers import is_first_party, provider
 from planck_nb.ai.server_address import is_loopback

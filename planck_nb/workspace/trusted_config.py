@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 
-from planck_nb.ai.catalogue import get_model
+from planck_nb.ai.model_lookup.catalogue import get_model
 from planck_nb.ai.models import Model
 from planck_nb.base.errors import ConfigError
 from planck_nb.config import Config, FolderTrust, TrustItem

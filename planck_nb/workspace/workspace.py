@@ -19,11 +19,11 @@ from planck_nb.agent.events import AgentEvent
 from planck_nb.agent.limits import Limits
 from planck_nb.agent.run import Run
 from planck_nb.ai.cassettes import Cassette
-from planck_nb.ai.catalogue import get_model
 from planck_nb.ai.client import Client
+from planck_nb.ai.model_lookup.catalogue import get_model
 from planck_nb.ai.models import Model
 from planck_nb.ai.request import Options
-from planck_nb.ai.retry import RetryPolicy
+from planck_nb.ai.retries.retry import RetryPolicy
 from planck_nb.base.errors import AgentError, SessionError
 from planck_nb.base.event_log import Subscription
 from planck_nb.base.secrets import known_secrets, remember_secret

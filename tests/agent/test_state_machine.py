@@ -28,9 +28,9 @@ from planck_nb.agent.limits import Limits
 from planck_nb.agent.run import Run
 from planck_nb.agent.state import AgentState, fold
 from planck_nb.ai.client import Stream
+from planck_nb.ai.message_history.portable_history import prepare
 from planck_nb.ai.messages import Message
 from planck_nb.ai.models import Model
-from planck_nb.ai.portable_history import prepare
 from planck_nb.ai.request import Context, Options
 from planck_nb.base.async_tasks import cancel_and_wait
 from planck_nb.base.errors import PlanckError

@@ -15,7 +15,7 @@ from support.wire import ASK, CHAT_HELLO, client
 
 from planck_nb import ai
 from planck_nb.ai.cassettes.cassette import Cassette
-from planck_nb.ai.retry import RetryPolicy
+from planck_nb.ai.retries.retry import RetryPolicy
 from planck_nb.base.errors import ProviderConnectionError, ProviderProtocolError, RateLimitError
 
 

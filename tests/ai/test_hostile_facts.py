@@ -16,11 +16,11 @@ from support.loopback import Exchange, serving
 from planck_nb import ai
 from planck_nb.ai.cassettes.cassette_file import read_entries
 from planck_nb.ai.message_builder import MessageBuilder, parse_arguments
+from planck_nb.ai.model_lookup.user_models import read_models
 from planck_nb.ai.numbers import MAX_TOKENS, MAX_WAIT, http_status, token_count
-from planck_nb.ai.rate_limit_headers import retry_after
+from planck_nb.ai.retries.rate_limit_headers import retry_after
 from planck_nb.ai.status_errors import status_error
 from planck_nb.ai.stream_events import Finish, TextChunk, ToolCallStart, UsageUpdate
-from planck_nb.ai.user_models import read_models
 from planck_nb.base.errors import CassetteError
 
 MODEL = ai.get_model("openai", "m", base_url="http://127.0.0.1:9/v1")

@@ -18,7 +18,7 @@ from planck_nb import ai
 from planck_nb.ai.dialects import json_wire
 from planck_nb.ai.dialects.json_wire import write_json, write_long_json
 from planck_nb.ai.dialects.openai_chat import DIALECT, Chat
-from planck_nb.ai.encoded_history import KEPT_CHARACTERS, encode_history
+from planck_nb.ai.message_history.encoded_history import KEPT_CHARACTERS, encode_history
 from planck_nb.ai.registry import REGISTRY
 from planck_nb.ai.request import HistoryCache
 

@@ -8,7 +8,7 @@ import pytest
 from support.wire import CHAT
 
 from planck_nb.ai.dialects.google_common import http_failure
-from planck_nb.ai.retry import is_passing
+from planck_nb.ai.retries.retry import is_passing
 from planck_nb.ai.status_errors import body_error, is_about_documents, is_about_images
 from planck_nb.base.errors import (
     BadRequestError,

@@ -10,7 +10,7 @@ from support.wire import CHAT, CHAT_HELLO, client
 
 from planck_nb import ai
 from planck_nb.ai.dialects.google_common import http_failure
-from planck_nb.ai.retry import is_passing
+from planck_nb.ai.retries.retry import is_passing
 from planck_nb.ai.status_errors import body_error, is_about_images, is_about_unreadable_images
 from planck_nb.ai.stream_events import StreamWarning
 from planck_nb.base.errors import (

@@ -14,7 +14,7 @@ from support.wire import ASK, CHAT_HELLO, replying
 from planck_nb import Agent, ai
 from planck_nb.ai.dialects.openai_chat import DIALECT
 from planck_nb.ai.registry import REGISTRY
-from planck_nb.ai.retry import RetryPolicy
+from planck_nb.ai.retries.retry import RetryPolicy
 from planck_nb.errors import (
     AuthenticationError,
     BadRequestError,

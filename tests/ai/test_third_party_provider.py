@@ -16,9 +16,9 @@ import pytest
 from support.loopback import Exchange, serving
 
 from planck_nb import Agent, Config, Workspace, ai
+from planck_nb.ai.model_lookup.user_models import read_models
 from planck_nb.ai.providers import auth_of
 from planck_nb.ai.registry import REGISTRY
-from planck_nb.ai.user_models import read_models
 from planck_nb.base.threads import run_in_thread
 from planck_nb.errors import AuthenticationError, CassetteError, ProviderStatusError, StreamTruncated
 

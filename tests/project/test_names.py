@@ -21,7 +21,7 @@ SAME_CLASSES: dict[str, str] = {}
 """Classes that share a name because they share a meaning, each with the reason."""
 
 UNTESTED_FOLDERS = {
-    "ai/data": "the catalogue is tested through the models that it describes, in tests/ai",
+    "ai/model_lookup/data": "the catalogue is tested through the models that it describes",
     "testing": "every test that has a scripted model uses it",
 }
 """Folders of the package that have no folder of tests, each with the reason."""

@@ -12,8 +12,8 @@ from planck_nb.ai.dialects import google_interactions as interactions
 from planck_nb.ai.dialects import ollama
 from planck_nb.ai.dialects import openai_chat as chat
 from planck_nb.ai.dialects import openai_responses as responses
+from planck_nb.ai.message_history.portable_history import prepare
 from planck_nb.ai.messages import SUMMARY_HEADING, AssistantMessage, SummaryMessage, TextPart, UserMessage
-from planck_nb.ai.portable_history import prepare
 
 MODEL = ai.Model("openai", "small", api="chat", base_url="http://127.0.0.1:1/v1")
 

@@ -8,9 +8,9 @@ from collections.abc import Iterable, Sequence
 from planck_nb import Agent, ai
 from planck_nb.agent.events import AgentEvent
 from planck_nb.ai.client import Stream
+from planck_nb.ai.message_history.portable_history import prepare
 from planck_nb.ai.messages import AssistantMessage, Message, ToolResultMessage, UserMessage
 from planck_nb.ai.models import Model
-from planck_nb.ai.portable_history import prepare
 from planck_nb.ai.request import Context, Options
 from planck_nb.testing import Call, Reply
 

@@ -23,7 +23,7 @@ from planck_nb import Compactor, Config, Rule, Session, Workspace, ai
 from planck_nb.agent.agent_access import compactor_of
 from planck_nb.agent.context.compactor import stored_compactor
 from planck_nb.ai import Cassette
-from planck_nb.ai.model_source import model_source
+from planck_nb.ai.model_lookup.model_source import model_source
 from planck_nb.ai.registry import REGISTRY
 from planck_nb.base.errors import ConfigError, ModelError
 from planck_nb.testing import scripted_model
@@ -648,7 +648,7 @@ def test_an_address_is_described_without_secrets(url: str, kept: str) -> None:
     ids=str,
 )
 def test_a_damaged_description_is_refused(source: Mapping[str, Any]) -> None:
-    from planck_nb.ai.model_source import find_again
+    from planck_nb.ai.model_lookup.model_source import find_again
 
     with pytest.raises(ModelError):
         find_again("openai:gpt-5.4", source)

@@ -12,7 +12,7 @@ from support.loopback import Exchange, Handler, serving
 from support.wire import CHAT_HELLO
 
 from planck_nb import Config, Workspace, ai
-from planck_nb.ai.model_source import find_again, model_source
+from planck_nb.ai.model_lookup.model_source import find_again, model_source
 
 
 def local_server(window: Callable[[], int]) -> Handler:

@@ -12,8 +12,8 @@ import pytest
 from planck_nb import Config, Workspace, ai
 from planck_nb.agent.events import AgentChanged, AgentStarted
 from planck_nb.ai import Options
-from planck_nb.ai.model_source import model_source
-from planck_nb.ai.stored_options import LEFT_OUT, stored_options
+from planck_nb.ai.model_lookup.model_source import model_source
+from planck_nb.ai.model_lookup.stored_options import LEFT_OUT, stored_options
 
 KEY = "tvly-abcdefgh-12345678"
 OPENAI = "sk-proj-abcdefghijklmnopqrstuvwxyz123456"

@@ -507,7 +507,7 @@ async def test_what_was_cut_off_is_told_once_and_the_next_request_is_valid(tmp_p
         again.model = scripted_model(["-", "I go on."])
         await again.prompt("go on")
         model, context = listening.asked[-1]
-        from planck_nb.ai.portable_history import prepare
+        from planck_nb.ai.message_history.portable_history import prepare
 
         assert paired(prepare(context.messages, model))
         assert [text for text in listening.texts() if text.startswith("user")] == [

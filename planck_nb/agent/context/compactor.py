@@ -21,10 +21,10 @@ from planck_nb.agent.context.conversation import cuts, pairs, places
 from planck_nb.agent.context.python_file import run_python_file
 from planck_nb.agent.context.summary import summarise
 from planck_nb.agent.tokens import estimate
-from planck_nb.ai.catalogue import get_model
 from planck_nb.ai.client import Client
 from planck_nb.ai.messages import Message, SummaryMessage, Usage
-from planck_nb.ai.model_source import model_source
+from planck_nb.ai.model_lookup.catalogue import get_model
+from planck_nb.ai.model_lookup.model_source import model_source
 from planck_nb.ai.models import Model
 from planck_nb.base.errors import CompactionError, ConfigError, UsageError
 from planck_nb.base.json_types import JsonObject

@@ -17,8 +17,9 @@ from planck_nb.ai.dialects.json_wire import index_of, read_object, text_of, writ
 from planck_nb.ai.dialects.request_checks import check_media, no_video, unreadable
 from planck_nb.ai.dialects.token_counts import TokenCounts, table
 from planck_nb.ai.dialects.tool_fields import wire_tools
-from planck_nb.ai.encoded_history import encode_history
 from planck_nb.ai.message_builder import parse_arguments
+from planck_nb.ai.message_history.encoded_history import encode_history
+from planck_nb.ai.message_history.portable_history import Prefix, PreparedMessage
 from planck_nb.ai.messages import (
     FilePart,
     ImagePart,
@@ -31,7 +32,6 @@ from planck_nb.ai.messages import (
 )
 from planck_nb.ai.models import Model
 from planck_nb.ai.numbers import http_status
-from planck_nb.ai.portable_history import Prefix, PreparedMessage
 from planck_nb.ai.providers import base_url_of
 from planck_nb.ai.request import Context, Options
 from planck_nb.ai.status_errors import body_error, quoted, status_error, truncated, words_and_kind

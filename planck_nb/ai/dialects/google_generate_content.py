@@ -29,7 +29,8 @@ from planck_nb.ai.dialects.json_wire import read_object, text_of, write_json
 from planck_nb.ai.dialects.request_checks import check_choice, check_media
 from planck_nb.ai.dialects.token_counts import TokenCounts
 from planck_nb.ai.dialects.tool_fields import wire_tools
-from planck_nb.ai.encoded_history import encode_history
+from planck_nb.ai.message_history.encoded_history import encode_history
+from planck_nb.ai.message_history.portable_history import PreparedMessage
 from planck_nb.ai.messages import (
     AssistantMessage,
     AssistantPart,
@@ -42,7 +43,6 @@ from planck_nb.ai.messages import (
     VideoPart,
 )
 from planck_nb.ai.models import Model
-from planck_nb.ai.portable_history import PreparedMessage
 from planck_nb.ai.providers import base_url_of
 from planck_nb.ai.request import Context, Options
 from planck_nb.ai.status_errors import quoted, truncated

@@ -16,11 +16,11 @@ from planck_nb.ai.dialects.json_wire import read_object, text_of, write_json
 from planck_nb.ai.dialects.request_checks import no_video
 from planck_nb.ai.dialects.token_counts import TokenCounts
 from planck_nb.ai.dialects.tool_fields import add_extra, wire_tools
-from planck_nb.ai.encoded_history import encode_history
+from planck_nb.ai.message_history.encoded_history import encode_history
+from planck_nb.ai.message_history.portable_history import PreparedMessage
 from planck_nb.ai.messages import ImagePart, StopReason, ToolResultPart, UserMessage
 from planck_nb.ai.models import Model
 from planck_nb.ai.numbers import http_status
-from planck_nb.ai.portable_history import PreparedMessage
 from planck_nb.ai.providers import base_url_of
 from planck_nb.ai.request import Context, Options
 from planck_nb.ai.status_errors import body_error, status_error, truncated, words_and_kind

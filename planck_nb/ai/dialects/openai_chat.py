@@ -27,7 +27,8 @@ from planck_nb.ai.dialects.openai_common import (
 from planck_nb.ai.dialects.request_checks import no_video
 from planck_nb.ai.dialects.token_counts import TokenCounts, table
 from planck_nb.ai.dialects.tool_fields import add_extra, wire_tools
-from planck_nb.ai.encoded_history import encode_history
+from planck_nb.ai.message_history.encoded_history import encode_history
+from planck_nb.ai.message_history.portable_history import PreparedMessage
 from planck_nb.ai.messages import (
     AssistantMessage,
     ImagePart,
@@ -37,7 +38,6 @@ from planck_nb.ai.messages import (
     UserPart,
 )
 from planck_nb.ai.models import Model
-from planck_nb.ai.portable_history import PreparedMessage
 from planck_nb.ai.providers import base_url_of
 from planck_nb.ai.request import Context, Options
 from planck_nb.ai.status_errors import body_error, truncated

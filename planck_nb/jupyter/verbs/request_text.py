@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from planck_nb.agent.agent import Agent
 from planck_nb.agent.tokens import estimate, estimate_request, estimate_text
-from planck_nb.ai.portable_history import prepare
+from planck_nb.ai.message_history.portable_history import prepare
 from planck_nb.ai.request import Context
 from planck_nb.base.json_types import JsonObject
 

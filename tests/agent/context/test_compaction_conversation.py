@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from planck_nb.agent.context.conversation import EXCERPT, cuts, pairs, places, sent, without_old_outputs
 from planck_nb.agent.state import Entry
 from planck_nb.agent.tokens import estimate
+from planck_nb.ai.message_history.portable_history import INTERRUPTED, prepare
 from planck_nb.ai.messages import (
     AssistantMessage,
     ImagePart,
@@ -22,7 +23,6 @@ from planck_nb.ai.messages import (
     UserMessage,
     text_of,
 )
-from planck_nb.ai.portable_history import INTERRUPTED, prepare
 from planck_nb.testing import scripted_model
 
 MODEL = scripted_model([])

@@ -14,7 +14,7 @@ from pydantic import TypeAdapter
 from support.wire import ASK, CHAT_HELLO, CHAT_TOOLS, MESSAGES, MESSAGES_TOOLS, client, replying
 
 from planck_nb import ai
-from planck_nb.ai.portable_history import INTERRUPTED, prepare
+from planck_nb.ai.message_history.portable_history import INTERRUPTED, prepare
 from planck_nb.ai.providers import dialect
 from planck_nb.base.json_types import JsonObject
 

@@ -26,8 +26,8 @@ from support.wire import (
 )
 
 from planck_nb import ai
-from planck_nb.ai import retry
 from planck_nb.ai.message_builder import parse_arguments
+from planck_nb.ai.retries import retry
 from planck_nb.ai.stream_events import StreamEvent
 from planck_nb.base.errors import (
     ModelLoadingError,

@@ -45,7 +45,7 @@ def test_the_first_prompt_imports_nothing_more(kernel: Kernel) -> None:
     assert kernel.run(WARM).text == ""
     failed = kernel.run(f"%%planck --model openai:m --base-url {REFUSED}\nhello")
     assert "No server answers" in failed.error
-    assert kernel.run(LOADED).text.split() in ([], ["planck_nb.ai.data"])
+    assert kernel.run(LOADED).text.split() in ([], ["planck_nb.ai.model_lookup.data"])
 
 
 def test_a_kernel_that_ends_or_forks_during_the_warm_up(kernel: Kernel) -> None:

@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeAlias, TypeVar
 
+from planck_nb.ai.message_history.portable_history import Prefix, Preparation, PreparedMessage
 from planck_nb.ai.messages import Message, Part
 from planck_nb.ai.models import Model
-from planck_nb.ai.portable_history import Prefix, Preparation, PreparedMessage
 from planck_nb.ai.request import Context, HistoryCache
 
 KEPT_CHARACTERS = 32_000_000

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from planck_nb.ai.cassettes.cassette import Cassette, CassetteRequest
-from planck_nb.ai.known_servers import KnownServers
-from planck_nb.ai.retry import RetryPolicy, is_passing
+from planck_nb.ai.retries.known_servers import KnownServers
+from planck_nb.ai.retries.retry import RetryPolicy, is_passing
 from planck_nb.ai.stream_events import StreamRetry
 from planck_nb.base.errors import (
     ProviderConnectionError,

@@ -14,7 +14,7 @@ from weakref import WeakKeyDictionary
 from planck_nb.ai.context_windows import ContextWindows
 from planck_nb.ai.models import Model
 from planck_nb.ai.providers import base_url_of
-from planck_nb.ai.rate_limiter import RateLimiter
+from planck_nb.ai.retries.rate_limiter import RateLimiter
 from planck_nb.base.forks import call_in_forks
 
 K = TypeVar("K")

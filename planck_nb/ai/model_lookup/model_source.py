@@ -13,12 +13,12 @@ from functools import cache, lru_cache
 from typing import Any
 from urllib.parse import urlsplit
 
-from planck_nb.ai.catalogue import catalogued, with_alias
+from planck_nb.ai.model_lookup.catalogue import catalogued, with_alias
+from planck_nb.ai.model_lookup.stored_options import contains_secret, is_secret_option
 from planck_nb.ai.models import Modality, Model, Pricing, Unavailable, as_found
 from planck_nb.ai.providers import api_of, base_url_of, is_first_party, key_variables_of, provider
 from planck_nb.ai.registry import REGISTRY, is_local
 from planck_nb.ai.request import Options
-from planck_nb.ai.stored_options import contains_secret, is_secret_option
 from planck_nb.base.errors import ModelError, PlanckError
 from planck_nb.base.json_types import JsonObject
 from planck_nb.base.secrets import MIN_LENGTH, find_secret

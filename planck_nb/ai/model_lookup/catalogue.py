@@ -15,8 +15,8 @@ from functools import cache, lru_cache
 from importlib import resources
 from typing import Any
 
-from planck_nb.ai import discovery
 from planck_nb.ai.auth import Auth
+from planck_nb.ai.model_lookup import discovery
 from planck_nb.ai.models import Model, PriceStep, Pricing, as_found
 from planck_nb.ai.providers import (
     api_of,
@@ -300,6 +300,6 @@ def _near_aliases(name: str, mine: Iterable[str]) -> list[str]:
 
 @cache
 def _snapshot() -> dict[str, dict[str, Any]]:
-    text = resources.files("planck_nb.ai.data").joinpath("models.json").read_text(encoding="utf-8")
+    text = resources.files("planck_nb.ai.model_lookup.data").joinpath("models.json").read_text(encoding="utf-8")
     providers: dict[str, dict[str, Any]] = json.loads(text)["providers"]
     return providers

@@ -13,7 +13,7 @@ from support.dialects import WIRES, Reply, Say, Wire
 from support.wire import client, replying
 
 from planck_nb import ai
-from planck_nb.ai.portable_history import INTERRUPTED, Prefix, prepare, seal, without_signatures
+from planck_nb.ai.message_history.portable_history import INTERRUPTED, Prefix, prepare, seal, without_signatures
 from planck_nb.ai.providers import dialect
 
 READER = ai.get_model("anthropic", "claude-sonnet-4-6")

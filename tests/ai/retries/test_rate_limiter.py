@@ -14,9 +14,9 @@ from support.virtual_time import policy, virtually
 from support.wire import ASK, CHAT, CHAT_HELLO
 
 from planck_nb import ai
-from planck_nb.ai.known_servers import KnownServers
-from planck_nb.ai.rate_limit_headers import exhausted_until, request_limits
-from planck_nb.ai.rate_limiter import RateLimiter
+from planck_nb.ai.retries.known_servers import KnownServers
+from planck_nb.ai.retries.rate_limit_headers import exhausted_until, request_limits
+from planck_nb.ai.retries.rate_limiter import RateLimiter
 from planck_nb.base.errors import RateLimitError
 
 KEYS = {"OPENAI_API_KEY": "sk-open-1"}

@@ -7,7 +7,7 @@ import threading
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 
-from planck_nb.ai.rate_limit_headers import request_limits
+from planck_nb.ai.retries.rate_limit_headers import request_limits
 
 _WINDOW = 1.0
 """Seconds over which accepted requests are counted to learn a rate."""

@@ -14,7 +14,7 @@ from support.llama import free_port
 from support.loopback import Exchange, serving
 
 from planck_nb import ai
-from planck_nb.ai.data import generate
+from planck_nb.ai.model_lookup.data import generate
 from planck_nb.base.errors import ConfigError, UnknownModelError, UnknownProviderError
 
 
@@ -127,7 +127,7 @@ def test_a_key_never_shows() -> None:
 
 
 def test_the_snapshot_says_where_it_comes_from() -> None:
-    text = resources.files("planck_nb.ai.data").joinpath("models.json").read_text()
+    text = resources.files("planck_nb.ai.model_lookup.data").joinpath("models.json").read_text()
     snapshot = json.loads(text)
     assert snapshot["source"].endswith(generate.PACKAGE)
     assert snapshot["licence"] == "MIT"

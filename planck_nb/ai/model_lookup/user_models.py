@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, get_args
 
-from planck_nb.ai.catalogue import catalogued
+from planck_nb.ai.model_lookup.catalogue import catalogued
 from planck_nb.ai.models import Modality, Model, PriceStep, Pricing, as_found
 from planck_nb.ai.providers import api_of, base_url_of, dialect, is_first_party, key_variables_of, needs_server
 from planck_nb.ai.registry import REGISTRY
@@ -18,7 +18,7 @@ from planck_nb.ai.request import Options
 from planck_nb.base.errors import PlanckError, did_you_mean
 
 if TYPE_CHECKING:
-    from planck_nb.ai.user_model_entry import DefaultOptions, Price, UserModelEntry
+    from planck_nb.ai.model_lookup.user_model_entry import DefaultOptions, Price, UserModelEntry
 
 _MODALITIES: tuple[Modality, ...] = get_args(Modality)
 _SERVER_KEYS = ("base_url", "identifier", "has_api_key", "api")
@@ -104,7 +104,7 @@ def _checked(data: object, servers: Mapping[str, Any]) -> tuple[UserModelEntry, 
     """A valid entry with the facts of its server, and the name of its provider."""
     from pydantic import ValidationError  # noqa: PLC0415 - loads much, and few users have a models file
 
-    from planck_nb.ai.user_model_entry import UserModelEntry, reason  # noqa: PLC0415 - as above
+    from planck_nb.ai.model_lookup.user_model_entry import UserModelEntry, reason  # noqa: PLC0415 - as above
 
     if not isinstance(data, Mapping):
         raise _UnusableEntryError("it must be a table")

@@ -11,8 +11,8 @@ from support.dialects import WIRES
 
 from planck_nb import ai
 from planck_nb.ai.dialects.json_wire import write_json
-from planck_nb.ai.encoded_history import encode_history
-from planck_nb.ai.portable_history import PreparedMessage, prepare
+from planck_nb.ai.message_history.encoded_history import encode_history
+from planck_nb.ai.message_history.portable_history import PreparedMessage, prepare
 from planck_nb.ai.providers import dialect
 from planck_nb.ai.request import HistoryCache
 from planck_nb.errors import UnsupportedFeatureError

@@ -19,7 +19,7 @@ from planck_nb.ai.auth import Authenticator
 from planck_nb.ai.models import Modality, Model
 from planck_nb.ai.numbers import context_length
 from planck_nb.ai.providers import auth_of, base_url_of, request_address
-from planck_nb.ai.retry import Timeouts
+from planck_nb.ai.retries.retry import Timeouts
 from planck_nb.ai.server_address import is_loopback
 from planck_nb.base.errors import PlanckError
 from planck_nb.base.json_types import JsonObject

@@ -12,7 +12,7 @@ from support.llama import free_port
 from support.loopback import Exchange, Handler, serving
 
 from planck_nb import ai
-from planck_nb.ai import discovery
+from planck_nb.ai.model_lookup import discovery
 from planck_nb.ai.registry import REGISTRY
 
 SHOWN: dict[str, dict[str, Any]] = {

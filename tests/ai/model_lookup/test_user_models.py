@@ -11,8 +11,8 @@ import pytest
 from support.wire import CHAT_HELLO, replying
 
 from planck_nb import Config, Workspace, ai
-from planck_nb.ai import catalogue
-from planck_nb.ai.user_models import read_models
+from planck_nb.ai.model_lookup import catalogue
+from planck_nb.ai.model_lookup.user_models import read_models
 from planck_nb.base.errors import MissingCredentialError, UnknownProviderError
 
 NVIDIA = {"type": "openai", "base_url": "https://integrate.api.nvidia.com/v1", "identifier": "nvidia"}

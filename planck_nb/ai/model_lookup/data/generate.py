@@ -1,6 +1,6 @@
 """Writes `models.json`, the snapshot of the facts about the vendors' models. For developers; needs npm.
 
-    python -m planck_nb.ai.data.generate [VERSION]
+    python -m planck_nb.ai.model_lookup.data.generate [VERSION]
 
 The facts come from the MIT-licensed npm package @earendil-works/pi-ai, whose table of models is fetched with
 `npm pack` and reduced to what planck_nb uses. The file records where it came from.

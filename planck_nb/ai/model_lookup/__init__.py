@@ -1,0 +1,1 @@
+"""Finds models: in the generated catalogue, at servers, and among those that the user describes."""

@@ -1,0 +1,1 @@
+"""Whether, when and how fast requests are sent, and sent again."""
