@@ -30,6 +30,7 @@ _LONG = ("browser", "sidecars", "jupyter", "notebooks", "project", "serve", "ses
 _OURS = {"PLANCK_NB_MCP_SERVERS", "PLANCK_NB_TESTDATA", "PLANCK_NB_REQUIRE", "PLANCK_NB_SOAK"}
 
 
+@pytest.hookimpl(optionalhook=True)  # pytest-xdist may be missing, as where other versions are tried
 def pytest_xdist_auto_num_workers() -> int:
     """At least three processes, because tests also wait: for browsers, kernels and servers."""
     return max(3, len(os.sched_getaffinity(0)))

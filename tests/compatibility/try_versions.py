@@ -29,6 +29,9 @@ ENVIRONMENTS = {
 
 NEEDED = "pytest pytest-asyncio pytest-timeout hypothesis psutil nbclient"
 
+OPTIONS = ("-q", "-p", "no:cacheprovider", "-W", "ignore", "-o", "filterwarnings=", "-o", "addopts=")
+"""Options of pytest in place of those of the project, which need further plugins."""
+
 TESTS = (
     "tests/jupyter/test_typed_approval_in_kernels.py",
     "tests/jupyter/test_ipython_terminal.py",
@@ -57,10 +60,9 @@ def try_versions(name: str, folder: Path) -> bool:
     chosen = " and ".join(
         f"not ({tests})" for package, (least, tests) in IMPOSSIBLE.items() if major(python, package) < least
     )
-    options = ["-q", "-p", "no:cacheprovider", "-W", "ignore", "-o", "filterwarnings=", "-o", "addopts="]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     ran = subprocess.run(
-        [python, "-m", "pytest", *options, "-k", chosen, *TESTS], cwd=ROOT, env=environment, check=False
+        [python, "-m", "pytest", *OPTIONS, "-k", chosen, *TESTS], cwd=ROOT, env=environment, check=False
     )
     return ran.returncode == 0
 
