@@ -7,6 +7,7 @@ authentication, which no model server uses.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import suppress
 from functools import partial
@@ -25,6 +26,13 @@ from planck_nb.ai.retries.retry import Timeouts
 from planck_nb.base.timeouts import ReusableTimeout, within
 
 _ERROR_BODY_BYTES = 256 * 1024
+
+_PAUSE_AFTER = 1024 * 1024
+"""Bytes of an answer after which other tasks may run. What is decompressed, or replayed, comes without any wait, and a
+few megabytes can become gigabytes."""
+
+_PIECE_BYTES = 1024
+"""What each piece of an answer counts in addition, for the work that a short one takes, too."""
 
 
 class HttpResponse:
@@ -52,14 +60,20 @@ class HttpResponse:
         self._close = close
         self._model = model
         self._timeout = timeout
+        self._since_pause = 0
 
     async def chunk(self) -> bytes | None:
         """The next bytes, None after the last. Raises `ProviderConnectionError` or `ProviderProtocolError`."""
+        if self._since_pause > _PAUSE_AFTER:
+            self._since_pause = 0
+            await asyncio.sleep(0)
         try:
             with self._timeout:
-                return await self._read() or None
+                piece = await self._read()
         except Exception as error:  # noqa: BLE001 - raised again
             _explain(error, self._model)
+        self._since_pause += len(piece) + _PIECE_BYTES
+        return piece or None
 
     async def body(self, limit: int = _ERROR_BODY_BYTES) -> bytes:
         """The rest of the body, at least `limit` bytes of a longer one; by default what an error message needs."""
@@ -77,7 +91,7 @@ class HttpResponse:
             await within(patience, self._rest())
 
     async def _rest(self) -> None:
-        while await self._read():
+        while await self.chunk():
             pass
 
     async def aclose(self) -> None:

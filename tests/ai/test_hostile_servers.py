@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import itertools
 import json
 import math
 from collections.abc import Iterator
@@ -12,7 +14,7 @@ from typing import Any
 import pytest
 from support.dialects import WIRES, Call, Reply, Say, Think, Wire
 from support.hostile import NONSENSE, changed, raw
-from support.wire import ASK, replying
+from support.wire import ASK, CHAT, CHAT_HELLO, client, replying
 
 from planck_nb import ai
 from planck_nb.ai.messages import encode_message
@@ -202,3 +204,29 @@ async def test_a_count_that_cannot_be_right_is_unknown_with_one_warning(name: st
         if not any(wrong[key] == NONSENSE[what] for key in counts if "details" in key):  # which are then left out
             assert len(warnings) == 1
             assert "cannot be right" in warnings[0]
+
+
+async def test_an_answer_that_comes_without_any_wait_leaves_time_for_other_tasks() -> None:
+    """As what is replayed or decompressed does: a compressed answer of a few megabytes can have gigabytes."""
+    turns = 0
+
+    async def others() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    other = asyncio.create_task(others())
+    pieces = itertools.chain(CHAT_HELLO[:3], itertools.repeat(CHAT_HELLO[1], 20_000), CHAT_HELLO[3:])
+    async with client(replying(pieces)) as http:
+        assert len((await http.complete(CHAT, ASK)).text) > 20_000
+    other.cancel()
+    assert turns > 10
+
+
+async def test_what_follows_a_complete_message_is_not_waited_for_however_fast_it_comes() -> None:
+    rest = iter(range(1_000_000))
+    pieces = itertools.chain(CHAT_HELLO, (b"x" * 1_000 for _ in rest))
+    async with client(replying(pieces)) as http:
+        assert (await http.complete(CHAT, ASK)).text == "Hello"
+    assert next(rest, None) is not None
