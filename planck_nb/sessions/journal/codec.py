@@ -14,6 +14,8 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any
 
+from pydantic_core import to_json
+
 from planck_nb.agent.events import AgentEvent, MessageAppended, decode_event, encode_event
 from planck_nb.ai.messages import Message, decode_message, encode_message, message_json, text_of
 from planck_nb.base.errors import SessionFormatError
@@ -321,6 +323,4 @@ def _encode(line: JsonObject) -> bytes:
 
 def _plain_json(line: object) -> bytes:
     """Encode JSON types, four times as fast. Raises ValueError for lone surrogates and for deep nesting."""
-    from pydantic_core import to_json  # noqa: PLC0415 - messages have loaded pydantic when they are encoded
-
     return to_json(line, inf_nan_mode="null")  # DuckDB cannot read the names of infinity and "not a number"

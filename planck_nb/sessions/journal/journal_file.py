@@ -6,7 +6,7 @@ import logging
 import os
 import sys
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from itertools import count
 from pathlib import Path
@@ -242,9 +242,9 @@ class JournalFile:
             self._padded_size = end
 
     def _write(self, data: bytes) -> None:
-        view = memoryview(data)
-        while view:
-            view = view[_write_at(self._descriptor, view, self.size + len(data) - len(view)) :]
+        written = _write_at(self._descriptor, data, self.size)
+        while written < len(data):
+            written += _write_at(self._descriptor, memoryview(data)[written:], self.size + written)
 
     def _truncate(self) -> None:
         try:
@@ -332,15 +332,13 @@ def _content_end(file: BinaryIO) -> int:
     return 0
 
 
-def _write_at(descriptor: int, data: memoryview, offset: int) -> int:
-    if hasattr(os, "pwrite"):
-        return os.pwrite(descriptor, data, offset)
+def _seek_and_write(descriptor: int, data: bytes | memoryview, offset: int) -> int:
     os.lseek(descriptor, offset, os.SEEK_SET)
     return os.write(descriptor, data)
 
 
-def _sync(descriptor: int) -> None:
-    getattr(os, "fdatasync", os.fsync)(descriptor)
+_write_at: Callable[[int, bytes | memoryview, int], int] = getattr(os, "pwrite", _seek_and_write)
+_sync: Callable[[int], None] = getattr(os, "fdatasync", os.fsync)
 
 
 def _unwritable(path: Path, error: OSError) -> SessionError:

@@ -129,12 +129,16 @@ class Writer:
             self._write(batch)
 
     def _write(self, batch: list[_Entry]) -> None:
-        lines = [line for line in (*self._retained, *(entry.line for entry in batch)) if line]
+        lines, sync, is_call = [*self._retained], False, False
+        for line, _, needs_sync in batch:  # one pass: a thread that was idle runs each further function slowly
+            lines.append(line)
+            sync = sync or needs_sync
+            is_call = is_call or not line
         error: SessionError | None = None
         try:
-            self._journal.append(b"".join(lines), sync=any(entry.sync for entry in batch))
+            self._journal.append(b"".join(lines), sync=sync)
             self._retained = []
-            if not all(entry.line for entry in batch):  # something is about to read the journal, or to close it
+            if is_call:  # something is about to read the journal, or to close it
                 self._earlier.restore()
         except SessionError as failure:
             error = failure
@@ -146,5 +150,5 @@ class Writer:
             with suppress(SessionError):  # the next line gets the error
                 self._journal.append(b"", sync=True)
                 self._start_segment()
-        if error is None and lines:
-            self._on_written(len(lines))
+        if error is None and (written := len(lines) - lines.count(b"")):
+            self._on_written(written)
