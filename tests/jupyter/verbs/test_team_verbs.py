@@ -126,6 +126,30 @@ async def test_what_cannot_be_done_is_one_sentence(
     assert not notebook.workspace.teams
 
 
+@pytest.mark.parametrize(
+    "line", ["team start nosuch", "team show nosuch", "team check nosuch", "team start nosuch -n x"]
+)
+async def test_a_template_that_is_not_there_is_named_with_those_that_are(
+    notebook: Notebook, tmp_path: Path, line: str
+) -> None:
+    with pytest.raises(ConfigError, match=r"^There is no team named nosuch\. Known are: review\.$"):
+        await said(notebook, line)
+    (tmp_path / ".planck/teams/review/TEAM.json").rename(tmp_path / "old.json")
+    (tmp_path / ".planck/teams/review").rmdir()
+    with pytest.raises(ConfigError) as raised:
+        await said(notebook, line)
+    assert str(raised.value) == (
+        "There is no team named nosuch, and no template of any; describe one in "
+        f"{tmp_path}/.planck/teams/nosuch/TEAM.json."
+    )
+
+
+@pytest.mark.parametrize("path", ["./nowhere", ".", ".."])
+async def test_a_folder_without_a_template_is_named(notebook: Notebook, tmp_path: Path, path: str) -> None:
+    with pytest.raises(ConfigError, match=str(tmp_path if path != ".." else tmp_path.parent)):
+        await said(notebook, f"team start {path}")
+
+
 async def test_two_teams_of_one_template_have_different_names(notebook: Notebook) -> None:
     await said(notebook, "team start review")
     with pytest.raises(AgentError, match="--name"):
