@@ -345,7 +345,7 @@ def _sync(descriptor: int) -> None:
 
 def _unwritable(path: Path, error: OSError) -> SessionError:
     return SessionError(
-        f"The session's journal {path} could not be written ({error.strerror}); free space or choose another directory."
+        f"The session's journal {path} could not be written ({error.strerror}); free space or choose another folder."
     )
 
 
