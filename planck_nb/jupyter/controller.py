@@ -194,7 +194,8 @@ class Controller:
             AgentError: There is no such agent.
         """
         if not named_agents(self.workspace):
-            raise AgentError("There is no agent yet; the first prompt makes one.")
+            earlier = "" if not self.workspace.sessions() else ", and `%planck resume` continues an earlier session"
+            raise AgentError(f"There is no agent yet; the first prompt makes one{earlier}.")
         current = None if name else self.current_agent
         return current or find_agent(self.workspace, name or self.default)
 

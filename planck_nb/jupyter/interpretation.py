@@ -66,6 +66,7 @@ def interpret(line: str, cell: str | None, notebook: Notebook) -> VerbLine | Pro
         return VerbLine(VERBS["help"], "", None)
     _refuse_misspelt(line.strip(), notebook)
     _refuse_unknown_sidecar(line.strip(), notebook)
+    _refuse_unknown_member(line.strip(), notebook)
     if line.strip() in known:
         name = line.strip()
         raise UsageError(
@@ -113,6 +114,16 @@ def _refuse_unknown_sidecar(line: str, notebook: Notebook) -> None:
     if arguments or (not rest and any(is_near(name, other) for other in known)):
         hint = did_you_mean(name, known) or "`%planck sidecar add FILE` adds one."
         raise UsageError(f"There is no sidecar {name}. {hint} As a prompt, write `%planck -- {line}`.")
+
+
+def _refuse_unknown_member(line: str, notebook: Notebook) -> None:
+    """Raise `UsageError` if the first word is `TEAM/NAME` of a running team that has no such member."""
+    word = line.partition(" ")[0]
+    name, slash, member = word.partition("/")
+    team = notebook.workspace.teams.get(name) if slash else None
+    if team is not None and member and word not in notebook.controller.recipients:
+        hint = did_you_mean(member, [agent.name for agent in team.agents])
+        raise UsageError(f"The team {name} has no member {member}. {hint} As a prompt, write `%planck -- {line}`.")
 
 
 def _refuse_verb_with_arguments(line: str, notebook: Notebook) -> None:

@@ -195,6 +195,23 @@ def test_nonsense_is_one_sentence_and_loses_nothing(kernel: Kernel) -> None:
     assert said(kernel, "%planck agents")
 
 
+def test_without_agents_an_earlier_session_is_mentioned(kernel: Kernel) -> None:
+    said(kernel, "%planck hello\n%unload_ext planck_nb\n%load_ext planck_nb")
+    for verb in ("continue", "compact planck", "tools planck"):
+        assert kernel.run(f"%planck {verb}").error == (
+            "AgentError: There is no agent yet; the first prompt makes one, and `%planck resume` continues an earlier "
+            "session."
+        )
+
+
+@pytest.mark.parametrize("verb", ["model", "help", "abort", "usage", "--model", "sidecar logs"])
+def test_a_very_long_word_does_not_hide_the_sentence(kernel: Kernel, verb: str) -> None:
+    said(kernel, "%planck hello")
+    error = kernel.run(f"%planck {verb} {'x' * 50_000}:y hi").error
+    assert "…xxx" in error
+    assert len(error) < 1_000
+
+
 def test_a_session_that_is_left_while_agents_run_says_which_it_stopped(kernel: Kernel) -> None:
     for verb in ("rewind last", "branches --return last", "fork copy", "resume", "resume"):
         said(kernel, "%planck --background work 1 with @work\nawait inside()")
