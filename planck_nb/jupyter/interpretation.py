@@ -18,7 +18,7 @@ from planck_nb.jupyter.parsing.options import (
     read_line,
     read_prompt_arguments,
 )
-from planck_nb.jupyter.parsing.parameters import flags
+from planck_nb.jupyter.parsing.parameters import DEBUG, OF_EVERY_VERB, flags
 from planck_nb.jupyter.similar_words import is_near
 from planck_nb.jupyter.verbs import VERBS, Verb
 
@@ -64,6 +64,7 @@ def interpret(line: str, cell: str | None, notebook: Notebook) -> VerbLine | Pro
         return prompt
     if line.strip() in {"", "--", "--help"}:
         return VerbLine(VERBS["help"], "", None)
+    _refuse_option_of_verb(line.strip())
     _refuse_misspelt(line.strip(), notebook)
     _refuse_unknown_sidecar(line.strip(), notebook)
     _refuse_unknown_member(line.strip(), notebook)
@@ -96,6 +97,19 @@ def _refuse_misspelt(line: str, notebook: Notebook) -> None:
         kind = "agent" if meant.partition(" ")[0] in known else "verb"
         raise UsageError(
             f"%planck has no {kind} {word}. Did you mean `%planck {meant}`? As a prompt, write `%planck -- {line}`."
+        )
+
+
+def _refuse_option_of_verb(line: str) -> None:
+    """Raise `UsageError` for an option of every verb in front of a verb, where it would begin a prompt."""
+    option, _, rest = line.partition(" ")
+    word, _, argument = rest.strip().partition(" ")
+    verb = VERBS.get(word)
+    if option in flags(OF_EVERY_VERB) and verb is not None and not verb.names_only:
+        meant = f"{word} {option} {argument}".strip()
+        prompt = f"{DEBUG.usage} -- {rest.strip()}" if option == DEBUG.usage else f"-- {line}"
+        raise UsageError(
+            f"Write {option} after the verb, as in `%planck {meant}`. As a prompt, write `%planck {prompt}`."
         )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -52,6 +52,7 @@ def _settings(_notebook: Notebook) -> dict[str, str]:
 async def config(notebook: Notebook, words: tuple[str, ...], user: bool) -> pd.DataFrame | Text:
     """Return a table of the settings, or write one."""
     workspace = notebook.workspace
+    _refuse_equals_sign(words)
     if len(words) == 1 and "=" not in words[0] and not user:
         return table(_rows_of(workspace, words[0]), _COLUMNS)
     if words and "=" not in words[0]:
@@ -68,6 +69,18 @@ async def config(notebook: Notebook, words: tuple[str, ...], user: bool) -> pd.D
         except ValueError as error:
             raise UsageError(f"`%planck config {written}`: it {error}.") from None
     return table(_rows(workspace), _COLUMNS)
+
+
+def _refuse_equals_sign(words: Sequence[str]) -> None:
+    """Raise `UsageError` for `NAME=VALUE` of a setting, or `NAME = VALUE`, in which the sign would be written, too."""
+    name, sign, value = " ".join(words).partition("=")
+    name, value = name.strip(), value.strip()
+    if not sign or " " in name:
+        return
+    if name in {setting.field for setting in SETTINGS}:
+        raise UsageError(f"Write `%planck config {name} {value or 'VALUE'}`, without the sign =.")
+    if name in Limits().as_dict() and "=" not in words[0]:
+        raise UsageError(f"Write `%planck config {name}={value or 'NUMBER'}`, without blanks.")
 
 
 def _require_models(workspace: Workspace, name: str, value: str) -> None:

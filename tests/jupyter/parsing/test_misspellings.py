@@ -347,6 +347,26 @@ async def test_a_prompt_of_a_sidecar_that_does_not_exist_is_refused(notebook: No
     assert interpret("nosuch:prompt k=v", None, notebook) == Prompt({"agent": "nosuch:prompt"}, "k=v")
 
 
+@pytest.mark.parametrize(
+    ("line", "verb", "prompt"),
+    [
+        ("--debug compact nobody", "compact --debug nobody", "--debug -- compact nobody"),
+        ("--debug agents", "agents --debug", "--debug -- agents"),
+        ("--help compact", "compact --help", "-- --help compact"),
+    ],
+)
+async def test_an_option_before_a_verb_belongs_after_it(notebook: Notebook, line: str, verb: str, prompt: str) -> None:
+    with pytest.raises(UsageError) as raised:
+        interpret(line, None, notebook)
+    option = line.partition(" ")[0]
+    assert str(raised.value) == (
+        f"Write {option} after the verb, as in `%planck {verb}`. As a prompt, write `%planck {prompt}`."
+    )
+    assert isinstance(interpret(verb, None, notebook), VerbLine)
+    assert isinstance(interpret(prompt, None, notebook), Prompt)
+    assert interpret("--debug use the table", None, notebook) == Prompt({"debug": True}, "use the table")
+
+
 @pytest.mark.parametrize("line", ["ann", "data cruncher", "  ann "])
 async def test_a_name_alone_is_no_prompt(notebook: Notebook, line: str) -> None:
     with pytest.raises(UsageError, match=f"^There is no prompt: write it after the name {line.strip()}, or send"):

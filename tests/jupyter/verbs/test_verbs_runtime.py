@@ -164,6 +164,11 @@ NONSENSE = [
     ("model --base-url http://127.0.0.1:1", "UsageError: --base-url needs a model: it is the address"),
     ("policy allow ,", "UsageError: `%planck policy allow` needs RULES, such as"),
     ("config sandbox ''", "UsageError: `%planck config sandbox` needs VALUE; write `%planck config sandbox VALUE`."),
+    ("config default_model=demo", "UsageError: Write `%planck config default_model demo`, without the sign =."),
+    ("config sandbox = off --user", "UsageError: Write `%planck config sandbox off`, without the sign =."),
+    ("config rounds = 3", "UsageError: Write `%planck config rounds=3`, without blanks."),
+    ("sql --limit 99999999999999999999 SELECT 1", "UsageError: 99999999999999999999 is too large; the largest number"),
+    ("search --limit 99999999999999999999 x", "the largest number is 9,223,372,036,854,775,807."),
     ("config default_model nobody:x", "UnknownProviderError: There is no provider 'nobody'."),
     ("config fallbacks demo,nobody:x --user", "UnknownProviderError: There is no provider 'nobody'."),
     ("answer 0", "UsageError: Answers are counted back from the newest, which is 1."),
@@ -193,6 +198,19 @@ def test_nonsense_is_one_sentence_and_loses_nothing(kernel: Kernel) -> None:
         assert not cell.text
     assert (value(kernel, known), value(kernel, "list(map(str, workspace().approvals.policy.rules))")) == before
     assert said(kernel, "%planck agents")
+
+
+@pytest.mark.parametrize(
+    ("verb", "sentence"),
+    [
+        ("rewind last", "UsageError: There is no prompt to go back to yet."),
+        ("rewind 3", "UsageError: There is no prompt to go back to yet."),
+        ("sidecar stop", "Stopped: nothing, as there is no sidecar."),
+    ],
+)
+def test_where_there_is_nothing_a_verb_says_so(kernel: Kernel, verb: str, sentence: str) -> None:
+    cell = kernel.run(f"%planck {verb}")
+    assert cell.error + cell.plain == sentence
 
 
 def test_without_agents_an_earlier_session_is_mentioned(kernel: Kernel) -> None:
