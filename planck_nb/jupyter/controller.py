@@ -17,13 +17,13 @@ from planck_nb.agent.run_group import within_group
 from planck_nb.ai.messages import TextPart, UserPart
 from planck_nb.base.errors import AgentError, UsageError, did_you_mean
 from planck_nb.jupyter import namespace as notebook
-from planck_nb.jupyter.kernel_tools.kernel_tool_names import RUN_PYTHON
+from planck_nb.jupyter.kernel_tools.kernel_tool_names import ALL_NAMES, RUN_PYTHON
 from planck_nb.jupyter.kernel_tools.name_changes import NameChanges
-from planck_nb.jupyter.kernel_tools.readable_names import ReadableNames, reader_id
+from planck_nb.jupyter.kernel_tools.readable_names import ReadableNames, is_private, reader_id
 from planck_nb.jupyter.notebook_answers import Answers
 from planck_nb.jupyter.open_questions import OpenQuestions
 from planck_nb.jupyter.prompts.expansion import expanded, hint
-from planck_nb.jupyter.prompts.mentions import mentions
+from planck_nb.jupyter.prompts.mentions import mentions, require_variables
 from planck_nb.jupyter.prompts.output_types import output_type
 from planck_nb.jupyter.prompts.prompt_content import PromptContent, content_of
 from planck_nb.jupyter.prompts.resource_mentions import read_resources, resource_mentions, without_resources
@@ -122,6 +122,7 @@ class Controller:
             self.workspace.require_trust()
         sidecars = self.workspace.sidecars
         resources = resource_mentions(prompt, sidecars.known_names() if "@" in prompt else ())
+        _require_shareable(options.get("share", ()), namespace)
         handed_over = mentions(without_resources(prompt, resources), namespace, options.get("with", ()))
         text, explanations = prompt.strip(), handed_over.notices  # mentions are those that were typed, not in a value
         if options.get("expand"):
@@ -193,7 +194,8 @@ class Controller:
             AgentError: There is no such agent.
         """
         if not named_agents(self.workspace):
-            raise AgentError("There is no agent yet; the first prompt makes one.")
+            earlier = "" if not self.workspace.sessions() else ", and `%planck resume` continues an earlier session"
+            raise AgentError(f"There is no agent yet; the first prompt makes one{earlier}.")
         current = None if name else self.current_agent
         return current or find_agent(self.workspace, name or self.default)
 
@@ -419,6 +421,14 @@ def allowed_in_cell(rules: Iterable[Rule], unrestricted: Collection[str]) -> fro
                 )
             found.add(rule.tool)
     return frozenset(found)
+
+
+def _require_shareable(names: Iterable[str], namespace: Namespace) -> None:
+    """Raise `UsageError` for a name of `--share` that no variable has, or that is never shown to agents."""
+    shared = [name for name in names if name != ALL_NAMES]
+    require_variables(shared, namespace)
+    for name in filter(is_private, shared):
+        raise UsageError(f"{name} cannot be shared: names of secrets, and those that begin with _, are not shown.")
 
 
 def _configure(agent: Agent, options: Mapping[str, Any]) -> None:

@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 
-from planck_nb.base.errors import UsageError
+from planck_nb.base.errors import UsageError, did_you_mean
 from planck_nb.jupyter.notebook import Notebook
 from planck_nb.jupyter.parsing.misspellings import meant_agent, meant_verb, similar_name
-from planck_nb.jupyter.parsing.options import OPTIONS, ExplicitName, Prompt, read_header, read_line
-from planck_nb.jupyter.parsing.parameters import flags
+from planck_nb.jupyter.parsing.options import (
+    OPTIONS,
+    ExplicitName,
+    Prompt,
+    read_header,
+    read_line,
+    read_prompt_arguments,
+)
+from planck_nb.jupyter.parsing.parameters import DEBUG, OF_EVERY_VERB, flags
+from planck_nb.jupyter.similar_words import is_near
 from planck_nb.jupyter.verbs import VERBS, Verb
+
+_PROMPT_OF_SIDECAR = re.compile(r"[A-Za-z_][\w.-]*:[A-Za-z_][\w.-]*")
+_ARGUMENT = re.compile(r"[A-Za-z_][\w-]*=(?!=).*", re.DOTALL)
+_EMPTY = {'""', "''"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +64,18 @@ def interpret(line: str, cell: str | None, notebook: Notebook) -> VerbLine | Pro
         return prompt
     if line.strip() in {"", "--", "--help"}:
         return VerbLine(VERBS["help"], "", None)
+    _refuse_option_of_verb(line.strip())
     _refuse_misspelt(line.strip(), notebook)
+    _refuse_unknown_sidecar(line.strip(), notebook)
+    _refuse_unknown_member(line.strip(), notebook)
+    if line.strip() in known:
+        name = line.strip()
+        raise UsageError(
+            f"There is no prompt: write it after the name {name}, or send the name by `%planck -- {name}`."
+        )
     prompt = read_line(line, known)
     _refuse_similar_name(prompt, "%planck", known)
-    return prompt
+    return replace(prompt, text="") if prompt.text.strip() in _EMPTY else prompt
 
 
 def _is_one_name(argument: str, names: Collection[str]) -> bool:
@@ -77,6 +98,46 @@ def _refuse_misspelt(line: str, notebook: Notebook) -> None:
         raise UsageError(
             f"%planck has no {kind} {word}. Did you mean `%planck {meant}`? As a prompt, write `%planck -- {line}`."
         )
+
+
+def _refuse_option_of_verb(line: str) -> None:
+    """Raise `UsageError` for an option of every verb in front of a verb, where it would begin a prompt."""
+    option, _, rest = line.partition(" ")
+    word, _, argument = rest.strip().partition(" ")
+    verb = VERBS.get(word)
+    if option in flags(OF_EVERY_VERB) and verb is not None and not verb.names_only:
+        meant = f"{word} {option} {argument}".strip()
+        prompt = f"{DEBUG.usage} -- {rest.strip()}" if option == DEBUG.usage else f"-- {line}"
+        raise UsageError(
+            f"Write {option} after the verb, as in `%planck {meant}`. As a prompt, write `%planck {prompt}`."
+        )
+
+
+def _refuse_unknown_sidecar(line: str, notebook: Notebook) -> None:
+    """Raise `UsageError` for `NAME:PROMPT key=value …`, which no sentence looks like, if no sidecar has the name."""
+    word, _, rest = line.partition(" ")
+    if word in notebook.controller.recipients or not _PROMPT_OF_SIDECAR.fullmatch(word):
+        return
+    try:
+        _, arguments = read_prompt_arguments(rest, word)
+    except UsageError:
+        return
+    name, known = word.partition(":")[0], notebook.workspace.sidecars.known_names()
+    if not all(map(_ARGUMENT.fullmatch, map("=".join, arguments.items()))):
+        return
+    if arguments or (not rest and any(is_near(name, other) for other in known)):
+        hint = did_you_mean(name, known) or "`%planck sidecar add FILE` adds one."
+        raise UsageError(f"There is no sidecar {name}. {hint} As a prompt, write `%planck -- {line}`.")
+
+
+def _refuse_unknown_member(line: str, notebook: Notebook) -> None:
+    """Raise `UsageError` if the first word is `TEAM/NAME` of a running team that has no such member."""
+    word = line.partition(" ")[0]
+    name, slash, member = word.partition("/")
+    team = notebook.workspace.teams.get(name) if slash else None
+    if team is not None and member and word not in notebook.controller.recipients:
+        hint = did_you_mean(member, [agent.name for agent in team.agents])
+        raise UsageError(f"The team {name} has no member {member}. {hint} As a prompt, write `%planck -- {line}`.")
 
 
 def _refuse_verb_with_arguments(line: str, notebook: Notebook) -> None:

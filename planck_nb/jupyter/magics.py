@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -36,6 +37,9 @@ from planck_nb.jupyter.transcript.transcript import Transcript
 from planck_nb.jupyter.verbs import VERBS, Verb
 
 E = TypeVar("E", bound=BaseException)
+
+_LONG_WORD = re.compile(r"(\S{100})\S{400,}(\S{20})")
+"""A word that would hide the sentence about it, such as data that was pasted in the place of a name."""
 
 STOPPED = "the prompts were stopped; what was said so far is kept"
 _SHOWN_ABOVE = "the transcript above says what happened"
@@ -283,6 +287,6 @@ def interrupted() -> KeyboardInterrupt:
 def in_one_line(error: E, sentence: str | None = None) -> E:
     """Have IPython show the error without a traceback, with `sentence` instead of its own if one is given."""
     if not hasattr(error, "_render_traceback_"):
-        line = f"{type(error).__name__}: {sentence or error}"
+        line = _LONG_WORD.sub(r"\1…\2", f"{type(error).__name__}: {sentence or error}")
         error._render_traceback_ = lambda: [line]  # type: ignore[attr-defined]  # IPython's protocol
     return error

@@ -11,12 +11,14 @@ from planck_nb.jupyter.namespace import tool_finder
 from planck_nb.teams import Team, TeamTemplate
 from planck_nb.workspace import Workspace
 
-_OF_AGENTS = ("compactor", "max-tokens", "new", "system", "temperature", "thinking")
+_OF_AGENTS = ("compactor", "max-tokens", "system", "temperature", "thinking")
 """Options that the template of a team has for each of its members."""
 
 
 def require_team_options(options: Mapping[str, Any]) -> None:
     """Check the options of a prompt to a team. Raises `UsageError` for one that is for single agents."""
+    if "new" in options:
+        raise UsageError("--new is for agents outside teams; stop the team and start it again.")
     for name in _OF_AGENTS:
         if name in options:
             raise UsageError(f"--{name} is for single agents; a team's template sets it for each member.")

@@ -65,7 +65,7 @@ def _parser() -> argparse.ArgumentParser:
         "there as any other prompt.",
     )
     mcp.add_argument("--folder", metavar="DIR", help="the project; by default the working directory")
-    mcp.add_argument("--sessions", metavar="DIR", help="the sessions directory; by default that of the project")
+    mcp.add_argument("--sessions", metavar="DIR", help="the sessions folder; by default that of the project")
     mcp.add_argument(
         "--kernel", metavar="PID", default="", help="the kernel to use: its process id, or the path of its socket"
     )

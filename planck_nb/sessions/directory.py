@@ -188,7 +188,7 @@ def _without_copies(sessions: list[SessionInfo]) -> list[SessionInfo]:
         if len(same) > 1:
             same.sort(key=lambda session: (session.renamed, -_size_of(session.path), session.path.name))
             others = ", ".join(session.path.name for session in same[1:])
-            warn_once(f"{others} is a copy of {same[0].path.name} and is left out; move it to another directory.")
+            warn_once(f"{others} is a copy of {same[0].path.name} and is left out; move it to another folder.")
         chosen.append(same[0])
     return chosen
 
@@ -315,7 +315,7 @@ def _journal_files(directory: Path) -> list[tuple[str, os.stat_result]]:
         return []
     except PermissionError as error:
         raise SessionError(
-            f"The sessions directory {directory} is not readable for you; change its permissions or choose another one."
+            f"The sessions folder {directory} is not readable for you; change its permissions or choose another one."
         ) from error
     found = []
     for entry in named:

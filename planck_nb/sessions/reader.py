@@ -199,7 +199,7 @@ class SessionReader:
 
     def _repr_html_(self) -> str:
         """Return a table for notebooks. Counts come from the journal and are left out if it is long or unreadable."""
-        shown = {"Name": self.name, "Id": self.id, "Directory": str(self.directory), **self._counts()}
+        shown = {"Name": self.name, "Id": self.id, "Folder": str(self.directory), **self._counts()}
         rows = "".join(f"<tr><th>{escape(key)}</th><td>{escape(value)}</td></tr>" for key, value in shown.items())
         return f"<table>{rows}</table>"
 

@@ -176,7 +176,7 @@ class Session(SessionReader):
             make_sessions_directory(directory)
         except OSError as error:
             raise SessionError(
-                f"The sessions directory {directory} cannot be created ({error.strerror}); choose another one."
+                f"The sessions folder {directory} cannot be created ({error.strerror}); choose another one."
             ) from error
         header = codec.Header(info.id, info.name, info.created)
         session = cls._locked(info, owner, lambda: JournalFile.create(info.path, header), signer)

@@ -54,7 +54,7 @@ def directory_notice(sessions_dir: Path) -> str:
     if not shared:
         return ""
     return (
-        f"Other users can write the sessions directory {visible(str(sessions_dir))}; make it your own with "
+        f"Other users can write the sessions folder {visible(str(sessions_dir))}; make it your own with "
         f"`chmod 700`, or choose another one with PLANCK_NB_SESSIONS_DIR."
     )
 

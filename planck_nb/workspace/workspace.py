@@ -276,7 +276,7 @@ class Workspace:
         if self._store.is_temporary:
             found.append(
                 f"{self.config.sessions_dir} cannot be written, so this session is lost when the kernel ends; "
-                "set PLANCK_NB_SESSIONS_DIR to a directory that you can write."
+                "set PLANCK_NB_SESSIONS_DIR to a folder that you can write."
             )
         new = [sentence for sentence in found if sentence and sentence not in self._notices]
         self._notices.update(new)

@@ -29,6 +29,7 @@ from planck_nb.teams import (
 )
 from planck_nb.teams.problems import named
 from planck_nb.teams.saving import SavedTemplate, save_template
+from planck_nb.teams.team_template import TEAM_FILE
 from planck_nb.teams.template_folders import TemplateReport
 from planck_nb.workspace.compactors import Compactors
 from planck_nb.workspace.current_session import CurrentSession
@@ -102,7 +103,14 @@ class WorkspaceTeams:
         """The template with this alias or, if it looks like one, path. Raises `ConfigError` if there is none."""
         if is_path(alias_or_path):
             return read_template(self._config.config.root / Path(alias_or_path).expanduser())
-        return self.templates().named(str(alias_or_path))
+        found = self.templates()
+        if not found and not found.skipped and (folders := self._config.config.teams_dirs):
+            folder = folders[0] / str(alias_or_path)
+            raise ConfigError(
+                f"There is no team named {named(str(alias_or_path))}, and no template of any; describe one in "
+                f"{folder / TEAM_FILE}."
+            )
+        return found.named(str(alias_or_path))
 
     def check(self, alias_or_path: str | Path, find: Resolver | None = None) -> tuple[TemplateProblem, ...]:
         """Find everything that is wrong with a template, including names in it that do not exist.
@@ -308,7 +316,9 @@ class WorkspaceTeams:
 def is_path(alias_or_path: str | Path) -> bool:
     """Whether this is the path of a template and not an alias."""
     name = str(alias_or_path)
-    return isinstance(alias_or_path, Path) or "/" in name or "\\" in name or name.endswith(".json")
+    return (
+        isinstance(alias_or_path, Path) or "/" in name or "\\" in name or name in {".", ".."} or name.endswith(".json")
+    )
 
 
 def _with_model(template: TeamTemplate, model: Model | None) -> TeamTemplate:

@@ -43,7 +43,7 @@ def test_any_answer_is_shown_again_with_its_whole_bundle(kernel: Kernel, line: s
     [
         ("0", "counted back from the newest"),
         ("99", "There are 3 answers; write a number up to 3."),
-        ("9" * 30, "write a number or the name of an agent"),
+        ("9" * 30, "There are 3 answers; write a number up to 3."),
         ("helpr", "There is no agent helpr"),
     ],
 )

@@ -126,6 +126,43 @@ def test_continue_lets_the_model_go_on(kernel: Kernel) -> None:
     assert "more text" in kernel.run("%planck continue with more text").error.replace("`", " ")
 
 
+def test_a_complete_answer_is_not_continued(kernel: Kernel) -> None:
+    scripted(kernel, "'all'", "'more'")
+    kernel.run("%planck hello")
+    for verb in ("continue", "continue planck"):
+        assert kernel.run(f"%planck {verb}").error == (
+            "AgentError: planck has answered completely, so there is nothing to continue; ask for more with a prompt."
+        )
+    assert prompts(kernel) == ["hello"]
+    assert "more" in kernel.run("%planck more").plain
+
+
+CALLS_ADD = "{'calls': [{'name': 'add', 'arguments': {'a': 1, 'b': 1}}]}"
+
+
+@pytest.mark.parametrize(
+    ("first", "asked"),
+    [
+        ("{'text': 'one', 'error': 'The line is dead.'}", "%planck hello"),
+        ("Reply(thinking='hm')", "%planck hello"),
+        (CALLS_ADD, "%planck config rounds=1\n%planck --tools add hello"),
+    ],
+    ids=["failed", "only thinking", "limit"],
+)
+def test_what_ended_early_is_continued(kernel: Kernel, first: str, asked: str) -> None:
+    kernel.run("def add(a: int, b: int) -> int:\n    'Add.'\n    return a + b")
+    scripted(kernel, first, "'done'")
+    kernel.run(asked)
+    continued = kernel.run("%planck config rounds=none\n%planck continue")
+    assert continued.plain.endswith("done"), continued
+
+
+def test_what_was_stopped_is_continued(kernel: Kernel) -> None:
+    scripted(kernel, "'word ' * 200", "'done'", pace=0.03)
+    assert "[Stopped.]" in commands(kernel, {"type": "stop"}).plain
+    assert kernel.run("%planck continue").plain.endswith("done")
+
+
 def test_nothing_is_continued_without_a_conversation_or_while_the_agent_runs(kernel: Kernel) -> None:
     scripted(kernel, "'word ' * 200", pace=0.03)
     assert kernel.run("%planck continue").error == (

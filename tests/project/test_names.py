@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections import defaultdict
 from pathlib import Path
 
@@ -34,6 +35,10 @@ TESTS_OF_MORE = {
     "project": "the project as a whole",
 }
 """Folders of tests that belong to no folder of the package, each with what they test."""
+
+NOT_A_FOLDER = re.compile(r"\b(an?|another|sessions|team|the|this) director(y|ies)\b")
+OF_THE_SYSTEM = "Is a directory"
+"""What the operating system says, and so the package too."""
 
 AGENT_NAMES = 26
 """Names that a handle of an agent has at most, besides its data attributes."""
@@ -83,6 +88,23 @@ def test_duplicates_are_found(tmp_path: Path) -> None:
         (tmp_path / path).write_text("class Twice: ..." if path.endswith("same.py") else "")
     assert duplicates(modules(tmp_path / "pack")) == {"same": ["pack/one/same.py", "pack/same.py"]}
     assert duplicates(classes(tmp_path / "pack")) == {"Twice": ["pack/one/same.py", "pack/same.py"]}
+
+
+def directories(source: str) -> list[str]:
+    """The texts in the code, without docstrings, that call a folder a directory. A working directory is called that."""
+    tree = ast.parse(source)
+    statements = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    texts = (node for node in ast.walk(tree) if isinstance(node, ast.Constant) and id(node) not in statements)
+    sentences = (node.value for node in texts if isinstance(node.value, str) and " " in node.value)
+    return [text for text in sentences if text != OF_THE_SYSTEM and NOT_A_FOLDER.search(text)]
+
+
+def test_messages_call_a_folder_a_folder() -> None:
+    code = (
+        '"""Of a directory."""\nx = f"{y} in another directory"\nz = "the working directory"\ndirectory = "directory"'
+    )
+    assert directories(code) == [" in another directory"]
+    assert {path.name: texts for path in PACKAGE.rglob("*.py") if (texts := directories(path.read_text()))} == {}
 
 
 def test_an_agent_is_a_handle_with_few_names() -> None:

@@ -51,7 +51,7 @@ async def main():
         assert len(set(said)) == 1, said
         assert said[0].startswith("The session's journal "), said
         assert said[0].endswith(
-            "could not be written (No space left on device); free space or choose another directory."
+            "could not be written (No space left on device); free space or choose another folder."
         ), said
         assert len(await used.query_async("from messages where role = 'assistant'")) == len(answered)
         (disk / "ballast").unlink()
@@ -166,7 +166,7 @@ def test_a_session_that_cannot_be_stored_ends_with_the_kernel_and_says_so(tmp_pa
     assert done == "done"
     assert notice == (
         f"{tmp_path / 'sessions'} cannot be written, so this session is lost when the kernel ends; "
-        "set PLANCK_NB_SESSIONS_DIR to a directory that you can write."
+        "set PLANCK_NB_SESSIONS_DIR to a folder that you can write."
     )
 
 

@@ -36,7 +36,7 @@ def test_prompts_and_queries_work_if_no_session_can_be_stored_in_the_folder(tmp_
     assert answers == ["True", "True"]
     assert notice == (
         f"{blocked / 'sessions'} cannot be written, so this session is lost when the kernel ends; "
-        "set PLANCK_NB_SESSIONS_DIR to a directory that you can write."
+        "set PLANCK_NB_SESSIONS_DIR to a folder that you can write."
     )
     assert again == "[]", "it is said once"
     assert found == "4 True"

@@ -38,6 +38,7 @@ MOST = 0.75
 CALIBRATING_REPLIES = 3
 """How many of the newest replies the ratio of counted to estimated tokens is taken from."""
 
+NOTHING_TO_SHORTEN = "There is nothing to shorten."
 TOO_LITTLE = (
     "No summary would make it short enough; the longest texts are cut in what is sent, and stay in the history."
 )
@@ -376,7 +377,7 @@ class ContextWindow:
             if found is None and not compactor.compacts_ahead:
                 return False
             if found is None:
-                return self._unchanged(usage, TOO_LITTLE if usage.overflows else "There is nothing to shorten.")
+                return self._unchanged(usage, TOO_LITTLE if usage.overflows else NOTHING_TO_SHORTEN)
             return await self._replace(compactor, entries, messages, found, usage)
         except asyncio.CancelledError:
             self._unchanged(usage, "It was stopped.")

@@ -14,6 +14,11 @@ def reader_id(agent: Agent) -> str:
     return agent.team_id or agent.id
 
 
+def is_private(name: str) -> bool:
+    """Return whether no agent may read variables of this name: that of a secret, or one that begins with `_`."""
+    return name.startswith("_") or is_secret_name(name)
+
+
 class ReadableNames:
     """The names that each agent or team may read: all, unless `--share` has limited them. Never those of secrets.
 
@@ -52,7 +57,7 @@ class ReadableNames:
 
     def may_read(self, reader: str, name: str) -> bool:
         """Return whether an agent or a team may read the variable of this name."""
-        if name.startswith("_") or is_secret_name(name):
+        if is_private(name):
             return False
         limit = self._limits.get(reader)
         return limit is None or name in limit

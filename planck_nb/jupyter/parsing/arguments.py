@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from io import StringIO
+from types import MappingProxyType
 from typing import Any
 
 from planck_nb.base.errors import UsageError, did_you_mean
@@ -44,7 +45,14 @@ class ArgumentSpec:
         return last if last and last.kind.extent is Extent.TEXT else None
 
 
-def parse_options(line: str, known: Sequence[Option], *, of: str, lenient: bool = False) -> Parsed:
+def parse_options(
+    line: str,
+    known: Sequence[Option],
+    *,
+    of: str,
+    lenient: bool = False,
+    before: Mapping[str, Any] = MappingProxyType({}),
+) -> Parsed:
     """Read the options at the beginning of a line; `--` ends them.
 
     Args:
@@ -52,15 +60,16 @@ def parse_options(line: str, known: Sequence[Option], *, of: str, lenient: bool 
         known: The options that can be written there.
         of: What has the options, for messages.
         lenient: Leave an unknown option as text instead of raising.
+        before: The options that were read before, in front of a word of the same line.
 
     Returns:
-        The options, and the rest of the line.
+        All options, and the rest of the line.
 
     Raises:
-        UsageError: An option is unknown, or its value is missing or cannot be used.
+        UsageError: An option is unknown or has two values, or its value is missing or cannot be used.
     """
     by_flag = flags(known)
-    options: dict[str, Any] = {}
+    options: dict[str, Any] = {**before}
     rest = line.strip()
     while rest.startswith("-") and not rest[1:2].isdigit() and rest[:2] != "- ":
         if lenient and rest.split(None, 1)[0].partition("=")[0] not in {*by_flag, "--"}:
@@ -80,15 +89,22 @@ def parse_options(line: str, known: Sequence[Option], *, of: str, lenient: bool 
             continue
         if not equals:
             value, rest = next_word(rest)
-        if not value:
-            raise UsageError(f"{flag} needs a value: {flag} {option.kind.placeholder}.")
-        try:
-            new = option.kind.convert(value)
-        except ValueError:
-            raise UsageError(f"{flag} cannot be {value!r}: {option.help}.") from None
-        before = options.get(option.name)
-        options[option.name] = (*before, *new) if isinstance(before, tuple) else new
+        new = _converted(option.kind, flag, value, option.help)
+        if isinstance(new, tuple):
+            options[option.name] = (*options.get(option.name, ()), *new)
+        elif options.setdefault(option.name, new) != new:
+            raise UsageError(f"--{option.name} is written twice, with different values; write it once.")
     return Parsed(options, rest)
+
+
+def _converted(kind: Kind, flag: str, written: str, described: str) -> Any:  # noqa: ANN401
+    """The value that was written for an option. Raises `UsageError`."""
+    if not written:
+        raise UsageError(f"{flag} needs a value: {flag} {kind.placeholder}.")
+    try:
+        return kind.convert(written)
+    except ValueError:
+        raise UsageError(f"{flag} cannot be {written!r}: {described}.") from None
 
 
 def read_arguments(declared: ArgumentSpec, line: str, cell: str | None, notebook: Notebook) -> dict[str, Any]:
@@ -151,9 +167,8 @@ def _split(
     rest, ended = line.strip(), False
     while rest:
         if not ended:
-            parsed = parse_options(rest, known, of=declared.command, lenient=lenient)
-            options |= parsed.options
-            rest, ended = parsed.rest, parsed.ended
+            parsed = parse_options(rest, known, of=declared.command, lenient=lenient, before=options)
+            options, rest, ended = parsed.options, parsed.rest, parsed.ended
         if has_text and len(words) == len(positional):
             _refuse_late_options(declared, rest)
             return words, rest, options

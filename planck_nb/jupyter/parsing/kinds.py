@@ -26,8 +26,11 @@ _DESCRIBED = 60
 
 
 def names(text: str) -> tuple[str, ...]:
-    """Split names at their commas."""
-    return tuple(name.strip().removeprefix("@") for name in text.split(",") if name.strip())
+    """Split names at their commas. Raises `ValueError` if there is none."""
+    found = tuple(filter(None, (name.strip().removeprefix("@") for name in text.split(","))))
+    if not found:
+        raise ValueError(text)
+    return found
 
 
 def _agents(notebook: Notebook) -> Suggestions:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -124,13 +124,14 @@ def read_line(line: str, agents: Collection[str] = ()) -> Prompt:
         _refuse_misspelt_option(rest, f"%planck {name}")
     if not name or not rest or not (name in agents or _begins_with_option(rest)):
         return Prompt(before.options, before.rest)
-    after = parse_options(rest, OPTIONS, of="%planck")
+    after = parse_options(rest, OPTIONS, of="%planck", before=before.options)
     if not after.rest and name not in agents:
         raise UsageError(
             f"There is no prompt: {name} counts as an agent's name, because options follow it. Options stand before "
             f"the prompt, as in `%planck {rest} {name}`."
         )
-    return Prompt({**before.options, **after.options, "agent": name}, after.rest)
+    _require_one_name(name, after.options)
+    return Prompt({**after.options, "agent": name}, after.rest)
 
 
 def late_options(prompt: str) -> str:
@@ -171,14 +172,16 @@ def read_header(line: str) -> dict[str, Any]:
     _refuse_misspelt_option(line, "%%planck")
     before = parse_options(line, OPTIONS, of="%%planck")
     name, rest = next_word(before.rest)
-    after = parse_options(rest, OPTIONS, of="%%planck")
+    after = parse_options(rest, OPTIONS, of="%%planck", before=before.options)
     if after.rest:
         raise UsageError(
             f"The first line of %%planck accepts an agent's name and options, not {after.rest!r}; "
             "write the prompt on the lines below."
         )
-    options = {**before.options, **after.options}
-    return {**options, "agent": name} if name else options
+    if not name:
+        return after.options
+    _require_one_name(name, after.options)
+    return {**after.options, "agent": name}
 
 
 def read_prompt_arguments(line: str, prompt: str) -> tuple[dict[str, Any], dict[str, str]]:
@@ -199,8 +202,8 @@ def read_prompt_arguments(line: str, prompt: str) -> tuple[dict[str, Any], dict[
     arguments: dict[str, str] = {}
     while rest:
         if not read.ended and rest.startswith("-") and _begins_with_option(rest):
-            more = parse_options(rest, OPTIONS, of=f"%planck {prompt}")
-            options, rest = {**options, **more.options}, more.rest
+            more = parse_options(rest, OPTIONS, of=f"%planck {prompt}", before=options)
+            options, rest = more.options, more.rest
             continue
         word, rest = next_word(rest)
         name, equals, value = word.partition("=")
@@ -208,8 +211,16 @@ def read_prompt_arguments(line: str, prompt: str) -> tuple[dict[str, Any], dict[
             raise UsageError(
                 f"The prompt {prompt} needs arguments like NAME=VALUE, not {word!r}; quote values with blanks."
             )
-        arguments[name] = value
+        if arguments.setdefault(name, value) != value:
+            raise UsageError(f"The argument {name} of the prompt {prompt} is written twice; write it once.")
     return options, arguments
+
+
+def _require_one_name(name: str, options: Mapping[str, Any]) -> None:
+    """Raise `UsageError` if an option names another agent."""
+    other = options.get("agent", name)
+    if other != name:
+        raise UsageError(f"A prompt is sent to one agent; write either {name} or --agent {other}.")
 
 
 def _refuse_misspelt_option(text: str, before: str) -> None:

@@ -12,6 +12,8 @@ from typing import Any, TypeAlias
 from planck_nb.base.errors import UsageError
 from planck_nb.jupyter.notebook import Notebook
 
+_LARGEST = 2**63 - 1
+
 Suggestions: TypeAlias = Mapping[str, str]
 """What can be written, each with a description for completion, which may be empty."""
 
@@ -135,10 +137,12 @@ def choice(*words: str, **described: str) -> Kind:
 
 
 def positive_integer(text: str) -> int:
-    """Convert a whole number from 1. Raises `ValueError`."""
+    """Convert a whole number from 1. Raises `ValueError`, and `UsageError` for one that databases cannot have."""
     number = int(text)
     if number < 1:
         raise ValueError(text)
+    if number > _LARGEST:
+        raise UsageError(f"{text} is too large; the largest number is {_LARGEST:,}.")
     return number
 
 

@@ -88,7 +88,7 @@ def mentions(prompt: str, namespace: Mapping[str, object], included: Collection[
     functions: list[str] = []
     values: list[str] = []
     notices: list[str] = []
-    _require_known(included, namespace)
+    require_variables(included, namespace)
     names = dict.fromkeys((*mentioned(prompt), *included))
     unknown = [name for name in names if name not in namespace]
     left_out = set(unknown[_EXPLAINED:])
@@ -132,7 +132,16 @@ def without_secrets(name: str, text: str, included: Collection[str] = ()) -> str
     return text if is_secret_name(name) and name in included else redact(text)
 
 
-def _require_known(names: Iterable[str], namespace: Mapping[str, object]) -> None:
+def require_variables(names: Iterable[str], namespace: Mapping[str, object]) -> None:
+    """Raise `UsageError` for a name that no variable has.
+
+    Args:
+        names: The names.
+        namespace: The variables of the notebook.
+
+    Raises:
+        UsageError: There is no variable of such a name.
+    """
     for name in names:
         if name not in namespace:
             known = [known for known in namespace if known[0] != "_"]

@@ -74,6 +74,8 @@ async def model(notebook: Notebook, model: str | None, base_url: str | None) -> 
         if agent is not None:
             agent.model = chosen
         return Text(f"{model_name(chosen)} answers from now on.")
+    if base_url:
+        raise UsageError("--base-url needs a model: it is the address of that model's server.")
     asked, notice = (agent.model, "") if agent else await workspace.default_model()
     return Text(f"{model_name(asked)} answers.\n{notice}".rstrip())
 

@@ -10,6 +10,9 @@ from planck_nb.jupyter.transcript.answer import Answer
 from planck_nb.jupyter.verbs.declaration import verb
 from planck_nb.workspace.agent_names import named_agents
 
+_DIGITS = 9
+"""No notebook has answers whose numbers are longer."""
+
 
 @verb(
     "answer",
@@ -25,7 +28,7 @@ async def answer(notebook: Notebook, which: str | None) -> Answer:
     if which in agents:
         return answers.find(agents.values(), agent=agents[which])
     number = which or "1"
-    if not number.removeprefix("-").isdecimal() or len(number) > 9:  # noqa: PLR2004 - no notebook has more answers
+    if not number.removeprefix("-").isdecimal():
         known = did_you_mean(number, list(agents))
         raise UsageError(f"There is no agent {number}; write a number or the name of an agent. {known}".rstrip())
-    return answers.find(agents.values(), number=int(number))
+    return answers.find(agents.values(), number=int(number[:_DIGITS]))

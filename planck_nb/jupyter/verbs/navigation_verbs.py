@@ -17,7 +17,8 @@ from planck_nb.jupyter.parsing.parameters import WORD, Extent, Kind, Option, Par
 from planck_nb.jupyter.session_prompts import session_prompts
 from planck_nb.jupyter.verbs.declaration import Text, readable, table, verb
 from planck_nb.sessions import Branch
-from planck_nb.workspace.agent_names import full_name
+from planck_nb.workspace import Workspace
+from planck_nb.workspace.agent_names import full_name, named_agents
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -55,9 +56,12 @@ async def rewind(notebook: Notebook, prompt_id: str | None, prompt: str | None) 
     agent_ids = dict(zip(map(int, prompts["id"]), prompts["agent_id"], strict=True))
     wanted = max(agent_ids, default=0) if prompt_id == _LAST else int(prompt_id) if prompt_id.isdecimal() else 0
     if wanted not in agent_ids:
+        if not agent_ids:
+            raise UsageError("There is no prompt to go back to yet.")
         raise UsageError(f"There is no prompt {prompt_id} to go back to; `%planck rewind` lists them with their ids.")
+    stopped = _will_stop(notebook)
     notices = await workspace.rewind(wanted, find=tool_finder(notebook.names))
-    notices = [*notices, controller.check_default()]
+    notices = [*notices, stopped, controller.check_default()]
     if prompt:
         agent = workspace.find_agent(agent_ids[wanted])
         started = await controller.start(prompt, {"agent": full_name(workspace, agent)}, notebook.names)
@@ -83,8 +87,9 @@ async def branches(notebook: Notebook, return_: int | None) -> object:
     if branch not in known:
         said = f"There is no branch {branch}" if branch else "Nothing was undone"
         raise UsageError(f"{said} in this session; `%planck branches` lists the branches.")
+    stopped = _will_stop(notebook)
     notices = await workspace.return_to(branch, find=tool_finder(notebook.names))
-    notices = [*notices, *filter(None, [notebook.controller.check_default()])]
+    notices = [*notices, *filter(None, [stopped, notebook.controller.check_default()])]
     return Text("\n".join([f"Back on branch {branch}.", *notices]))
 
 
@@ -102,9 +107,13 @@ async def fork(notebook: Notebook, name: str | None, before: int | None) -> Text
     if workspace.session_id is None:
         raise UsageError("This notebook has no session to fork yet; the first prompt makes one.")
     old = workspace.session.name
+    if before is not None and before > (newest := await _newest_message(workspace)):
+        raise UsageError(f"There is no message {before} to leave out; the newest one has the id {newest}.")
+    stopped = _will_stop(notebook)
     notices = await workspace.fork(name, before=before, find=tool_finder(notebook.names))
     notebook.controller.check_default()
-    return Text("\n".join([f"This notebook continues in {workspace.session.name}; {old} stays as it is.", *notices]))
+    done = f"This notebook continues in {workspace.session.name}; {old} stays as it is."
+    return Text("\n".join([done, *filter(None, [stopped]), *notices]))
 
 
 @verb(
@@ -129,6 +138,7 @@ async def resume(  # noqa: PLR0917 - one parameter for each of the declaration a
         raise UsageError("--take-over needs the name of the session.")
     chosen = await workspace.find_model(model, base_url=base_url) if model else None
     workspace.compactors.own = notebook.names
+    stopped = _will_stop(notebook)
     notices = await workspace.resume(
         session, find=tool_finder(notebook.names), model=chosen, trust=trust, take_over=take_over
     )
@@ -136,7 +146,22 @@ async def resume(  # noqa: PLR0917 - one parameter for each of the declaration a
     groups = [f"the team {name}: {_listed(team.agents)}" for name, team in workspace.teams.items()]
     if workspace.agents or not groups:
         groups.insert(0, _listed(workspace.agents.values()))
-    return Text("\n".join([f"This notebook continues {workspace.session.name} with {'; '.join(groups)}.", *notices]))
+    done = f"This notebook continues {workspace.session.name} with {'; '.join(groups)}."
+    return Text("\n".join([done, *filter(None, [stopped]), *notices]))
+
+
+def _will_stop(notebook: Notebook) -> str:
+    """A sentence about the agents that run, and stop when the session is left or rewound; empty if none does."""
+    running = [name for name, agent in named_agents(notebook.workspace).items() if agent.status != "idle"]
+    return f"This stopped {', '.join(running)}, with what was written so far." if running else ""
+
+
+async def _newest_message(workspace: Workspace) -> int:
+    """The id of the newest message of the session, 0 without any."""
+    found = await workspace.query_async(
+        "SELECT coalesce(max(id), 0) AS newest FROM messages WHERE session_id = getvariable('session')"
+    )
+    return int(found["newest"][0])
 
 
 def _listed(agents: Collection[Agent]) -> str:

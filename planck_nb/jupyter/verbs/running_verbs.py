@@ -5,8 +5,11 @@ from __future__ import annotations
 import asyncio
 
 from planck_nb.agent.agent import Agent
-from planck_nb.agent.events import RuleScope
+from planck_nb.agent.answers import problem_of
+from planck_nb.agent.context.window import NOTHING_TO_SHORTEN
+from planck_nb.agent.events import Compacted, RuleScope
 from planck_nb.agent.state import PendingApproval
+from planck_nb.ai.messages import AssistantMessage
 from planck_nb.base.errors import AgentError, UsageError
 from planck_nb.base.text import counted
 from planck_nb.base.visible import visible
@@ -142,10 +145,23 @@ async def abort(notebook: Notebook, agent: Agent | None) -> Text:
 async def continue_(notebook: Notebook, agent: Agent | None) -> StartedRun:
     """Let the agent go on, and show it."""
     agent = agent or notebook.controller.agent()
+    if agent.status == "idle" and _has_answered(agent):
+        raise AgentError(
+            f"{agent.name} has answered completely, so there is nothing to continue; ask for more with a prompt."
+        )
     run = agent.continue_()
     if run is None:
         raise AgentError(f"{agent.name} is running; wait until it has ended, or steer it.")
     return StartedRun(agent, run, "")
+
+
+def _has_answered(agent: Agent) -> bool:
+    """Whether an agent's conversation ends with a complete answer; a member of a team may also wait for others."""
+    messages = (entry.message for entry in reversed(agent.state.messages))
+    last = next((message for message in messages if message.content and message.type != "summary"), None)
+    if not isinstance(last, AssistantMessage) or agent.team_id is not None:
+        return False
+    return last.stop_reason == "stop" and not last.tool_calls and not problem_of(last)
 
 
 @verb(
@@ -264,7 +280,7 @@ def _calls(notebook: Notebook) -> object:
 async def compact(notebook: Notebook, agent: Agent | None) -> Text:
     """Compact the agent's conversation."""
     agent = agent or notebook.controller.agent()
-    before, summary = agent.estimate_tokens(), _latest_summary(agent)
+    before, summary, position = agent.estimate_tokens(), _latest_summary(agent), agent.events.end
     if not await agent.compact():
         window = agent.model.context_window
         if window is not None and before > window:
@@ -272,14 +288,39 @@ async def compact(notebook: Notebook, agent: Agent | None) -> Text:
                 f"{agent.name} could not shorten its conversation of about {before:,} tokens to its context window of "
                 f"{window:,}; take prompts back with `%planck rewind`, or choose a model with a larger window."
             )
-        return Text(f"{agent.name} has nothing to shorten, or could not; the conversation stays as it was.")
+        return Text(_why_not_compacted(agent, position))
     after = f"about {agent.estimate_tokens():,} tokens instead of {before:,}"
     if _latest_summary(agent) == summary:
         return Text(
             f"{agent.name} could not be summarised enough, so its longest texts are cut in what is sent: {after}. "
             "They stay in the history."
         )
+    if agent.estimate_tokens() >= before:
+        return Text(
+            f"{agent.name} continues from a summary that is not shorter: {after}; this helps in longer conversations."
+        )
     return Text(f"{agent.name} continues from a summary: {after}.")
+
+
+def _why_not_compacted(agent: Agent, position: int) -> str:
+    """Say why the agent's conversation stays as it was, by its events since this position."""
+    ended = [event for event in agent.events.since(position) if isinstance(event, Compacted)]
+    if not agent.state.messages:
+        return f"{agent.name} has nothing to shorten yet; send it a prompt first."
+    if not ended:
+        return (
+            f"The compactor of {agent.name} left the conversation as it is; `--compactor` in a prompt chooses another."
+        )
+    if ended[-1].reason != NOTHING_TO_SHORTEN:
+        return (
+            f"The conversation of {agent.name} stays as it was. {ended[-1].reason.rstrip('.')}. Run the command again, "
+            "or choose another compactor by `--compactor` in a prompt."
+        )
+    new = "" if agent.team_id is not None else " `--new` in a prompt begins an empty conversation."
+    return (
+        f"{agent.name} has nothing to shorten: the newest messages are kept as they are, and there are too few older "
+        f"ones.{new}"
+    )
 
 
 def _latest_summary(agent: Agent) -> int | None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, cast
@@ -11,7 +12,7 @@ from planck_nb.agent.approval import ACTIONS, KINDS, Action, Rule
 from planck_nb.agent.limits import Limits
 from planck_nb.ai import Cassette
 from planck_nb.ai.cassettes import Mode
-from planck_nb.base.errors import UsageError, did_you_mean
+from planck_nb.base.errors import TrustError, UsageError, did_you_mean
 from planck_nb.base.text import counted
 from planck_nb.base.threads import run_in_thread
 from planck_nb.config import SETTINGS, Config, Scope, read_limits, write_setting
@@ -51,11 +52,14 @@ def _settings(_notebook: Notebook) -> dict[str, str]:
 async def config(notebook: Notebook, words: tuple[str, ...], user: bool) -> pd.DataFrame | Text:
     """Return a table of the settings, or write one."""
     workspace = notebook.workspace
+    _refuse_equals_sign(words)
     if len(words) == 1 and "=" not in words[0] and not user:
         return table(_rows_of(workspace, words[0]), _COLUMNS)
     if words and "=" not in words[0]:
         scope: Scope = "user" if user else "project"
-        return Text(await run_in_thread(partial(_write, workspace.config, scope, words[0], " ".join(words[1:]))))
+        value = " ".join(words[1:]).strip()
+        _require_models(workspace, words[0], value)
+        return Text(await run_in_thread(partial(_write, workspace.config, scope, words[0], value)))
     if user:
         raise UsageError("`%planck config --user` needs NAME VALUE: the setting to write.")
     if words:
@@ -67,8 +71,30 @@ async def config(notebook: Notebook, words: tuple[str, ...], user: bool) -> pd.D
     return table(_rows(workspace), _COLUMNS)
 
 
+def _refuse_equals_sign(words: Sequence[str]) -> None:
+    """Raise `UsageError` for `NAME=VALUE` of a setting, or `NAME = VALUE`, in which the sign would be written, too."""
+    name, sign, value = " ".join(words).partition("=")
+    name, value = name.strip(), value.strip()
+    if not sign or " " in name:
+        return
+    if name in {setting.field for setting in SETTINGS}:
+        raise UsageError(f"Write `%planck config {name} {value or 'VALUE'}`, without the sign =.")
+    if name in Limits().as_dict() and "=" not in words[0]:
+        raise UsageError(f"Write `%planck config {name}={value or 'NUMBER'}`, without blanks.")
+
+
+def _require_models(workspace: Workspace, name: str, value: str) -> None:
+    """Raise `ModelError` for the value of a setting that names a model that does not exist."""
+    if name not in {"default_model", "fallbacks"} or value == "none":
+        return
+    with suppress(TrustError):  # then it is not known which models the folder describes
+        for reference in filter(None, map(str.strip, value.split(","))):
+            workspace.model(reference)
+
+
 def _write(config: Config, scope: Scope, name: str, value: str) -> str:
     """Write a setting to a file, and describe what was done."""
+    where = " --user" if scope == "user" else ""
     if name in Limits().as_dict():
         limit = f"{name}={value or 'NUMBER'}"
         raise UsageError(
@@ -76,7 +102,7 @@ def _write(config: Config, scope: Scope, name: str, value: str) -> str:
             "for the settings file."
         )
     if not value:
-        raise UsageError(f"`%planck config {name} --user` needs VALUE; write `%planck config NAME VALUE --user`.")
+        raise UsageError(f"`%planck config {name}{where}` needs VALUE; write `%planck config {name} VALUE{where}`.")
     path = write_setting(scope, name, None if value == "none" else value, directory=config.root)
     source = config.sources.get(name, "")
     if source.startswith("environment"):
@@ -135,9 +161,12 @@ async def policy(notebook: Notebook, action: Action | None, written: str | None)
     """Return a table of the approval rules, with those that were written."""
     approvals = notebook.workspace.approvals
     if action:
-        if not written:
-            raise UsageError(f"`%planck policy {action}` needs RULES, such as `%planck policy {action} bash:git *`.")
-        chosen = rules(action)(written)
+        try:
+            chosen = rules(action)(written or "")
+        except ValueError:
+            raise UsageError(
+                f"`%planck policy {action}` needs RULES, such as `%planck policy {action} bash:git *`."
+            ) from None
         if any(rule.action == "allow" and rule.tool == RUN_PYTHON for rule in chosen):
             raise UsageError(
                 f"{RUN_PYTHON} runs any code with your rights, so no rule can allow it; write `--allow {RUN_PYTHON}` "
@@ -232,6 +261,8 @@ async def trust(notebook: Notebook, list: bool, remove: bool) -> pd.DataFrame | 
     The text is always the same, so that a notebook that is executed again has the same output.
     """
     workspace = notebook.workspace
+    if list and remove:
+        raise UsageError("`%planck trust` needs either --list or --remove.")
     if remove:
         workspace.distrust()
         return Text("This folder is no longer trusted.")

@@ -59,7 +59,8 @@ async def sidecar(notebook: Notebook, action: str | None, names: Sequence[str] |
         return Text("\n".join(written) or f"The sidecar {chosen[0]} has written nothing.")
     if action == "stop":
         await sidecars.stop(chosen)
-        return Text(f"Stopped: {', '.join(chosen) or 'all sidecars'}.")
+        stopped = ", ".join(chosen) or ("all sidecars" if sidecars.known_names() else "nothing, as there is no sidecar")
+        return Text(f"Stopped: {stopped}.")
     if action == "restart":
         await sidecars.stop(chosen)
     with sidecars.progress.showing(_print, chosen):

@@ -105,7 +105,7 @@ def import_session(directory: Path, file: Path, *, name: str | None = None) -> S
     try:
         make_sessions_directory(directory)
     except OSError as error:
-        raise SessionError(f"{directory} cannot be created ({error.strerror}); choose another directory.") from error
+        raise SessionError(f"{directory} cannot be created ({error.strerror}); choose another folder.") from error
     JournalFile.create_with_content(info.path, fresh, b"".join(map(codec.encode_record, records))).close()
     notice = import_notice(info.name, visible_records(records))
     return replace(find_by_id(directory, info.id), notice=notice)

@@ -85,7 +85,7 @@ def decode_header(line: bytes) -> Header:
             return header
     except (AttributeError, KeyError, TypeError, ValueError):
         pass
-    raise SessionFormatError("The file does not begin like a session's journal; move it out of the sessions directory.")
+    raise SessionFormatError("The file does not begin like a session's journal; move it out of the sessions folder.")
 
 
 def _is_valid(header: Header) -> bool:

@@ -343,7 +343,7 @@ _sync: Callable[[int], None] = getattr(os, "fdatasync", os.fsync)
 
 def _unwritable(path: Path, error: OSError) -> SessionError:
     return SessionError(
-        f"The session's journal {path} could not be written ({error.strerror}); free space or choose another directory."
+        f"The session's journal {path} could not be written ({error.strerror}); free space or choose another folder."
     )
 
 

@@ -247,6 +247,27 @@ def test_share_limits_what_can_be_read(notebook: Notebook) -> None:
     assert "closed_1: int" in everything
 
 
+@pytest.mark.parametrize(
+    ("names", "sentence"),
+    [
+        ("nosuch_1", "There is no variable named nosuch_1."),
+        ("shared_1,share_2", "There is no variable named share_2. Did you mean shared_2 or shared_1?"),
+        ("shared_1,*,nosuch_1", "There is no variable named nosuch_1."),
+        ("API_TOKEN", "API_TOKEN cannot be shared: names of secrets, and those that begin with _, are not shown."),
+        ("_hidden", "_hidden cannot be shared: names of secrets, and those that begin with _, are not shown."),
+    ],
+)
+def test_what_cannot_be_shared_is_refused_before_anything_is_sent(
+    notebook: Notebook, names: str, sentence: str
+) -> None:
+    notebook.kernel.run("shared_1, shared_2, API_TOKEN, _hidden = 1, 2, 'x', 3")
+    name = notebook.make("never said")
+    cell = notebook.prompt(name, f"--share {names}")
+    assert cell.error.startswith(f"UsageError: {sentence.partition('Did')[0]}".rstrip()), cell
+    assert ("Did you mean shared" in cell.error) == ("Did you mean" in sentence)
+    assert "never said" not in cell.plain
+
+
 def test_the_error_of_the_cell_that_failed_last(notebook: Notebook) -> None:
     notebook.kernel.run("def broken(n):\n    return 1 / n\nbroken(0)")
     text, failed, _ = notebook.tool("last_error", {})

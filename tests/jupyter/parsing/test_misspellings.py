@@ -298,6 +298,15 @@ PROMPTS = (
     "pip --no-deps does what?",
     "what is --model for?",
     "-5 + 3 is what?",
+    "Note: do this",
+    "note:this is x=1",
+    "fix:typo",
+    "TODO:x",
+    "http://example.com?a=b c=d",
+    "localhost:8080 a=b",
+    "assert:equality a==b",
+    "12:30 x=y",
+    "sum:all x=1 and y=2",
     "- is this a dash?",
     "\u2014 is this a dash?",
     "what's up?",
@@ -319,6 +328,54 @@ async def test_prompts_that_resemble_verbs_are_sent(notebook: Notebook) -> None:
             if read != Prompt({}, line):
                 wrong[line] = repr(read)
     assert wrong == {}
+
+
+async def test_a_prompt_of_a_sidecar_that_does_not_exist_is_refused(notebook: Notebook, tmp_path: Path) -> None:
+    for line in ("nosuch:prompt k=v", "nosuch:prompt key='two words' other=", "nosuch:pro-mpt --quiet k-2=v"):
+        with pytest.raises(UsageError) as raised:
+            interpret(line, None, notebook)
+        assert str(raised.value) == (
+            f"There is no sidecar nosuch. `%planck sidecar add FILE` adds one. As a prompt, write `%planck -- {line}`."
+        )
+        assert interpret(f"-- {line}", None, notebook) == Prompt({}, line)
+    (tmp_path / ".planck").mkdir()
+    (tmp_path / ".planck/mcp.json").write_text('{"mcpServers": {"weather": {"command": "x"}}}')
+    for line in ("wether:report city=Rome", "wether:report"):
+        with pytest.raises(UsageError, match=r"^There is no sidecar wether\. Did you mean weather\?"):
+            interpret(line, None, notebook)
+    notebook.workspace.add_agent("nosuch:prompt", model=notebook.workspace.model("demo"))
+    assert interpret("nosuch:prompt k=v", None, notebook) == Prompt({"agent": "nosuch:prompt"}, "k=v")
+
+
+@pytest.mark.parametrize(
+    ("line", "verb", "prompt"),
+    [
+        ("--debug compact nobody", "compact --debug nobody", "--debug -- compact nobody"),
+        ("--debug agents", "agents --debug", "--debug -- agents"),
+        ("--help compact", "compact --help", "-- --help compact"),
+    ],
+)
+async def test_an_option_before_a_verb_belongs_after_it(notebook: Notebook, line: str, verb: str, prompt: str) -> None:
+    with pytest.raises(UsageError) as raised:
+        interpret(line, None, notebook)
+    option = line.partition(" ")[0]
+    assert str(raised.value) == (
+        f"Write {option} after the verb, as in `%planck {verb}`. As a prompt, write `%planck {prompt}`."
+    )
+    assert isinstance(interpret(verb, None, notebook), VerbLine)
+    assert isinstance(interpret(prompt, None, notebook), Prompt)
+    assert interpret("--debug use the table", None, notebook) == Prompt({"debug": True}, "use the table")
+
+
+@pytest.mark.parametrize("line", ["ann", "data cruncher", "  ann "])
+async def test_a_name_alone_is_no_prompt(notebook: Notebook, line: str) -> None:
+    with pytest.raises(UsageError, match=f"^There is no prompt: write it after the name {line.strip()}, or send"):
+        interpret(line, None, notebook)
+
+
+@pytest.mark.parametrize("line", ['""', "''", "--quiet ''", 'ann ""'])
+async def test_empty_quotes_are_no_prompt(notebook: Notebook, line: str) -> None:
+    assert not interpret(line, None, notebook).text  # type: ignore[union-attr]  # it is no verb
 
 
 async def test_two_dashes_always_begin_a_prompt(notebook: Notebook) -> None:

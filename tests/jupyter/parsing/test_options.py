@@ -7,7 +7,14 @@ import pytest
 from planck_nb import Config, tool
 from planck_nb.base.errors import UsageError
 from planck_nb.jupyter.namespace import describe, tools_named
-from planck_nb.jupyter.parsing.options import OPTIONS, Prompt, late_options, read_header, read_line
+from planck_nb.jupyter.parsing.options import (
+    OPTIONS,
+    Prompt,
+    late_options,
+    read_header,
+    read_line,
+    read_prompt_arguments,
+)
 from planck_nb.jupyter.verbs.help_verb import prompts
 from planck_nb.tools.changes import Changes
 from planck_nb.workspace.toolbox import Toolbox
@@ -76,6 +83,14 @@ def test_a_header_takes_a_name_and_options_in_any_order() -> None:
         ("--thinking banana", "--thinking cannot be 'banana': how much the model thinks: off, minimal"),
         ("--new=yes", "--new takes no value."),
         ("--system 'open", "A quotation mark is not closed"),
+        ("--model a --model b hi", "--model is written twice, with different values; write it once."),
+        ("-m a ann --model b hi", "--model is written twice"),
+        ("--agent a --agent b hi", "--agent is written twice"),
+        ("ann --agent bob hi", "A prompt is sent to one agent; write either ann or --agent bob."),
+        ("--share , hi", "--share cannot be ',': the only variables that"),
+        ("--with ' ' hi", "--with cannot be ' ': variables to pass"),
+        ("--tools @, hi", "--tools cannot be '@,': functions of the notebook"),
+        ("--allow , hi", "--allow cannot be ',': calls that need no approval"),
         ("hi --model demo", "no prompt: hi counts as an agent's name, because options follow it."),
         ("hi --model demo", "Options stand before the prompt, as in `%planck --model demo hi`."),
     ],
@@ -83,6 +98,22 @@ def test_a_header_takes_a_name_and_options_in_any_order() -> None:
 def test_a_mistake_says_what_is_wrong(line: str, sentence: str) -> None:
     with pytest.raises(UsageError, match=sentence.replace(".", r"\.")):
         read_line(line)
+
+
+def test_options_before_a_name_count_together_with_those_after_it() -> None:
+    assert read_line("--tools f ann -t g --model a hi", AGENTS).options["tools"] == ("f", "g")
+    assert read_header("--tools f ann --tools g")["tools"] == ("f", "g")
+    assert read_line("--model a ann --model a --new --new hi", AGENTS).options == {
+        "model": "a", "new": True, "agent": "ann",
+    }  # fmt: skip
+    with pytest.raises(UsageError, match="--model is written twice"):
+        read_header("--model a ann --model b")
+    with pytest.raises(UsageError, match="write either ann or --agent bob"):
+        read_header("--agent bob ann")
+    with pytest.raises(UsageError, match="--model is written twice"):
+        read_prompt_arguments("--model a city=Rome --model b", "weather:report")
+    with pytest.raises(UsageError, match="The argument city of the prompt weather:report is written twice"):
+        read_prompt_arguments("city=Rome city=Oslo", "weather:report")
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,9 @@ from planck_nb import Config, Workspace
 from planck_nb.base.errors import AgentError, ConfigError, PlanckError, TrustError, UsageError
 from planck_nb.jupyter.completion import suggest
 from planck_nb.jupyter.controller import Controller
+from planck_nb.jupyter.interpretation import interpret
 from planck_nb.jupyter.notebook import Notebook
+from planck_nb.jupyter.parsing.options import Prompt
 from planck_nb.jupyter.verbs import VERBS
 
 MEMBERS: list[dict[str, Any]] = [
@@ -126,6 +128,30 @@ async def test_what_cannot_be_done_is_one_sentence(
     assert not notebook.workspace.teams
 
 
+@pytest.mark.parametrize(
+    "line", ["team start nosuch", "team show nosuch", "team check nosuch", "team start nosuch -n x"]
+)
+async def test_a_template_that_is_not_there_is_named_with_those_that_are(
+    notebook: Notebook, tmp_path: Path, line: str
+) -> None:
+    with pytest.raises(ConfigError, match=r"^There is no team named nosuch\. Known are: review\.$"):
+        await said(notebook, line)
+    (tmp_path / ".planck/teams/review/TEAM.json").rename(tmp_path / "old.json")
+    (tmp_path / ".planck/teams/review").rmdir()
+    with pytest.raises(ConfigError) as raised:
+        await said(notebook, line)
+    assert str(raised.value) == (
+        "There is no team named nosuch, and no template of any; describe one in "
+        f"{tmp_path}/.planck/teams/nosuch/TEAM.json."
+    )
+
+
+@pytest.mark.parametrize("path", ["./nowhere", ".", ".."])
+async def test_a_folder_without_a_template_is_named(notebook: Notebook, tmp_path: Path, path: str) -> None:
+    with pytest.raises(ConfigError, match=str(tmp_path if path != ".." else tmp_path.parent)):
+        await said(notebook, f"team start {path}")
+
+
 async def test_two_teams_of_one_template_have_different_names(notebook: Notebook) -> None:
     await said(notebook, "team start review")
     with pytest.raises(AgentError, match="--name"):
@@ -193,6 +219,20 @@ async def test_a_prompt_goes_to_a_team_by_its_name_and_then_to_the_same_team(not
     assert list(notebook.workspace.agents) == ["planck"]
 
 
+async def test_a_line_to_a_member_that_does_not_exist_is_refused(notebook: Notebook) -> None:
+    assert interpret("review/nosuch hi", None, notebook) == Prompt({}, "review/nosuch hi")
+    await said(notebook, "team start review")
+    with pytest.raises(UsageError) as raised:
+        interpret("review/nosuch hi", None, notebook)
+    assert str(raised.value) == (
+        "The team review has no member nosuch. Known are: counter, lead, reader. As a prompt, write "
+        "`%planck -- review/nosuch hi`."
+    )
+    assert interpret("review/counter hi", None, notebook) == Prompt({"agent": "review/counter"}, "hi")
+    for line in ("review/ or not?", "other/nosuch hi", "-- review/nosuch hi"):
+        assert interpret(line, None, notebook) == Prompt({}, line.removeprefix("-- "))
+
+
 async def test_a_path_starts_the_team_once(notebook: Notebook) -> None:
     for _ in range(2):
         assert "responded" in await asked(notebook, DELEGATE, team=".planck/teams/review")
@@ -214,7 +254,7 @@ async def test_an_agent_with_the_name_of_a_team_gets_its_prompts(notebook: Noteb
     [
         ({"team": "review", "agent": "ann"}, "either a name or --team"),
         ({"team": "review", "system": "x"}, "--system is for single agents"),
-        ({"team": "review", "new": True}, "--new is for single agents"),
+        ({"team": "review", "new": True}, "--new is for agents outside teams; stop the team and start it again"),
         ({"team": "nobody"}, "no team named nobody"),
         ({"team": "review", "base-url": "http://127.0.0.1:1"}, "--base-url needs --model"),
     ],
