@@ -166,7 +166,8 @@ def _team_file(path: str | Path) -> Path:
             return absolute / TEAM_FILE
         if not absolute.exists() and absolute.suffix.lower() != ".json":
             raise ConfigError(
-                f"There is no folder {on_one_line(str(path))}; name one with a {TEAM_FILE}, or the alias of a template."
+                f"team directory not found: {on_one_line(str(path))}; name a folder with a {TEAM_FILE}, "
+                "or the alias of a template."
             )
     except (OSError, RuntimeError, ValueError) as error:
         raise ConfigError(f"cannot read {on_one_line(str(path))}: {_reason(error)}.") from error

@@ -94,7 +94,7 @@ def test_prompts_are_relative_to_the_folder_and_trimmed(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_does_not_exist(tmp_path: Path) -> None:  # clause 6
-    with pytest.raises(ConfigError, match=r"There is no folder .*nowhere; name one with a TEAM\.json"):
+    with pytest.raises(ConfigError, match=r"team directory not found: .*nowhere; name a folder with a TEAM\.json"):
         read_template(tmp_path / "nowhere")
 
 
