@@ -616,6 +616,8 @@ class Session(SessionReader):
                     follower.rewound(rewound)
                 with self._order:
                     self._conversation_changed(None)  # agents that were stopped have not asked for theirs
+            with suppress(SessionError):  # the rewind itself is on disk
+                await self.flush()  # what followers have recorded of it, for queries
 
 
 class SessionLog:

@@ -195,7 +195,6 @@ async def test_a_rewind_takes_tasks_and_responses_back(tmp_path: Path) -> None:
             [row] = delegations(tmp_path)
             assert (row["status"], row["to_turn"]) == ("answered", 0), "it was answered before the message"
             await boss.rewind_to_message(task)
-            await session.flush()
             [row] = delegations(tmp_path)
             assert (row["status"], row["to_turn"], row["response"]) == ("failed", None, None), "nobody works on it"
             assert (row["automatic"], row["answered_at"], row["input_tokens"]) == (None, None, None)
