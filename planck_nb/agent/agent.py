@@ -419,6 +419,10 @@ class Agent:
         on the loop that sent its prompt. In a thread without a loop, the prompt goes to the loop that used the agent
         last.
 
+        A tool that waits for its own agent gets a `DeadlockError`, also in tasks and in `asyncio.to_thread`. Any other
+        thread, such as one of an executor, has to be given the context for that:
+        `Thread(target=contextvars.copy_context().run, args=(function,))`.
+
         Args:
             content: Text, or parts such as images.
             output: A type that pydantic can read from JSON, or a JSON Schema, for a structured answer. An answer that
@@ -455,6 +459,9 @@ class Agent:
 
     def run_sync(self, content: str | Sequence[UserPart], *, output: Any = None) -> RunResult[Any]:  # noqa: ANN401
         """Send a prompt and wait for the answer, in a script without an event loop.
+
+        In a thread that a tool has started, run it by `contextvars.copy_context().run` of the tool, so that a wait that
+        could never end raises `DeadlockError`; see `prompt`.
 
         Args:
             content: Text, or parts such as images.

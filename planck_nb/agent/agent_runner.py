@@ -45,6 +45,9 @@ T = TypeVar("T")
 SAFE_SCALE = 1.25
 """The lowest ratio of counted to estimated tokens assumed for a server that silently cuts long conversations."""
 
+NOTICED_WAIT = 10.0
+"""Seconds that a prompt from another thread waits before the turn that it waits for says so."""
+
 NEW_TASK = "Starting new task."
 """The summary that replaces a conversation which is not to be sent to the model any more."""
 
@@ -390,6 +393,7 @@ class AgentRunner:
     def _admit(self, run: Run[Any]) -> None:
         """Answer or queue a prompt. Called on its event loop."""
         if not self._ownership.admit(run):
+            run.loop.call_later(NOTICED_WAIT, self._notice_wait, run)
             return
         self._forget_lost_turn()
         if self._stopping:
@@ -421,6 +425,17 @@ class AgentRunner:
             self._admit(run)  # a later prompt of this loop may have started a turn already
         elif not self.is_busy:
             self._release()
+
+    def _notice_wait(self, run: Run[Any]) -> None:
+        """Have the turn that a prompt from another thread waits for say so, in case a tool waits for that thread."""
+        owner = self._ownership.loop
+        if run.status == "queued" and owner is not None:
+            with suppress(RuntimeError):
+                owner.call_soon_threadsafe(self._warn_of_wait, owner)
+
+    def _warn_of_wait(self, owner: asyncio.AbstractEventLoop) -> None:
+        if self._turn is not None and self._ownership.loop is owner:  # not handed over meanwhile
+            self._turn.warn_of_wait()
 
     def _call_soon(self, run: Run[Any], function: Callable[[Run[Any]], None]) -> None:
         """Call the function with the run on its event loop, unless that is closed."""

@@ -95,6 +95,7 @@ class TurnRunner:
         self._limit = ""
         self._warning = ""
         """What is wrong with the newest reply."""
+        self._told_of_wait = False
         self._timeout = ReusableTimeout(budget.seconds_left)
         for run in runs:
             run.status = "running"
@@ -286,6 +287,20 @@ class TurnRunner:
     def waiting_for_call(self) -> AbstractContextManager[WaitScope]:
         """Run the block as a tool call of this turn: agents that it awaits block the turn."""
         return within(self._participant)
+
+    def warn_of_wait(self) -> None:
+        """Publish once that a prompt from another thread waits for the turn, if tools run that may wait for it."""
+        state = self._recorder.settled
+        undecided = {request.id for request in state.pending_approvals}
+        names = dict.fromkeys(call.name for call in state.running if call.id not in undecided)
+        if names and not self._told_of_wait:
+            self._told_of_wait = True
+            self.emit(
+                ev.Warned,
+                f"A prompt from another thread waits for the end of this turn. If {' or '.join(names)} waits for its "
+                "answer, stop the run, and start that thread with `contextvars.copy_context().run`, so that such a "
+                "wait is an error at once.",
+            )
 
     def noting_repetition(self, call: ToolCallPart, result: ToolResultPart) -> ToolResultPart:
         """Count a call; the result as the model reads it, with a sentence if it keeps making the same call."""

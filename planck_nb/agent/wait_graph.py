@@ -12,7 +12,8 @@ agents that wait for each other in a cycle would wait for ever. The wait that wo
     planck_nb.base.errors.DeadlockError: ...
 
 The scope is in a context variable, so it is known in tasks that a tool creates and in threads that it starts with
-`asyncio.to_thread`. Tasks that outlive their scope block nothing, and their waits are not edges.
+`asyncio.to_thread`, but not in other threads, unless they are given the context; see the README. Tasks that outlive
+their scope block nothing, and their waits are not edges.
 """
 
 from __future__ import annotations

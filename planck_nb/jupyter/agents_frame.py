@@ -8,9 +8,11 @@ from typing import Any
 
 import pandas as pd
 from IPython.core.getipython import get_ipython
+from IPython.display import display
 
+from planck_nb.jupyter.display.beside_view import beside_view
 from planck_nb.jupyter.display.formatting import dollars
-from planck_nb.jupyter.frontend import is_unattended
+from planck_nb.jupyter.frontend import PLACEHOLDER, is_unattended
 
 FIXED_COLUMNS = ["agent", "team", "role", "parent", "model"]
 """The columns that do not change while agents run."""
@@ -21,7 +23,8 @@ NO_AGENT = "There is no agent yet; the first prompt makes one."
 _NARROWEST = 60
 """The minimum number of columns of a terminal."""
 
-WIDGET = "application/vnd.jupyter.widget-view+json"
+MARKER = "planck-agents"
+"""The class of the saved table, by which the live one finds it."""
 
 
 class AgentsFrame(pd.DataFrame):
@@ -48,7 +51,7 @@ class AgentsFrame(pd.DataFrame):
         return pd.DataFrame
 
     def _repr_mimebundle_(self, **_kwargs: object) -> dict[str, Any]:
-        """The live table, and for frontends without one the columns that are the same whenever the cell is shown.
+        """The columns that are the same whenever the cell is shown, below the live table, which hides them.
 
         Where a program executes the notebook, the live table would be saved and never seen, so only the columns are
         left: those that the notebook contains if a person has executed it.
@@ -57,10 +60,10 @@ class AgentsFrame(pd.DataFrame):
         if live is None or self._made_in is None or self._made_in != _execution():
             return {}
         steady = self[[name for name in FIXED_COLUMNS if name in self.columns]]
-        table = {"text/html": steady.to_html(notebook=True), "text/plain": repr(steady)}
         shell = get_ipython()
         widget = {} if shell is None or is_unattended(shell.kernel) else live()
-        return {WIDGET: widget[WIDGET], **table} if WIDGET in widget else table
+        display({**widget, **PLACEHOLDER}, raw=True)
+        return {"text/html": beside_view(steady.to_html(notebook=True), MARKER), "text/plain": repr(steady)}
 
     def _repr_html_(self) -> str | None:
         # As pandas shows it, also what is missing: notebooks of 0.1.0 are tested against what they have saved.

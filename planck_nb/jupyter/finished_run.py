@@ -9,6 +9,7 @@ from planck_nb.agent.events import MessageAppended
 from planck_nb.agent.run import Run
 from planck_nb.ai.messages import UserMessage
 from planck_nb.base.errors import UsageError
+from planck_nb.base.threads import run_in_thread
 from planck_nb.jupyter.controller import Controller
 from planck_nb.jupyter.live.browser_requests import RewindResult
 from planck_nb.jupyter.namespace import tool_finder
@@ -74,7 +75,7 @@ class FinishedRun:
             return RewindResult(text, self._in_cell, notice, undo=self._branch is not None)
         self._require_idle()
         problems = await workspace.rewind(prompt.id, find=tool_finder(self._names()))
-        branch = max(workspace.session.branches(), key=lambda each: each.id)
+        branch = max(await run_in_thread(workspace.session.branches), key=lambda each: each.id)
         self._branch = branch.id
         aside = "1 message is" if branch.messages == 1 else f"{branch.messages:,} messages are"
         notice = f"The conversation is back to before this prompt; {aside} set aside."

@@ -13,6 +13,7 @@ import weakref
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from operator import index
 from pathlib import Path
 from typing import Any, Self
@@ -23,7 +24,7 @@ from planck_nb.agent.events import TRANSIENT, AgentEvent
 from planck_nb.agent.message_log import LogFollower
 from planck_nb.ai.message_history.encoded_history import characters_of
 from planck_nb.ai.messages import Message
-from planck_nb.base.async_tasks import cancel_late
+from planck_nb.base.async_tasks import cancel_late, uninterrupted
 from planck_nb.base.errors import SessionError, SessionNotFoundError
 from planck_nb.base.event_loops import LoopLock
 from planck_nb.base.forks import call_in_forks
@@ -111,7 +112,8 @@ class Session(SessionReader):
         self._end = Position(journal.segment, journal.size)
         self._writer = Writer(journal, self._written)
         self._materializer = Materializer(info, self._writer.sync, self._writer.start_segment)
-        self._followers: weakref.WeakValueDictionary[int, LogFollower] = weakref.WeakValueDictionary()
+        self._followers: weakref.WeakValueDictionary[tuple[str, int], LogFollower] = weakref.WeakValueDictionary()
+        """By the id of their agent and their identity."""
         _open_sessions.add(self)
 
     @classmethod
@@ -303,7 +305,8 @@ class Session(SessionReader):
         Raises:
             SessionError: There is no such branch, or the change cannot be stored.
         """
-        if branch_id not in {branch.id for branch in self.branches()}:
+        branches = await run_in_thread(self.branches)
+        if branch_id not in {branch.id for branch in branches}:
             raise SessionError(f"Session {self.name!r} has no branch {branch_id}; branches() lists them.")
         await self._rewind(branch_id, "")
 
@@ -311,7 +314,8 @@ class Session(SessionReader):
         """Create a session that begins with a copy of this one, and open it for writing.
 
         Rows keep their ids; rows hidden by a rewind are not copied. The costs of copied rows are not counted again.
-        Signatures that are valid here become signatures of the new session.
+        Signatures that are valid here become signatures of the new session. Blocks until it is done, which takes
+        seconds for a long session; `await asyncio.to_thread(session.fork)` does not block an event loop.
 
         Args:
             name: The name of the new session, as in `create`, which no other session may have; None chooses one.
@@ -471,7 +475,7 @@ class Session(SessionReader):
     def close(self) -> None:
         """Write what is queued, update the DuckDB file and let other processes open the session.
 
-        Closing again does nothing, and so does closing in a forked process.
+        Closing again does nothing, and so does closing in a forked process. Blocks until it is done, like `fork`.
 
         Raises:
             SessionError: Events could not be written; the session is closed anyway.
@@ -597,16 +601,23 @@ class Session(SessionReader):
             return codec.encode_rewind_line(row_id, agent_id, before_id=within, time=time.time())
 
         async with self._rewinding:  # followers continue after each, and must have stopped again before the next
-            followers = list(self._followers.values())
+            followers = dict(self._followers)
             rewound: int | None = None
             try:
-                for follower in followers:
+                for follower in followers.values():
                     await follower.rewinding()
                 await self._put_durably(encode)
                 rewound = before_id
+                read = partial(self.read_ahead, {agent_id for agent_id, _ in followers})
+                with suppress(SessionError):  # then followers get it when they read
+                    await uninterrupted(asyncio.ensure_future(run_in_thread(read)))
             finally:
-                for follower in followers:
+                for follower in followers.values():
                     follower.rewound(rewound)
+                with self._order:
+                    self._conversation_changed(None)  # agents that were stopped have not asked for theirs
+            with suppress(SessionError):  # the rewind itself is on disk
+                await self.flush()  # what followers have recorded of it, for queries
 
 
 class SessionLog:
@@ -707,7 +718,7 @@ class SessionLog:
         Args:
             follower: Only a weak reference to it is kept.
         """
-        self._session._followers[id(follower)] = follower  # noqa: SLF001 - as above
+        self._session._followers[self._agent_id, id(follower)] = follower  # noqa: SLF001 - as above
 
     async def truncate_from(self, message_id: int) -> None:
         """Rewind the conversation of all agents of the session to before a message.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import atexit
 from contextlib import suppress
 
@@ -24,7 +25,7 @@ from planck_nb.workspace.stored_agents import LiveAgent
 from planck_nb.workspace.toolbox import Toolbox, ToolSource
 from planck_nb.workspace.trusted_config import TrustedConfig
 from planck_nb.workspace.unanswered_prompts import UnansweredPrompts
-from planck_nb.workspace.workspace_sessions import WorkspaceSessions
+from planck_nb.workspace.workspace_sessions import WorkspaceSessions, close_session
 from planck_nb.workspace.workspace_sidecars import WorkspaceSidecars
 
 REPLAY = 10_000
@@ -134,18 +135,22 @@ class CurrentSession:
         try:
             for agent in self.registry:
                 await agent.stop()
+            self.registry.clear()
+            self.former = {}
+            self.readable_names.clear()
+            self.unanswered.clear()
+            if self._factory is not None:
+                await close_session(self._factory.session)
         finally:
             self.registry.closed = ""
-        self.registry.clear()
-        self.former = {}
-        self.readable_names.clear()
-        self.unanswered.clear()
         if self._factory is not None:
-            self._factory.session.close()
             self._factory = None
             self._settings, self.trusted = SessionSettings(), False
             self._reserve()
         self.approvals.policy = default_policy(self._config.config)
+        await asyncio.sleep(
+            0
+        )  # a stop that came while the session was closed is delivered here, where all is consistent
 
     async def remove(self, agent: Agent, *, reason: str = STOPPED) -> None:
         """Stop an agent permanently and remove it, and the workers of a team with their orchestrator."""

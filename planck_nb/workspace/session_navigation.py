@@ -40,7 +40,7 @@ from planck_nb.workspace.restorable_settings import (
 )
 from planck_nb.workspace.stored_agents import AgentFinder, FoundAgent, LiveAgent
 from planck_nb.workspace.trusted_config import TrustedConfig
-from planck_nb.workspace.workspace_sessions import WorkspaceSessions
+from planck_nb.workspace.workspace_sessions import WorkspaceSessions, close_session
 from planck_nb.workspace.workspace_teams import WorkspaceTeams
 
 
@@ -159,7 +159,7 @@ class SessionNavigation:
             await self._read_ahead(session, found)  # if that fails, the open session stays
             await current.leave()
         except BaseException:
-            session.close()
+            await close_session(session)
             raise
         # Without an await from here on until all agents exist, so that no other task takes one of their names.
         spent = sum((member.usage.total_tokens for member in members.members), 0)
@@ -172,7 +172,7 @@ class SessionNavigation:
         current.unanswered.replace(unanswered)
         current.approvals.policy = current.approvals.policy.with_rules(restorable.rules)
         problems = await restore_agents(found, current.factory, current.toolbox, find, self.teams)
-        self.teams.adopt(find)
+        await self.teams.adopt(find)
         problems += await close_tasks(open_tasks, current.unanswered.take_of_agents(), current.registry)
         if offer:
             problems += current.unanswered.offers()
@@ -205,7 +205,7 @@ class SessionNavigation:
         found = await self._with_reported_windows(finder.find(missing))
         await self._read_ahead(session, found)
         problems += await restore_agents(found, current.factory, current.toolbox, find, self.teams)
-        self.teams.adopt(find)
+        await self.teams.adopt(find)
         return problems
 
     @staticmethod
@@ -224,9 +224,14 @@ class SessionNavigation:
         """Read what the session may give its agents."""
         known = self._current.toolbox.tools()
         members = await read_members(session)
-        return read_restorable_settings(
-            session, members, trusted=trusted, is_workspace_tool=lambda name: name in known or name in INTER_AGENT_TOOLS
+        read = partial(
+            read_restorable_settings,
+            session,
+            members,
+            trusted=trusted,
+            is_workspace_tool=lambda name: name in known or name in INTER_AGENT_TOOLS,
         )
+        return await run_in_thread(read)
 
     async def _finder(
         self, session: Session, restorable: RestorableSettings, live: Mapping[str, LiveAgent], model: Model | None

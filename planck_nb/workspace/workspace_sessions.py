@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from planck_nb.base.async_tasks import uninterrupted
 from planck_nb.base.errors import ConfigError, SessionError, SessionLockedError, SessionNotFoundError
+from planck_nb.base.threads import run_in_thread
 from planck_nb.config import user_key
 from planck_nb.sessions import Session, SessionInfo, Signer, last_used_first, list_sessions
 from planck_nb.tools.private_folders import make_private_folder
 from planck_nb.workspace.trusted_config import TrustedConfig
+
+
+async def close_session(session: Session) -> None:
+    """Close a session. To update the DuckDB file of a long one takes seconds; a stop is delivered after that."""
+    await uninterrupted(asyncio.ensure_future(run_in_thread(session.close)))
 
 
 class WorkspaceSessions:

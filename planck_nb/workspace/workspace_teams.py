@@ -15,7 +15,9 @@ from planck_nb.agent.context.system_prompt import SystemPromptParts
 from planck_nb.ai import list_models
 from planck_nb.ai.models import Model
 from planck_nb.base.errors import AgentError, ConfigError, ModelError, did_you_mean
+from planck_nb.base.event_loops import LoopLock
 from planck_nb.base.json_types import JsonObject
+from planck_nb.base.threads import run_in_thread
 from planck_nb.sessions.journal.stored_values import texts_in
 from planck_nb.teams import (
     INTER_AGENT_TOOLS,
@@ -59,6 +61,7 @@ class WorkspaceTeams:
         self._teams: dict[str, Team] = {}
         self._models: dict[str | None, Model] = {}
         """The models that all members use instead of their own, by the id of the team."""
+        self._remembering = LoopLock()
 
     # The host of the members.
 
@@ -214,9 +217,10 @@ class WorkspaceTeams:
             "description": team.description,
             "members": sorted(team.described),
         }
-        stored = session.get_metadata().get(KEY)
-        known = stored if isinstance(stored, dict) else {}
-        await session.save_metadata({KEY: {**known, str(team.id): described}})
+        async with self._remembering:
+            stored = (await run_in_thread(session.get_metadata)).get(KEY)
+            known = stored if isinstance(stored, dict) else {}
+            await session.save_metadata({KEY: {**known, str(team.id): described}})
 
     async def stop(self, name: str) -> Team:
         """Stop a team for good: it is not restored when its session is resumed.
@@ -243,10 +247,10 @@ class WorkspaceTeams:
         specs = [_description(agent) for agent in team.agents]
         return save_template(folder, team.name or name, team.description, specs, overwrite=overwrite)
 
-    def adopt(self, find: Resolver | None = None) -> None:
+    async def adopt(self, find: Resolver | None = None) -> None:
         """Make teams of the agents of the session that are in one, after they were restored."""
         opened = self._current.opened
-        stored = opened.get_metadata().get(KEY) if opened is not None else None
+        stored = (await run_in_thread(opened.get_metadata)).get(KEY) if opened is not None else None
         known: JsonObject = stored if isinstance(stored, dict) else {}
         running = {team.id for team in self.by_name().values()}
         for team_id in dict.fromkeys(agent.team_id for agent in self._current.registry):

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
+import signal
 from collections.abc import Awaitable, Callable, Coroutine
+from concurrent.futures import Future, ThreadPoolExecutor
+from threading import Thread
 from typing import Any
 
 import pytest
-from support.agents import calling
+from support.agents import calling, until
+from support.virtual_time import virtually
 
 from planck_nb import Agent
 from planck_nb.agent import wait_graph
+from planck_nb.agent.limits import Limits
 from planck_nb.agent.run import Run
 from planck_nb.agent.run_result import RunResult
 from planck_nb.base.errors import DeadlockError
+from planck_nb.base.sync import run_sync
 from planck_nb.testing import Call, Reply, scripted_model
 
 SOON = 10
@@ -65,9 +72,22 @@ async def by_thread_and_loop(agent: Agent) -> str:
     return await asyncio.to_thread(lambda: asyncio.run(by_await(agent)))
 
 
+async def by_executor_with_context(agent: Agent) -> str:
+    loop, context = asyncio.get_running_loop(), contextvars.copy_context()
+    return await loop.run_in_executor(None, context.run, lambda: agent.run_sync("?").text)
+
+
+async def by_pool_with_context(agent: Agent) -> str:
+    def ask() -> str:
+        with ThreadPoolExecutor() as pool:
+            return pool.submit(contextvars.copy_context().run, lambda: agent.run_sync("?").text).result()
+
+    return await asyncio.to_thread(ask)
+
+
 WAYS: list[Ask] = [
     by_await, by_wait, by_iteration, by_task, by_gather, by_task_group, by_deadline, by_steering, by_thread,
-    by_thread_and_loop,
+    by_thread_and_loop, by_executor_with_context, by_pool_with_context,
 ]  # fmt: skip
 
 
@@ -246,6 +266,123 @@ async def test_a_compactor_that_asks_its_own_agent_is_told() -> None:
     agent = Agent(name="a", model=scripted_model(["one", "two"]), on_compact=summarise)
     assert (await asyncio.wait_for(agent.prompt("go"), SOON)).text == "one"
     assert len(told) == 1
+
+
+Work = Callable[[], object]
+
+
+def in_thread(work: Work) -> None:
+    thread = Thread(target=work)
+    thread.start()
+    thread.join()
+
+
+def in_pool(work: Work) -> None:
+    with ThreadPoolExecutor() as pool:
+        pool.submit(work).result()
+
+
+async def in_executor(work: Work) -> None:
+    await asyncio.get_running_loop().run_in_executor(None, work)
+
+
+class OtherThread:
+    """An agent whose tool `ask` waits for a thread without the tool's context, in which the agent itself is prompted.
+
+    Args:
+        start: Runs a function in such a thread and waits for it.
+        prompt: Prompts the agent there.
+        seconds: How long a turn may take.
+    """
+
+    def __init__(
+        self,
+        start: Callable[[Work], Any],
+        prompt: Callable[[Agent], str] = lambda agent: agent.run_sync("?").text,
+        *,
+        seconds: float | None = None,
+    ) -> None:
+        async def ask() -> None:
+            await start(self._ask)
+
+        def ask_in_thread() -> None:
+            start(self._ask)
+
+        tool = ask if start is in_executor else ask_in_thread
+        tool.__name__ = "ask"
+        script = [*calling(("ask", {})), "and later"]
+        self.agent = Agent(name="ann", model=scripted_model(script), tools=[tool], limits=Limits(seconds=seconds))
+        self.answered = Future[str]()
+        self._prompt = prompt
+
+    def _ask(self) -> None:
+        self.answered.set_result(self._prompt(self.agent))
+
+
+def in_virtual_time(agent: Agent) -> str:
+    return virtually(lambda: by_await(agent))
+
+
+@pytest.mark.parametrize("start", [in_thread, in_pool, in_executor])
+async def test_a_turn_says_that_a_thread_without_its_context_waits_for_it(start: Callable[[Work], Any]) -> None:
+    other = OtherThread(start, in_virtual_time)
+    run = other.agent.prompt("go")
+    warning = await asyncio.wait_for(until(run, "warning"), SOON)
+    assert warning.type == "warning"
+    assert "If ask waits for its answer" in warning.text
+    assert "contextvars.copy_context().run" in warning.text
+    run.abort()
+    assert (await asyncio.wait_for(run, SOON)).aborted
+    assert await asyncio.wait_for(asyncio.wrap_future(other.answered), SOON) == "done"
+    assert [event.type for event in other.agent.events.since(0)].count("warning") == 1
+
+
+async def test_a_prompt_from_another_thread_that_waits_for_no_tool_is_not_mentioned() -> None:
+    entered, released = asyncio.Event(), asyncio.Event()
+
+    async def wait(_messages: object) -> None:
+        entered.set()
+        await released.wait()
+
+    async def ask_and_wait_long() -> str:
+        run = agent.prompt("?")
+        await asyncio.sleep(60)
+        here.call_soon_threadsafe(released.set)
+        return (await run).text
+
+    here = asyncio.get_running_loop()
+    agent = Agent(name="ann", model=scripted_model(["one", "two"]), on_compact=wait)
+    run = agent.prompt("go")
+    await entered.wait()
+    assert await asyncio.wait_for(asyncio.to_thread(virtually, ask_and_wait_long), SOON) == "two"
+    assert (await run).text == "one"
+    assert "warning" not in [event.type for event in agent.events.since(0)]
+
+
+async def test_the_time_limit_ends_a_wait_for_a_thread_without_context() -> None:
+    other = OtherThread(in_thread, seconds=0.1)
+    result = await asyncio.wait_for(other.agent.prompt("go"), SOON)
+    assert (
+        result.limit == "The turn has used up its 0.1 seconds; prompt again to go on, or raise `seconds` in the limits."
+    )
+    assert errors(result) == ["The call was stopped before it returned."]
+    assert await asyncio.wait_for(asyncio.wrap_future(other.answered), SOON) == "done"
+
+
+def test_ctrl_c_ends_a_wait_for_a_thread_without_context() -> None:
+    other = OtherThread(in_thread)
+
+    async def main() -> None:
+        run = other.agent.prompt("go")
+        await until(run, "tool_start")
+        signal.raise_signal(signal.SIGINT)
+        await run
+
+    with pytest.raises(KeyboardInterrupt):
+        run_sync(main())
+    assert other.answered.result(SOON) == "done"
+    assert failed_calls(other.agent) == ["The call was stopped before it returned."]
+    assert "aborted" in [event.type for event in other.agent.events.since(0)]
 
 
 async def test_the_graph_alone() -> None:

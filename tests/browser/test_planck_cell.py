@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Locator, expect
 
 if TYPE_CHECKING:
     from browser.conftest import Lab, Notebook
@@ -177,6 +177,22 @@ def test_a_saved_notebook_reads_without_a_kernel(lab: Lab, open_notebook: Open) 
     assert len(saved["cells"][1]["outputs"]) == 3  # what the agent got, the bar of controls, and the transcript
 
 
+def reopen(notebook: Notebook) -> None:
+    """Save the notebook, end its kernel and open it with a new one."""
+    notebook.save()
+    notebook.page.wait_for_function("() => !window.jupyterapp.shell.currentWidget.context.model.dirty")
+    notebook.page.evaluate("window.jupyterapp.shell.currentWidget.sessionContext.shutdown()")
+    notebook.reload()
+
+
+def expect_saved_without_view(output: Locator, saved: str) -> None:
+    """Expect what is saved in place of the live view, and nothing of that."""
+    without_model = output.get_by_text("model not found")  # what JupyterLab writes for a widget of another kernel
+    expect(without_model).to_have_count(1)
+    expect(without_model).to_be_hidden()
+    expect(output.locator(saved)).to_be_visible()
+
+
 def test_a_saved_notebook_that_is_opened_with_a_new_kernel_shows_no_error(lab: Lab, open_notebook: Open) -> None:
     prompt = "%%planck\nHello."
     path = lab.write("reopened.ipynb", "%load_ext planck_nb\n%planck model demo", prompt, prompt)
@@ -184,16 +200,9 @@ def test_a_saved_notebook_that_is_opened_with_a_new_kernel_shows_no_error(lab: L
     notebook.run_all()
     notebook.wait_idle()
     expect(notebook.output(1).locator(".pk-bar")).to_be_visible()
-    notebook.save()
-    notebook.page.wait_for_function("() => !window.jupyterapp.shell.currentWidget.context.model.dirty")
-    notebook.page.evaluate("window.jupyterapp.shell.currentWidget.sessionContext.shutdown()")
-    notebook.reload()
+    reopen(notebook)
     for cell in (1, 2):
-        output = notebook.output(cell)
-        without_model = output.get_by_text("model not found")  # what JupyterLab writes for a widget of another kernel
-        expect(without_model).to_have_count(1)
-        expect(without_model).to_be_hidden()
-        expect(output.locator(".planck-run-1")).to_be_visible()
+        expect_saved_without_view(notebook.output(cell), ".planck-run-1")
     notebook.screenshot("reopened")
     notebook.run_only(0)
     notebook.run_only(1)
@@ -202,6 +211,31 @@ def test_a_saved_notebook_that_is_opened_with_a_new_kernel_shows_no_error(lab: L
     notebook.page.wait_for_function("() => !window.jupyterapp.shell.currentWidget.context.model.dirty")
     notebook.reload()
     expect(notebook.output(1).locator(".pk-bar")).to_be_visible()
+
+
+def test_a_saved_table_of_agents_that_were_busy_takes_the_place_of_the_live_one(lab: Lab, open_notebook: Open) -> None:
+    setup = "%load_ext planck_nb\n%planck model demo\nimport asyncio\ngate, inside = asyncio.Event(), asyncio.Event()"
+    wait = "inside.set()\n    await gate.wait()"
+    slow = f'async def wait_for_sun(city: str) -> str:\n    "Wait."\n    {wait}\n    return "sun"'
+    background = '%%planck --background ann\nUse @wait_for_sun for "Paris".\n'
+    agents = "await inside.wait()\n%planck agents"
+    notebook = open_notebook(lab.write("busy.ipynb", setup, slow, background, agents, "gate.set()", "%planck agents"))
+    notebook.run_first(4)
+    table = notebook.output(3)
+    expect(table.locator(".planck-agents-now")).to_contain_text("executing_tools")
+    expect(table.locator(".planck-agents")).to_have_count(1)
+    expect(table.locator(".planck-agents")).to_be_hidden()
+    expect(table.get_by_text("ann")).to_have_count(2)
+    notebook.screenshot("agents-live")
+    notebook.run_only(4)
+    expect(notebook.output(2).locator(".planck-run-1")).to_be_visible()
+    notebook.run_only(5)
+    notebook.wait_idle()
+    reopen(notebook)
+    expect_saved_without_view(notebook.output(2), ".planck-run-1")
+    expect_saved_without_view(notebook.output(3), ".planck-agents")
+    expect(notebook.output(5).get_by_text("ann")).to_be_visible()
+    notebook.screenshot("agents-reopened")
 
 
 def test_stop_gives_the_queue_back_and_says_how_an_answer_ended(lab: Lab, open_notebook: Open) -> None:

@@ -9,12 +9,14 @@ import pytest
 
 from planck_nb.ai.models import Model
 from planck_nb.base.errors import UsageError
+from planck_nb.base.event_loops import has_running_loop
 from planck_nb.config import Config
 from planck_nb.jupyter.controller import Controller
 from planck_nb.jupyter.display.error_titles import key_variable
 from planck_nb.jupyter.finished_run import FinishedRun
 from planck_nb.jupyter.live.browser_requests import FORGOTTEN, reply_to
 from planck_nb.jupyter.transcript.answer import Answer, transcript_of
+from planck_nb.sessions import Branch, Session, SessionReader
 from planck_nb.testing import scripted_model
 from planck_nb.workspace import Workspace
 
@@ -52,6 +54,22 @@ async def test_going_back_and_returning(tmp_path: Path) -> None:
         assert prompts_of(controller) == ["one", "two"]
         assert "4 messages are set aside" in (await first.rewind()).notice
         assert not (await second.rewind()).undo
+
+
+async def test_a_rewind_reads_no_branches_on_the_event_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    on_loop: list[bool] = []
+
+    def branches(session: Session) -> list[Branch]:
+        on_loop.append(has_running_loop())
+        return SessionReader.branches(session)
+
+    monkeypatch.setattr(Session, "branches", branches)
+    async with place(tmp_path) as here:
+        here.set_default_model(scripted_model(["a"]))
+        run = await finished(Controller(here), "one")
+        assert (await run.rewind()).undo
+        await run.undo_rewind()
+    assert on_loop == [False, False]
 
 
 async def test_nothing_is_changed_while_an_agent_works_or_in_another_session(tmp_path: Path) -> None:

@@ -193,12 +193,14 @@ def test_the_table_of_agents_is_live_while_some_run_and_saves_nothing_that_chang
     live = kernel.run("%planck agents")
     assert live.status == "ok", live.error
     assert len(live.data(widget)) == 1
-    (text,) = live.data("text/plain")
+    nothing, text = live.data("text/plain")
+    assert nothing == "", "what is saved of the live table"
     assert "bob" in text
     assert "status" not in text
     program = kernel.finish(kernel.start("%planck agents", attended=False))
     assert not program.data(widget), "nobody would see it"
-    assert program.data("text/plain") == [text]
+    assert program.data("text/plain") == ["", text]
+    assert program.data("text/html") == live.data("text/html")
     kept = kernel.run("kept = %planck agents")
     assert not kept.outputs
     later = kernel.run("kept")

@@ -1,6 +1,18 @@
 // The table of `%planck agents` while agents run. Only texts that have changed are replaced, so that nothing moves.
+
+// What contains the outputs of one cell: JupyterLab, Notebook and Voila; VS Code; Notebook 6; Colab.
+const AREAS = ":is(.jp-OutputArea, .cell_container, .output_wrapper, #output-area)";
+
+// The table that is saved in the same cell is for pages without this one.
+const STYLE = `${AREAS}:has(.planck-agents-now) :is(.jp-OutputArea-child:has(.planck-agents), .planck-agents) {
+  display: none;
+}`;
+
 function render({ model, el }) {
+  const style = document.createElement("style");
+  style.textContent = STYLE;
   const table = document.createElement("table");
+  table.className = "planck-agents-now";
   const caption = table.createCaption();
   caption.style.textAlign = "left";
   const head = table.createTHead().insertRow();
@@ -34,7 +46,7 @@ function render({ model, el }) {
 
   draw();
   model.on("change:rows", draw);
-  el.append(table);
+  el.append(style, table);
   return () => model.off("change:rows", draw);
 }
 

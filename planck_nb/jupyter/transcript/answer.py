@@ -25,19 +25,13 @@ from planck_nb.agent.run_result import RunResult
 from planck_nb.ai.messages import AssistantMessage, Message, StopReason, Usage, UserMessage
 from planck_nb.base.json_types import JsonObject
 from planck_nb.base.text import encodable, one_line
+from planck_nb.jupyter.display.beside_view import beside_view
 from planck_nb.jupyter.display.formatting import count
 from planck_nb.jupyter.display.plain_output import Tail
 from planck_nb.jupyter.display.run_facts import Aliases
 from planck_nb.jupyter.transcript.blocks import UNNAMED, Decision, Execution, Notice, TranscriptEntry
 from planck_nb.jupyter.transcript.team_story import TeamAgent, TeamStory, is_team, names_of, steps_of
 from planck_nb.jupyter.transcript.transcript import Outcome, Transcript, figures_of
-
-_WITHOUT_VIEW = (
-    "<style>.jp-OutputArea-child:has(> .jupyter-widgets):has(~ .jp-OutputArea-child .{marker})"
-    ":not(:has(> .jupyter-widgets > *)){{display:none}}</style>"
-)
-"""Hides the output of the live view where it contains no element: in a notebook that is opened after its kernel has
-ended, JupyterLab would write above every answer that the widget's model was not found."""
 
 _PRINTED_CHARACTERS = 3_000
 """How much of the end of a tool's output does not depend on how it was divided into events."""
@@ -417,6 +411,5 @@ class Answer:
         """
         bundle = self.transcript.bundle()
         if marker:
-            html = bundle["text/html"].replace("<div ", f'<div class="{marker}" ', 1)
-            bundle["text/html"] = f"{html.removesuffix('</div>')}{_WITHOUT_VIEW.format(marker=marker)}\n</div>"
+            bundle["text/html"] = beside_view(bundle["text/html"], marker)
         return bundle, self.transcript.metadata()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from planck_nb.agent.agent import Agent
 from planck_nb.base.errors import UsageError
 from planck_nb.base.text import counted
+from planck_nb.base.threads import run_in_thread
 from planck_nb.jupyter.namespace import tool_finder
 from planck_nb.jupyter.notebook import Notebook
 from planck_nb.jupyter.parsing.kinds import MODEL, SESSION
@@ -80,9 +81,9 @@ async def rewind(notebook: Notebook, prompt_id: str | None, prompt: str | None) 
 async def branches(notebook: Notebook, return_: int | None) -> object:
     """Return to a branch, or return a table of them."""
     if return_ is None:
-        return _table(notebook)
+        return _table(await _known_branches(notebook))
     workspace = notebook.workspace
-    known = [branch.id for branch in _known_branches(notebook)]
+    known = [branch.id for branch in await _known_branches(notebook)]
     branch = max(known, default=0) if return_ == _NEWEST else return_
     if branch not in known:
         said = f"There is no branch {branch}" if branch else "Nothing was undone"
@@ -170,11 +171,12 @@ def _listed(agents: Collection[Agent]) -> str:
     return ", ".join(shown) + (f" and {counted(more, 'other agent')}" if more else "") or "no agent"
 
 
-def _known_branches(notebook: Notebook) -> list[Branch]:
-    return notebook.workspace.session.branches() if notebook.workspace.session_id else []
+async def _known_branches(notebook: Notebook) -> list[Branch]:
+    workspace = notebook.workspace
+    return await run_in_thread(workspace.session.branches) if workspace.session_id else []
 
 
-def _table(notebook: Notebook) -> pd.DataFrame:
+def _table(branches: Iterable[Branch]) -> pd.DataFrame:
     rows = [
         {
             "branch": branch.id,
@@ -183,6 +185,6 @@ def _table(notebook: Notebook) -> pd.DataFrame:
             "last": branch.last_text,
             "left_at": branch.left_at,
         }
-        for branch in _known_branches(notebook)
+        for branch in branches
     ]
     return table(rows, ["branch", "before", "messages", "last", "left_at"], empty="Nothing was undone in this session.")

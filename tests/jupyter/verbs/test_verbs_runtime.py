@@ -546,6 +546,21 @@ def test_going_back_drops_what_came_later_and_says_something_else(kernel: Kernel
     assert prompts(kernel) == ["one", "two", "three"]
 
 
+def test_branches_are_not_read_on_the_event_loop(kernel: Kernel) -> None:
+    for text in ("one", "two"):
+        said(kernel, f"%planck {text}")
+    said(kernel, "%planck rewind last")
+    kernel.run(
+        "from planck_nb import Session\nfrom planck_nb.base.event_loops import has_running_loop\non_loop = []\n"
+        "def branches(self):\n    on_loop.append(has_running_loop())\n    return super(Session, self).branches()\n"
+        "Session.branches = branches"
+    )
+    kernel.run("%planck branches")
+    said(kernel, "%planck branches --return last")
+    assert value(kernel, "on_loop") == [False] * 3
+    kernel.run("del Session.branches")
+
+
 def test_abort_gives_back_what_waited(kernel: Kernel) -> None:
     said(kernel, "slow = %planck --background work 1 with @work\nawait inside(1)")
     assert said(kernel, "%planck steer hello again").startswith("planck reads it")
