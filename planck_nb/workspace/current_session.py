@@ -148,9 +148,8 @@ class CurrentSession:
             self._settings, self.trusted = SessionSettings(), False
             self._reserve()
         self.approvals.policy = default_policy(self._config.config)
-        await asyncio.sleep(
-            0
-        )  # a stop that came while the session was closed is delivered here, where all is consistent
+        # A cancellation that came while the session was closed is delivered here, where all is consistent.
+        await asyncio.sleep(0)
 
     async def remove(self, agent: Agent, *, reason: str = STOPPED) -> None:
         """Stop an agent permanently and remove it, and the workers of a team with their orchestrator."""

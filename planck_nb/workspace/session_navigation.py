@@ -41,7 +41,7 @@ from planck_nb.workspace.restorable_settings import (
 from planck_nb.workspace.stored_agents import AgentFinder, FoundAgent, LiveAgent
 from planck_nb.workspace.trusted_config import TrustedConfig
 from planck_nb.workspace.workspace_sessions import WorkspaceSessions, close_session
-from planck_nb.workspace.workspace_teams import WorkspaceTeams
+from planck_nb.workspace.workspace_teams import WorkspaceTeams, stored_teams
 
 
 class SessionNavigation:
@@ -157,6 +157,7 @@ class SessionNavigation:
             finder = await self._finder(session, restorable, live or {}, model)
             found = await self._with_reported_windows(finder.find(_staying(members), strict=strict))
             await self._read_ahead(session, found)  # if that fails, the open session stays
+            teams = await stored_teams(session)
             await current.leave()
         except BaseException:
             await close_session(session)
@@ -172,7 +173,7 @@ class SessionNavigation:
         current.unanswered.replace(unanswered)
         current.approvals.policy = current.approvals.policy.with_rules(restorable.rules)
         problems = await restore_agents(found, current.factory, current.toolbox, find, self.teams)
-        await self.teams.adopt(find)
+        self.teams.adopt(teams, find)
         problems += await close_tasks(open_tasks, current.unanswered.take_of_agents(), current.registry)
         if offer:
             problems += current.unanswered.offers()
@@ -204,8 +205,9 @@ class SessionNavigation:
         missing = [member for agent_id, member in staying.items() if agent_id not in current.registry]
         found = await self._with_reported_windows(finder.find(missing))
         await self._read_ahead(session, found)
+        teams = await stored_teams(session)
         problems += await restore_agents(found, current.factory, current.toolbox, find, self.teams)
-        await self.teams.adopt(find)
+        self.teams.adopt(teams, find)
         return problems
 
     @staticmethod

@@ -18,6 +18,7 @@ from planck_nb.base.errors import AgentError, ConfigError, ModelError, did_you_m
 from planck_nb.base.event_loops import LoopLock
 from planck_nb.base.json_types import JsonObject
 from planck_nb.base.threads import run_in_thread
+from planck_nb.sessions import Session
 from planck_nb.sessions.journal.stored_values import texts_in
 from planck_nb.teams import (
     INTER_AGENT_TOOLS,
@@ -218,8 +219,7 @@ class WorkspaceTeams:
             "members": sorted(team.described),
         }
         async with self._remembering:
-            stored = (await run_in_thread(session.get_metadata)).get(KEY)
-            known = stored if isinstance(stored, dict) else {}
+            known = await stored_teams(session)
             await session.save_metadata({KEY: {**known, str(team.id): described}})
 
     async def stop(self, name: str) -> Team:
@@ -247,11 +247,11 @@ class WorkspaceTeams:
         specs = [_description(agent) for agent in team.agents]
         return save_template(folder, team.name or name, team.description, specs, overwrite=overwrite)
 
-    async def adopt(self, find: Resolver | None = None) -> None:
-        """Make teams of the agents of the session that are in one, after they were restored."""
-        opened = self._current.opened
-        stored = (await run_in_thread(opened.get_metadata)).get(KEY) if opened is not None else None
-        known: JsonObject = stored if isinstance(stored, dict) else {}
+    def adopt(self, known: JsonObject, find: Resolver | None = None) -> None:
+        """Make teams of the agents of the session that are in one, after they were restored.
+
+        `known` is what `stored_teams` returned for the session.
+        """
         running = {team.id for team in self.by_name().values()}
         for team_id in dict.fromkeys(agent.team_id for agent in self._current.registry):
             agents = list(self._current.registry.named(team_id).values())
@@ -315,6 +315,12 @@ class WorkspaceTeams:
             "max_workers": config.max_workers,
             "host": self,
         }
+
+
+async def stored_teams(session: Session) -> JsonObject:
+    """What a session has stored of its teams, by their ids."""
+    stored = (await run_in_thread(session.get_metadata)).get(KEY)
+    return stored if isinstance(stored, dict) else {}
 
 
 def is_path(alias_or_path: str | Path) -> bool:
