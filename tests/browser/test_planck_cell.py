@@ -213,6 +213,10 @@ def test_a_saved_notebook_that_is_opened_with_a_new_kernel_shows_no_error(lab: L
     expect(notebook.output(1).locator(".pk-bar")).to_be_visible()
 
 
+SAYING_SOMETHING = ["agent", "status", "waits_for", "model", "turns", "messages", "tokens"]
+"""The columns of the table of agents that are not empty for an agent without a team and a price."""
+
+
 def test_a_saved_table_of_agents_that_were_busy_takes_the_place_of_the_live_one(lab: Lab, open_notebook: Open) -> None:
     setup = "%load_ext planck_nb\n%planck model demo\nimport asyncio\ngate, inside = asyncio.Event(), asyncio.Event()"
     wait = "inside.set()\n    await gate.wait()"
@@ -223,6 +227,7 @@ def test_a_saved_table_of_agents_that_were_busy_takes_the_place_of_the_live_one(
     notebook.run_first(4)
     table = notebook.output(3)
     expect(table.locator(".planck-agents-now")).to_contain_text("executing_tools")
+    expect(table.locator(".planck-agents-now th:visible")).to_have_text(SAYING_SOMETHING)
     expect(table.locator(".planck-agents")).to_have_count(1)
     expect(table.locator(".planck-agents")).to_be_hidden()
     expect(table.get_by_text("ann")).to_have_count(2)
