@@ -109,7 +109,7 @@ def test_what_cannot_be_read_is_said(repository: Path) -> None:
     path.symlink_to("AGENTS.md")
     assert find_instructions(repository).warnings == (f"Cannot read {path}: Too many levels of symbolic links.",)
     assert find_instructions(path).warnings[0].startswith("Cannot ")
-    assert find_instructions("nul\0").warnings[0].endswith("embedded null byte.")
+    assert "embedded null " in find_instructions("nul\0").warnings[0]  # byte, or character
 
 
 @pytest.mark.parametrize(

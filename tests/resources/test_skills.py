@@ -173,7 +173,7 @@ def test_links_in_circles_and_special_files(tmp_path: Path) -> None:
     assert reasons["looped/SKILL.md"].endswith("Too many levels of symbolic links.")
     assert reasons["pipe/SKILL.md"].endswith("Not a directory.")  # the later of its two reasons
     assert reasons["ring"].startswith("Cannot list skills in ")
-    assert report.skipped[-1].reason.endswith("embedded null byte.")
+    assert "embedded null " in report.skipped[-1].reason  # byte, or character
 
 
 def test_names_are_made_fit_for_one_line(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -288,7 +289,7 @@ def folder(tmp_path: Path) -> Path:
         ("C:x.md", "is an absolute path"),
         ("\\\\host\\x.md", "is an absolute path"),
         ("~/x.md", "No such file"),
-        ("loop.md", "Symlink loop"),
+        ("loop.md", "symlink loop|levels of symbolic links"),
         ("pipe.md", "Not a regular file"),
         ("folder.md", "Is a directory"),
         ("device.md", ""),
@@ -318,7 +319,7 @@ def test_a_prompt_that_cannot_be_read(folder: Path, written: str, reason: str) -
     [problem] = found.report
     assert problem.field == "system_prompt"
     assert problem.reason.startswith("could not read system_prompt file")
-    assert reason.lower() in problem.reason.lower()
+    assert re.search(reason, problem.reason, re.IGNORECASE)
     assert "SECRET" not in str(found)
     assert b"SECRET" not in found.files.values()
 

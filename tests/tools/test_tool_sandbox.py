@@ -177,7 +177,8 @@ socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b"x", ("127.0.0.1", int(
 
 ABSTRACT = """
 import os, socket
-socket.socket(socket.AF_UNIX).connect(chr(0) + os.environ["ABSTRACT"]); print("BREACH")
+try: socket.socket(socket.AF_UNIX).connect(chr(0) + os.environ["ABSTRACT"]); print("BREACH")
+except OSError as error: print(error)  # a traceback would show the line above, from Python 3.13 on
 """
 
 SOCKETS = """

@@ -49,9 +49,11 @@ def resolved(target: str, root: Path | None) -> Path | None:
     if not target or len(target) > MAX_PATH_LENGTH or not path.is_absolute():
         return None
     try:
-        return path.resolve()
+        found = path.resolve()
     except (OSError, RuntimeError, ValueError):  # a loop of links; NUL and characters that no path has
         return None
+    # From Python 3.13 on, what comes after a loop of links is left as it is.
+    return None if any(map(os_path.islink, (found, *found.parents))) else found
 
 
 def below(path: Path, folder: Path) -> bool:

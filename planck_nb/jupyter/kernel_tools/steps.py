@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from contextvars import Context, ContextVar, copy_context
 from dataclasses import dataclass
 from functools import partial
+from traceback import walk_tb
 from typing import Any
 
 from planck_nb.jupyter.kernel_tools.interrupts import StopSignal
@@ -115,6 +116,8 @@ def _drive(coroutine: _UserCoroutine, step: Callable[[Callable[[], Any]], _Outco
     while True:
         outcome = step(resume)
         if isinstance(outcome.error, StopIteration):
+            if _is_raised_by(coroutine, outcome.error):
+                raise RuntimeError("coroutine raised StopIteration") from outcome.error
             return outcome.error.value
         if outcome.error is not None:
             raise outcome.error
@@ -127,6 +130,12 @@ def _drive(coroutine: _UserCoroutine, step: Callable[[Callable[[], Any]], _Outco
             resume = partial(coroutine.throw, error)
         else:
             resume = partial(coroutine.send, sent)
+
+
+def _is_raised_by(coroutine: _UserCoroutine, error: StopIteration) -> bool:
+    """Whether code raised the error, and did not return: from Python 3.12 on, nothing replaces it in a cell."""
+    code = getattr(coroutine, "cr_code", None)
+    return any(frame.f_code is code for frame, _ in walk_tb(error.__traceback__))
 
 
 def _outcome(work: Callable[[], Any]) -> _Outcome:

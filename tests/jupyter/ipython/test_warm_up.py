@@ -51,8 +51,9 @@ def test_the_first_prompt_imports_nothing_more(kernel: Kernel) -> None:
 def test_a_kernel_that_ends_or_forks_during_the_warm_up(kernel: Kernel) -> None:
     """The imports of a cell, and those of a forked process, may be the very ones that the thread is busy with."""
     forked = """
-import os
+import os, warnings
 %load_ext planck_nb
+warnings.simplefilter("ignore", DeprecationWarning)  # of Python 3.12 and later, about a fork beside threads
 child = os.fork()
 if not child:
     import aiohttp, httpx, pydantic, markdown_it
