@@ -85,5 +85,5 @@ def test_nothing_runs_or_loads_in_jupyterlab(lab: Lab, open_notebook: Open) -> N
     notebook.page.wait_for_function("() => window.ran.length")
     ran, handlers, links = notebook.page.evaluate(INSPECTED)
     assert (ran, handlers, len(links)) == ([2], ["fired(1)", "fired(2)"], 1)
-    assert listener.connections > 0
+    assert listener.connected.wait(30)
     listener.close()

@@ -12,6 +12,7 @@ class Listener:
 
     def __init__(self) -> None:
         self.connections = 0
+        self.connected = threading.Event()
         self._socket = socket.create_server(("127.0.0.1", 0))
         self.url = f"http://127.0.0.1:{self._socket.getsockname()[1]}"
         threading.Thread(target=self._count, daemon=True).start()
@@ -21,6 +22,7 @@ class Listener:
             while True:
                 connection, _ = self._socket.accept()
                 self.connections += 1
+                self.connected.set()
                 connection.close()
 
     def close(self) -> None:
