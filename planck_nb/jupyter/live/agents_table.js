@@ -1,6 +1,6 @@
 // The table of `%planck agents` while agents run. Only texts that have changed are replaced, so that nothing moves.
 
-// What contains the outputs of one cell: JupyterLab, Notebook and Voila; VS Code; Notebook 6; Colab.
+// What contains the outputs of one cell, as in labextension/src/view/static-output.ts, which is built and this is not.
 const AREAS = ":is(.jp-OutputArea, .cell_container, .output_wrapper, #output-area)";
 
 const NUMBERS = new Set(["turns", "messages", "tokens", "cost_usd"]);

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
@@ -123,3 +124,11 @@ async def test_a_terminal_shows_the_columns_that_say_something(workspace: Worksp
     assert bob == ["bob", "demo:script", "idle", "0", "0", "0"], "an unknown cost is an empty cell"
     assert isinstance(agents, AgentsFrame)
     assert agents["cost_usd"].isna().tolist() == [False, True], "the value has the numbers"
+
+
+def test_it_looks_for_the_saved_table_where_the_live_view_looks_for_its_output() -> None:
+    root = Path(__file__).parents[3]
+    built = (root / "labextension/src/view/static-output.ts").read_text(encoding="utf-8")
+    plain = (root / "planck_nb/jupyter/live/agents_table.js").read_text(encoding="utf-8")
+    [areas] = re.findall("AREAS = '(.+)'", built)
+    assert re.findall(r'AREAS = ":is\((.+)\)"', plain) == [areas]
