@@ -18,6 +18,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from support.sleepers import long_sleep, still_running
 
 from planck_nb import Agent, BuiltinTools, ExternalTool, Tool, ToolError
 from planck_nb.agent.events import AgentEvent
@@ -147,11 +148,11 @@ async def test_what_is_left_in_the_background_ends_with_the_command(tmp_path: Pa
     assert processes_in(tmp_path) == []
     assert await output("mkfifo p; setsid sh -c 'echo > p; sleep 302' & cat p") == "\n"
     assert processes_in(tmp_path) == []
-    forked_twice = """mkfifo q; D=$PWD
-    (cd / && exec setsid env -i sh -c '(setsid sleep 303 &); trap "" TERM; echo > '$D'/q; sleep 304') & cat q"""
+    long = long_sleep()
+    forked_twice = f"""mkfifo q; D=$PWD
+    (cd / && exec setsid env -i sh -c '(setsid sleep {long} &); trap "" TERM; echo > '$D'/q; sleep {long}') & cat q"""
     assert await output(forked_twice) == "\n"
-    lines = [process.info["cmdline"] or [] for process in psutil.process_iter(["cmdline"])]
-    assert not [line for line in lines if line in (["sleep", "303"], ["sleep", "304"])]
+    assert still_running(long) == []
 
 
 @pytest.mark.parametrize("how", ["abort", "stop", "cancel"])

@@ -18,6 +18,7 @@ from pathlib import Path
 import psutil
 import pytest
 from support.evidence import missing
+from support.sleepers import long_sleep, still_running
 
 from planck_nb import Agent, BuiltinTools, ExternalTool, Tool, ToolError
 from planck_nb.agent.approval import Policy, Rule
@@ -50,6 +51,8 @@ class Place:
     tcp: socket.socket
     udp: socket.socket
     abstract: socket.socket
+    long: str
+    """How long a command sleeps that should not stay."""
 
     def variables(self) -> str:
         """Shell assignments that commands of the corpus use."""
@@ -61,6 +64,7 @@ class Place:
             "UDP": self.udp.getsockname()[1],
             "ABSTRACT": self.abstract.getsockname()[1:].decode(),
             "PYTHON": sys.executable,
+            "LONG": self.long,
         }
         return "".join(f"export {name}={shlex.quote(str(value))}\n" for name, value in values.items())
 
@@ -114,7 +118,7 @@ def place(sandbox: Sandbox) -> Iterator[Place]:
     tcp.setblocking(False)
     udp.setblocking(False)
     abstract.setblocking(False)
-    found = Place(home, project, bystander, tcp, udp, abstract)
+    found = Place(home, project, bystander, tcp, udp, abstract, long_sleep())
     try:
         yield found
     finally:
@@ -124,8 +128,8 @@ def place(sandbox: Sandbox) -> Iterator[Place]:
             server.close()
 
 
-def python(code: str) -> str:
-    return f'"$PYTHON" -I -S -c {shlex.quote(textwrap.dedent(code))}'
+def python(code: str, *args: str) -> str:
+    return " ".join([f'"$PYTHON" -I -S -c {shlex.quote(textwrap.dedent(code))}', *args])
 
 
 PTRACE = """
@@ -152,12 +156,12 @@ for name in (0, 1, 2, "/dev/tty", "/dev/console", "/dev/pts/0"):
 """
 
 FORK_TWICE = """
-import os, signal, time
+import os, signal, sys, time
 if os.fork() == 0:
     os.setsid()
     if os.fork() == 0:
         for number in (1, 2, 15): signal.signal(number, signal.SIG_IGN)
-        os.closerange(0, 3); time.sleep(987)
+        os.closerange(0, 3); time.sleep(float(sys.argv[1]))
     os._exit(0)
 os.wait()
 """
@@ -221,6 +225,9 @@ try: print(open(home + b"/.ssh/id_ed25519").read())
 except OSError as error: print(error)
 """
 
+SHARED_SIZE = "45107"
+"""Bytes; no other process of the machine asks for so many."""
+
 ESCAPES: dict[str, str] = {
     # writing outside of the project
     "overwrite": "echo x > $OUT/victim",
@@ -283,9 +290,9 @@ ESCAPES: dict[str, str] = {
     "memory": python(READ_MEMORY),
     "priority": "renice 19 $BYSTANDER && echo BREACH",
     # processes that stay
-    "double-fork": python(FORK_TWICE),
-    "new-session": "setsid sleep 987 >/dev/null 2>&1 & echo begun",
-    "no-hangup": "nohup sleep 987 >/dev/null 2>&1 & disown 2>/dev/null; (sleep 987 &)",
+    "double-fork": python(FORK_TWICE, "$LONG"),
+    "new-session": "setsid sleep $LONG >/dev/null 2>&1 & echo begun",
+    "no-hangup": "nohup sleep $LONG >/dev/null 2>&1 & disown 2>/dev/null; (sleep $LONG &)",
     "cron": "echo '* * * * * id' | crontab - && echo BREACH; echo x > /var/spool/cron/planck-escape && echo BREACH",
     "at": "echo id | at now && echo BREACH; systemd-run true && echo BREACH",
     # the network and sockets
@@ -308,13 +315,14 @@ ESCAPES: dict[str, str] = {
     "setuid": "cp /bin/sh mine && chmod 4755 mine; cp /bin/sh $OUT/sh && chmod 4755 $OUT/sh && echo BREACH",
     "clock": "date -s 2001-01-01 && echo BREACH",
     "modules": "modprobe dummy && echo BREACH; insmod x.ko && echo BREACH",
-    "message-queues": "ipcmk -M 64 >/dev/null; true",
+    "message-queues": f"ipcmk -M {SHARED_SIZE} >/dev/null; true",
 }
 
 
-def shared_memory() -> str:
-    """What other processes see of System V shared memory."""
-    return Path("/proc/sysvipc/shm").read_text()
+def shared_memory() -> list[list[str]]:
+    """What other processes see of the System V shared memory that a command of the corpus asks for."""
+    rows = [line.split() for line in Path("/proc/sysvipc/shm").read_text().splitlines()]
+    return [row for row in rows if row[3] == SHARED_SIZE]
 
 
 async def output(tool: Tool, args: dict[str, object]) -> str:
@@ -338,12 +346,6 @@ def contacted(place: Place) -> list[str]:
     return sorted(found)
 
 
-def left() -> list[str]:
-    """What commands of the corpus left running."""
-    lines = [" ".join(process.info["cmdline"] or []) for process in psutil.process_iter(["cmdline"])]
-    return [line for line in lines if "987" in line and "sleep" in line]
-
-
 @pytest.mark.parametrize("name", ESCAPES)
 @pytest.mark.parametrize("how", ["bash", "TOOL.json"])
 async def test_nothing_escapes(place: Place, name: str, how: str) -> None:
@@ -364,7 +366,7 @@ async def test_nothing_escapes(place: Place, name: str, how: str) -> None:
     assert shared_memory() == memory
     assert place.bystander.poll() is None
     assert contacted(place) == []
-    assert left() == []
+    assert still_running(place.long) == []
 
 
 def described(folder: Path, command: str, cwd: Path) -> Tool:
@@ -723,8 +725,8 @@ async def test_root_can_work_in_a_folder_of_another_user(sandbox: Sandbox, tmp_p
 
 async def test_a_command_stops_at_once(sandbox: Sandbox, tmp_path: Path) -> None:
     for mode in ("required", "off"):
-        tool = BuiltinTools.bash(cwd=tmp_path, sandbox=mode)
-        reply = Reply(calls=[Call("bash", {"command": "echo begun; sleep 600"})])
+        tool, long = BuiltinTools.bash(cwd=tmp_path, sandbox=mode), long_sleep()
+        reply = Reply(calls=[Call("bash", {"command": f"echo begun; sleep {long}"})])
         agent = Agent(model=scripted_model([reply, "on"]), tools=[tool])
         run = agent.prompt("go")
         async for event in run:
@@ -732,11 +734,7 @@ async def test_a_command_stops_at_once(sandbox: Sandbox, tmp_path: Path) -> None
                 break
         await agent.abort()
         assert (await run.wait()).aborted
-        assert not [
-            p
-            for p in psutil.process_iter(["cmdline"])
-            if p.info["cmdline"] == ["sleep", "600"] and p.ppid() != os.getpid()
-        ]
+        assert still_running(long) == []
 
 
 async def test_the_kernel_waits_for_no_children_of_others(sandbox: Sandbox, tmp_path: Path) -> None:
@@ -766,6 +764,7 @@ print(asyncio.run(tool.run({"command": "tr '\\\\0' '\\\\n' < /proc/$PPID/environ
 
 async def test_a_command_that_kills_its_launcher_leaves_nothing(tmp_path: Path) -> None:
     tool = BuiltinTools.bash(cwd=tmp_path, sandbox="off")
-    shown = await output(tool, {"command": "setsid sleep 987 & sleep 0.2; kill -9 $PPID; sleep 986"})
+    long = long_sleep()
+    shown = await output(tool, {"command": f"setsid sleep {long} & sleep 0.2; kill -9 $PPID; sleep {long}"})
     assert shown.startswith("Process was ended by SIGKILL (9)")
-    assert left() == []
+    assert still_running(long) == []
