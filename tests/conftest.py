@@ -11,14 +11,11 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import settings
 from support import forked_kernels
-from support.coverage_lock import use_methods_of_locks
 from support.forked_kernels import KernelTemplate
 from support.llama import llama_server
 
 settings.register_profile("planck", deadline=None)  # a slow machine is no defect; pytest-timeout bounds each test
 settings.load_profile("planck")
-
-use_methods_of_locks()
 
 # Hundreds of kernels and servers are started here; without files of bytecode each would compile all modules.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
 
 from planck_nb.base.errors import UsageError
+from planck_nb.base.event_loops import has_running_loop
 
 T = TypeVar("T")
 
@@ -42,12 +43,12 @@ def run_sync(coroutine: Coroutine[Any, Any, T]) -> T:
         >>> run_sync(double(21))
         42
     """
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return asyncio.run(_run_and_close(coroutine))
-    coroutine.close()
-    raise UsageError("An event loop is already running here, as in every notebook: use `await` instead of run_sync.")
+    if has_running_loop():
+        coroutine.close()
+        raise UsageError(
+            "An event loop is already running here, as in every notebook: use `await` instead of run_sync."
+        )
+    return asyncio.run(_run_and_close(coroutine))
 
 
 async def _run_and_close(coroutine: Coroutine[Any, Any, T]) -> T:

@@ -26,8 +26,9 @@ def test_it_raises_what_the_coroutine_raises() -> None:
     async def fail() -> None:
         raise LookupError("gone")
 
-    with pytest.raises(LookupError, match="gone"):
+    with pytest.raises(LookupError, match="gone") as raised:
         run_sync(fail())
+    assert raised.value.__context__ is None, "a traceback shows the user's error alone"
 
 
 async def test_inside_a_running_loop_one_sentence_names_await() -> None:
