@@ -12,13 +12,14 @@ from importlib.metadata import version
 from typing import Any, Protocol
 
 from IPython.core.interactiveshell import InteractiveShell
-from IPython.display import display
+from IPython.display import display, publish_display_data
 
 from planck_nb.agent.agent import Agent
 from planck_nb.agent.approval.gate import Approvals
 from planck_nb.agent.run import Run
 from planck_nb.base.async_tasks import spawn
 from planck_nb.jupyter.controller import Controller
+from planck_nb.jupyter.display.beside_view import beside_view
 from planck_nb.jupyter.live.browser_requests import RunRequests
 from planck_nb.jupyter.live.question_channel import QuestionChannel
 from planck_nb.jupyter.live.run_actions import RunActions
@@ -248,7 +249,10 @@ class _Shown:
         if self._questions is not None:
             self._questions.close()
         if self._view is not None:
+            marker = self._view.marker
             self._view.finish(summary, saved=saved, requests=requests)
+            if not saved:  # what hides the view in a notebook that is opened later; the cell's error says the rest
+                publish_display_data({"text/plain": "", "text/html": beside_view("<div></div>", marker)})
 
 
 class _PromptingDisplay(_Shown):

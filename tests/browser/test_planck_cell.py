@@ -213,6 +213,25 @@ def test_a_saved_notebook_that_is_opened_with_a_new_kernel_shows_no_error(lab: L
     expect(notebook.output(1).locator(".pk-bar")).to_be_visible()
 
 
+def test_a_saved_run_that_failed_at_once_shows_only_its_error(lab: Lab, open_notebook: Open) -> None:
+    setup = (
+        "%load_ext planck_nb\nfrom planck_nb import get_workspace\nfrom planck_nb.testing import scripted_model\n"
+        "get_workspace().add_agent('ann', model=scripted_model([]))"
+    )
+    notebook = open_notebook(lab.write("failed.ipynb", setup, "%%planck ann\nHello."))
+    notebook.run_all()
+    notebook.wait_idle()
+    output = notebook.output(1)
+    expect(output.locator(".pk-bar")).to_contain_text("Failed")
+    notebook.screenshot("failed-live")
+    reopen(notebook)
+    without_model = output.get_by_text("model not found")
+    expect(without_model).to_have_count(1)
+    expect(without_model).to_be_hidden()
+    expect(output.get_by_text("Error:")).to_be_visible()
+    notebook.screenshot("failed-reopened")
+
+
 SAYING_SOMETHING = ["agent", "status", "waits_for", "model", "turns", "messages", "tokens"]
 """The columns of the table of agents that are not empty for an agent without a team and a price."""
 
