@@ -2,7 +2,7 @@
 
 Coverage has a lock that its tracers acquire and release by methods written in Python. An exception that interrupts a
 thread is raised at a call of a Python function. Raised at the call that releases the lock, it leaves the lock locked,
-and every thread that executes a new file waits for it forever.
+and every thread that executes a new file waits for it without end.
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ _DECORATED = re.compile(
 _ROUTINES = (FunctionType, BuiltinFunctionType, MethodType, WrapperDescriptorType, MethodDescriptorType, partial)
 _MAX_WRAPPED = 100
 _CALLED = vars(partial)["func"]
-"""Returns the function of a `partial`, even if a subclass overrides the attribute."""
+"""Reads the function of a `partial`, even if a subclass overrides the attribute."""
 
 _EXPLAINED = 5
 """Unknown names that are explained one by one; looking for similar names takes long."""
