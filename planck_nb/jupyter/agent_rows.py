@@ -1,4 +1,4 @@
-"""What `%planck agents` lists of each agent."""
+"""The rows of `%planck agents`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ COLUMNS = [
 ]
 
 COLUMNS_WITHOUT_TEAMS = ["agent", "model", "status", "turns", "messages", "tokens", "cost_usd"]
-"""The columns in a notebook without teams, which notebooks of earlier versions have saved."""
+"""The columns in a notebook without teams; notebooks of earlier versions have saved exactly these."""
 
 _WAITS_CHARACTERS = 80
 

@@ -21,14 +21,14 @@ NO_AGENT = "There is no agent yet; the first prompt makes one."
 """What is shown where agents are listed and there are none."""
 
 _NARROWEST = 60
-"""The minimum number of columns of a terminal."""
+"""Characters of the narrowest line that the table is fitted to."""
 
 MARKER = "planck-agents"
 """The class of the saved table, by which the live one finds it."""
 
 
 class AgentsFrame(pd.DataFrame):
-    """A data frame of agents as they were. In the cell that made it, it shows them as they are.
+    """A data frame of agents as they were. The cell that made it shows a live table instead.
 
     Args:
         rows: The rows.
@@ -51,10 +51,10 @@ class AgentsFrame(pd.DataFrame):
         return pd.DataFrame
 
     def _repr_mimebundle_(self, **_kwargs: object) -> dict[str, Any]:
-        """The columns that are the same whenever the cell is shown, below the live table, which hides them.
+        """Show the live table and, below it, the columns that do not change, which the live table hides.
 
-        Where a program executes the notebook, the live table would be saved and never seen, so only the columns are
-        left: those that the notebook contains if a person has executed it.
+        Where a program executes the notebook, the live table would be saved and never seen, so only these columns are
+        shown, as in the saved notebook of a person.
         """
         live, self._live = self._live, None
         if live is None or self._made_in is None or self._made_in != _execution():
@@ -66,12 +66,12 @@ class AgentsFrame(pd.DataFrame):
         return {"text/html": beside_view(steady.to_html(notebook=True), MARKER), "text/plain": repr(steady)}
 
     def _repr_html_(self) -> str | None:
-        # As pandas shows it, also what is missing: notebooks of 0.1.0 are tested against what they have saved.
+        # As pandas shows it, NaN included: notebooks of 0.1.0 are tested against the outputs that they have saved.
         found: str | None = None if self.empty else super()._repr_html_()  # type: ignore[misc]  # pandas has no types
         return found
 
     def __repr__(self) -> str:
-        """In a terminal, which saves nothing, only columns that say something, in rows that fit if they can."""
+        """In a terminal, which saves nothing, only columns that are not empty, in lines that fit if possible."""
         if self.empty:
             return NO_AGENT
         if _execution() is not None:

@@ -58,7 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def run_quickstart(*, in_lab: bool) -> None:
-    """Run a copy of the quickstart notebook: in the terminal, or as `quickstart.ipynb` of this folder in JupyterLab.
+    """Run a copy of the quickstart notebook: in the terminal, or in JupyterLab as `quickstart.ipynb` in this folder.
 
     Args:
         in_lab: Whether to open it in JupyterLab. A copy that is there already is opened as it is.
@@ -75,7 +75,7 @@ def run_quickstart(*, in_lab: bool) -> None:
 
 
 def open_in_lab(notebook: Path) -> None:
-    """Replace this process by JupyterLab with a notebook open.
+    """Replace this process with JupyterLab, with a notebook open in it.
 
     Args:
         notebook: The notebook.

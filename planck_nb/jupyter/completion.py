@@ -34,7 +34,7 @@ def matcher(shell: InteractiveShell, notebook: Callable[[], Notebook]) -> Matche
         return "", {}
 
     if not hasattr(ipython, "context_matcher"):
-        return _matcher_of_words(shell, found)
+        return _legacy_matcher(shell, found)
 
     def match(context: Any) -> Any:  # noqa: ANN401 - types that older versions of IPython do not have
         word, suggestions = found(context.full_text, context.cursor_line, context.text_until_cursor)
@@ -48,7 +48,7 @@ def matcher(shell: InteractiveShell, notebook: Callable[[], Notebook]) -> Matche
     return made
 
 
-def _matcher_of_words(shell: InteractiveShell, find: Callable[[str, int, str], tuple[str, dict[str, str]]]) -> Matcher:
+def _legacy_matcher(shell: InteractiveShell, find: Callable[[str, int, str], tuple[str, dict[str, str]]]) -> Matcher:
     """A matcher for IPython before 8.6, whose matchers know only the line, and return words without descriptions."""
 
     def planck(text: str) -> list[str]:
@@ -128,7 +128,7 @@ def _after(words: Sequence[str], word: str, notebook: Notebook, *, header: bool)
 
 
 def _first(words: Sequence[str], notebook: Notebook, *, header: bool) -> Suggestions:
-    """What the first word can be that is no option."""
+    """What the first word that is not an option can be."""
     agents = RECIPIENT.suggest(notebook)
     verbs = {each.name: each.summary for each in VERBS.values() if each.cell or not header}
     if header:
@@ -138,7 +138,7 @@ def _first(words: Sequence[str], notebook: Notebook, *, header: bool) -> Suggest
         for sidecar, offers in notebook.workspace.sidecars.offers.listed.items()
         for prompt in offers.prompts
     }
-    return agents if words else {**verbs, **agents, **verbs, **prompts}  # an agent named like a verb is not reached so
+    return agents if words else {**verbs, **agents, **verbs, **prompts}  # the verb wins
 
 
 def _positional(verb: Verb, place: int, notebook: Notebook) -> Suggestions:

@@ -106,7 +106,7 @@ class Controller:
                 as an image if it is one; `@sidecar:uri` shows a resource of a sidecar.
             options: Values of `planck_nb.jupyter.parsing.options.OPTIONS` by name.
             namespace: The variables of the notebook.
-            parts: The parts of a prompt that nobody typed, and so mentions nothing; they follow `prompt`.
+            parts: Parts of the prompt that nobody typed, so that nothing in them is a mention; they follow `prompt`.
 
         Returns:
             The run with its agent.
@@ -124,7 +124,7 @@ class Controller:
         resources = resource_mentions(prompt, sidecars.known_names() if "@" in prompt else ())
         _require_shareable(options.get("share", ()), namespace)
         handed_over = mentions(without_resources(prompt, resources), namespace, options.get("with", ()))
-        text, explanations = prompt.strip(), handed_over.notices  # mentions are those that were typed, not in a value
+        text, explanations = prompt.strip(), handed_over.notices  # only typed text has mentions, not inserted values
         if options.get("expand"):
             text, found = expanded(text, namespace, options.get("with", ()))
             explanations += found
@@ -160,14 +160,14 @@ class Controller:
         _configure(agent, options)
         await self.workspace.save_session_settings()
         whole = _content(sent, [*shown.images, *parts])
-        if team is None:  # what one prompt allows, it does not allow to others, so that it joins none
+        if team is None:  # what it allows is not for other prompts, so it joins none
             run = agent.prompt(whole, output=output, join=not allowed, allow=allowed)
         else:
             run = team.prompt(whole, output=output)
         return StartedRun(agent, run, "\n".join(filter(None, notices)))
 
     def _remember_rules(self, options: Mapping[str, Any], tools: Iterable[Tool]) -> frozenset[str]:
-        """Remember the rules of the options; the tools that only this prompt allows."""
+        """Remember the rules in the options. Returns the tools that are allowed for this prompt only."""
         unrestricted = {RUN_PYTHON, *(tool.name for tool in tools if tool.unrestricted)}
         allowed = allowed_in_cell(options.get("allow", ()), unrestricted)
         rules = [rule for rule in options.get("allow", ()) if rule.tool not in allowed]
@@ -215,7 +215,7 @@ class Controller:
         return agents[0] if len(agents) == 1 else None
 
     def use(self, name: str) -> None:
-        """Let an agent or a team get prompts without a name.
+        """Send prompts without a name to an agent or a team from now on.
 
         Args:
             name: The name of an agent or of a running team, or that of the default agent of a new notebook.
@@ -344,7 +344,7 @@ class Controller:
         else:
             content.require_model(model or before.model)
             agent = before
-        if agent.team_id is None and agent.system_prompt == SYSTEM_PROMPT:  # made here, perhaps by another kernel
+        if agent.team_id is None and agent.system_prompt == SYSTEM_PROMPT:  # made here, perhaps in another kernel
             await self.workspace.sidecars.start_configured()
             self.workspace.sidecars.follow(agent)
         if before is not None and "compactor" in options:

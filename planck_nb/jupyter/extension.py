@@ -28,10 +28,10 @@ from planck_nb.jupyter.frontend import is_terminal, kernel_handles_clicks, unrel
 from planck_nb.jupyter.ipython.bridge import (
     NEST_ASYNCIO_WARNING,
     OTHER_LOOP,
-    awake,
     interrupts_cancel,
     nest_asyncio_is_active,
     wait_for,
+    waking_loop,
 )
 from planck_nb.jupyter.ipython.cell_ends import CellEnds
 from planck_nb.jupyter.ipython.compat import idle_loop
@@ -173,12 +173,12 @@ class Extension:
         self._check_caller()
         task = asyncio.current_task()
         try:
-            with interrupts_cancel(task, asyncio.get_running_loop()) if self._is_terminal and task else awake():
+            with interrupts_cancel(task, asyncio.get_running_loop()) if self._is_terminal and task else waking_loop():
                 return await self._magics.run(line, cell, local_ns)
         except asyncio.CancelledError as error:
             if _is_the_cells_own_task():
                 raise interrupted() from None
-            in_one_line(error, STOPPED)  # for a cell that gathers prompts, which shows it
+            in_one_line(error, STOPPED)  # a cell that gathers prompts shows it
             raise
 
     @no_var_expand
@@ -198,7 +198,7 @@ class Extension:
             raise in_one_line(UsageError(NO_MAGIC))
 
     def _print_run(self, run: Run[Any], printer: RepresentationPrinter, _cycle: bool) -> None:
-        """Print a run. One that goes on is printed with how to get its answer, because the cell keeps the text."""
+        """Print a run. For one in the background, say how to get its answer, because the cell keeps this text."""
         name = self._controller.answers.agent_of(run)
         printer.text(background_line(name) if name and run.outcome is None else repr(run))
 

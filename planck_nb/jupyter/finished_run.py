@@ -1,4 +1,4 @@
-"""What can be requested of a run that is over: its transcript, and to go back to before its prompt."""
+"""What can be requested of a run that is over: its transcript, or a rewind to before its prompt."""
 
 from __future__ import annotations
 

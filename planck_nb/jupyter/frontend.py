@@ -150,7 +150,7 @@ class Frontend:
         return _PromptingDisplay(view, prompt, approvals, self._question_prompt(actions, read, _print))
 
     def _shown(self, view: LiveView | None, actions: RunActions) -> _Shown:
-        """A live view whose clicks arrive, with the questions of sidecars; None is a run that is not shown."""
+        """A live view whose clicks arrive, which also shows the questions of sidecars; for None, nothing is shown."""
         if view is None:
             return _Shown(None)
         return _Shown(view, QuestionChannel(view, self._controller.questions, actions.agents.take_part))
@@ -300,7 +300,7 @@ class _TerminalDisplay:
 
 
 class _Attendance:
-    """Notes at the end that no frontend is connected, if one counted as connected only because someone can type."""
+    """At the end, no frontend counts as connected if one did only because someone could type answers."""
 
     def __init__(self, approvals: Approvals) -> None:
         self._approvals = approvals

@@ -1,4 +1,4 @@
-"""The answers of a notebook, so that each can be shown again, and those that no open notebook shows."""
+"""The answers of a notebook: each can be shown again, and those that no page shows are announced."""
 
 from __future__ import annotations
 

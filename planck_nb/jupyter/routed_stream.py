@@ -1,4 +1,4 @@
-"""A stream that replaces another one: it passes on what some code writes, and the original gets the rest."""
+"""A stream that replaces another one: it diverts what some code writes, and the original gets the rest."""
 
 from __future__ import annotations
 

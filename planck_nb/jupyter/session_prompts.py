@@ -1,4 +1,4 @@
-"""The prompts of a session that the conversation contains now, so that it can be rewound to before one of them."""
+"""The prompts that a session's conversation contains now: it can be rewound to before each of them."""
 
 from __future__ import annotations
 

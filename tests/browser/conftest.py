@@ -1,4 +1,4 @@
-"""JupyterLab in a process of its own, and a Chromium that looks at it."""
+"""JupyterLab in a process of its own, and a Chromium that shows it."""
 
 from __future__ import annotations
 

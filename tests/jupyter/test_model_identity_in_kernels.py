@@ -56,7 +56,7 @@ def server() -> Iterator[tuple[str, list[str | None]]]:
 
 
 def said(kernel: Kernel, code: str) -> str:
-    """What a cell that works shows."""
+    """What a cell shows; it must not fail."""
     cell = kernel.run(code)
     assert cell.status == "ok", cell.error
     return cell.plain

@@ -80,14 +80,14 @@ def place(tmp_path: Path) -> Iterator[Place]:
 
 
 def said(kernel: Kernel, code: str) -> str:
-    """What a cell that works shows."""
+    """What a cell shows; it must not fail."""
     cell = kernel.run(code)
     assert cell.status == "ok", cell.error
     return cell.plain
 
 
 def value(kernel: Kernel, code: str) -> Any:
-    """What an expression of plain values is."""
+    """The value of an expression of plain values."""
     return ast.literal_eval(said(kernel, code))
 
 

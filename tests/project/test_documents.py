@@ -1,4 +1,4 @@
-"""What the pages for people name is there."""
+"""Everything that the documentation names exists."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `tests/compatibility/try_versions.py`, which no other test runs, names is there."""
+"""Everything that `tests/compatibility/try_versions.py` names exists; no other test runs that script."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""aimock, a model server that others wrote: it speaks the vendors' formats and can misbehave in them.
+"""aimock, a third-party model server: it speaks the vendors' formats and can misbehave in them.
 
-It stands for no vendor. What it writes differently, and what a test must therefore not ask of it:
+It does not replace the vendors. What it writes differently, and what a test must therefore not ask of it:
 
 - Usage is always zero, and there are no signatures and no encrypted reasoning.
 - Gemini ends a tool call with the reason "FUNCTION_CALL", which the vendor does not know.

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 class Chart:
     """A chart and its data.
 
-    A cell shows it as an image, so that a notebook that is not trusted shows it, too: of inline SVG such a notebook
-    keeps only the text. `IPython.display.HTML(chart.svg)` shows it inline, in the colours of the theme.
+    A cell shows it as an image, so that an untrusted notebook shows it, too: of inline SVG, such a notebook keeps only
+    the text. `IPython.display.HTML(chart.svg)` shows it inline, in the colours of the theme.
 
     Args:
         svg: The SVG markup.

@@ -50,7 +50,7 @@ async def rows_of(workspace: Workspace, sql: str, session: SessionInfo | None, a
         return found
     known = {*found["agent"], *found["agent_id"]}
     for name in sorted(wanted - known):
-        raise UsageError(f"The session has nothing of an agent {name}. {did_you_mean(name, found['agent'])}".rstrip())
+        raise UsageError(f"The session has no agent {name}. {did_you_mean(name, found['agent'])}".rstrip())
     return found[found["agent"].isin(wanted) | found["agent_id"].isin(wanted)].reset_index(drop=True)
 
 

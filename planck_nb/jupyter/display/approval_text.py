@@ -13,7 +13,7 @@ from planck_nb.base.visible import visible
 
 
 def commands_not_in(args: Iterable[object], effects: Iterable[Effect]) -> tuple[str, ...]:
-    """Return the commands that would run and that are none of the arguments as they are, spelled out."""
+    """Return the commands that would run and that are not arguments themselves, with hidden characters spelled out."""
     given = {value for value in args if isinstance(value, str)}
     commands = (effect.target for effect in effects if effect.kind == "execute")
     return tuple(visible(command, lookalikes=True) for command in commands if command and command not in given)

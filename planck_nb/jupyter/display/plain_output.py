@@ -15,7 +15,7 @@ _CONTROL = re.compile(
     r"\x1b(?:\[[0-?]*[ -/]*[@-~]"  # a command, such as a colour
     r"|[\]PX^_][^\x07\x1b\x9c\n]*(?:\x07|\x1b\\|\x9c)"  # a title, a link, the clipboard, or a text for a device
     r"|[ -/]*[0-Z\\^-~])"  # any other
-    # The same in the form of one character, unless it is a part of UTF-8 that was read as Latin-1, as of curly quotes.
+    # The same as one C1 character, unless it is a part of UTF-8 that was read as Latin-1, such as a curly quote.
     # (After \x9c, which ends a command, it is another command.)
     r"|(?<![\x80-\x9b\x9d-\xff])\x9b[0-?]*[ -/]*[@-~]"
     r"|(?<![\x80-\x9b\x9d-\xff])[\x90\x98\x9d-\x9f][^\x07\x1b\x90\x98\x9c-\x9f\n]*(?:\x07|\x1b\\|\x9c)"

@@ -86,7 +86,7 @@ def aliases_of(agents: Iterable[Agent]) -> Aliases:
 
 
 def _aliases_for(agent: Agent) -> dict[str, list[str]]:
-    """What is called the same as a model of the agent, the one that answers first."""
+    """What people call the models of the agent, by "provider:model"; the model that answers first comes first."""
     found: dict[str, list[str]] = {}
     for model in (agent.model, *fallbacks_of(agent), *agent.available_models):
         found.setdefault(str(model), []).append(model_name(model))

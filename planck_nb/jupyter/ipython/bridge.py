@@ -29,7 +29,7 @@ _ENDING = 3.0
 
 _PACKAGE = "planck_nb."
 _CALLING = "planck_nb.agent.calling."
-"""Where tools are called."""
+"""The modules that call tools."""
 
 NEST_ASYNCIO_WARNING = (
     "nest_asyncio is active in this kernel: messages that arrive while it runs a nested loop are lost and "
@@ -43,7 +43,7 @@ def nest_asyncio_is_active() -> bool:
 
 
 @contextmanager
-def awake() -> Iterator[None]:
+def waking_loop() -> Iterator[None]:
     """Wake the running loop regularly, so that an interrupt (■) ends an idle cell at once.
 
     ipykernel schedules an interrupt on the loop without waking it.
@@ -94,7 +94,7 @@ def wait_for(coroutine: Coroutine[Any, Any, T], idle_loop: Callable[[], asyncio.
                 if interrupted():
                     raise KeyboardInterrupt from None
                 raise
-            except KeyboardInterrupt:  # of another task, which it has ended; this one must not be left behind
+            except KeyboardInterrupt:  # raised in another task, which has ended; do not leave this one behind
                 if task.done():
                     raise
                 task.cancel()

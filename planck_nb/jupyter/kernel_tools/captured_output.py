@@ -27,7 +27,7 @@ _PLOTLY = "application/vnd.plotly.v1+json"
 _KIND_CHARACTERS = 30
 _MAX_KINDS = 20
 _PLACEHOLDER = "<IPython.core.display."
-"""How the text of an object begins that has no text of its own."""
+"""The beginning of the text of IPython's display objects, such as `HTML`, which have no text of their own."""
 
 
 @dataclass(slots=True)

@@ -38,7 +38,7 @@ class OwnFigures:
             self._to_draw = _exchange_drawing(to_draw or ([], False)) or ([], False)
 
     def close_all(self, *, shown: object = None) -> Iterator[ImagePart]:
-        """Draw the open figures and close them. It is called inside of `current`.
+        """Draw the open figures and close them. Call it inside `current`.
 
         Args:
             shown: A figure that was shown already, and is only closed.
@@ -60,7 +60,7 @@ class OwnFigures:
 
     @staticmethod
     def discard() -> None:
-        """Close the open figures. It is called inside of `current`."""
+        """Close the open figures. Call it inside `current`."""
         if _figures():
             sys.modules[_FIGURES].Gcf.destroy_all()
 
@@ -71,7 +71,7 @@ def _figures() -> OrderedDict[Any, Any] | None:
 
 
 def _exchange(figures: OrderedDict[Any, Any]) -> OrderedDict[Any, Any] | None:
-    """Make these the open figures; the ones from before, None without Matplotlib."""
+    """Make these the open figures. Returns the previous ones, None without Matplotlib."""
     module = sys.modules.get(_FIGURES)
     if module is None or not hasattr(module, "Gcf"):  # its import was interrupted
         return None

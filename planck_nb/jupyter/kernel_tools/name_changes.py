@@ -12,10 +12,10 @@ from typing import Final
 from planck_nb.base.errors import ToolError
 
 KEPT_CALLS = 20
-"""Of how many calls the earlier values are kept. They stay in memory as long."""
+"""The number of calls whose earlier values are kept, and so stay in memory."""
 
 PREFIX = "py"
-"""How the number of such a change begins, because changes to files are numbered, too."""
+"""The prefix of the numbers of these changes, because changes to files are numbered, too."""
 
 _MISSING: Final = object()
 """Stands for the value of a name that does not exist."""

@@ -10,8 +10,8 @@ from planck_nb.base.secrets import MAX_LENGTH, known_secrets, looks_like_key, re
 def remember_secret_variables(namespace: Mapping[str, object]) -> None:
     """Treat texts that look like secrets by their names or values as secrets of the process from now on.
 
-    The filter for all that leaves the process then knows them. A text such as that of `key = "customer_id"` is none: it
-    has neither digits nor the form of a key.
+    They are then filtered from all that leaves the process. A text such as the one in `key = "customer_id"` is not a
+    secret: it has neither digits nor the form of a key.
 
     Args:
         namespace: The variables.

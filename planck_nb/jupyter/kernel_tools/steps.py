@@ -133,7 +133,7 @@ def _drive(coroutine: _UserCoroutine, step: Callable[[Callable[[], Any]], _Outco
 
 
 def _is_raised_by(coroutine: _UserCoroutine, error: StopIteration) -> bool:
-    """Whether code raised the error, and did not return: from Python 3.12 on, nothing replaces it in a cell."""
+    """Whether the code raised the error instead of returning: from Python 3.12 on, a cell can raise `StopIteration`."""
     code = getattr(coroutine, "cr_code", None)
     return any(frame.f_code is code for frame, _ in walk_tb(error.__traceback__))
 
@@ -141,7 +141,7 @@ def _is_raised_by(coroutine: _UserCoroutine, error: StopIteration) -> bool:
 def _outcome(work: Callable[[], Any]) -> _Outcome:
     try:
         return _Outcome(work())
-    except GeneratorExit as error:  # not that of a coroutine of ours that is closed
+    except GeneratorExit as error:  # raised by the code, not by closing one of our coroutines
         wrapped = RuntimeError("The code raised GeneratorExit.")
         wrapped.__cause__ = error
         return _Outcome(error=wrapped)

@@ -48,10 +48,10 @@ class FrameSender:
         self._task: asyncio.Task[None] | None = None
 
     async def send(self, view: FrameSource) -> None:
-        """Send what is new of the view at the next turn.
+        """Send what is new in the view at the next turn.
 
         Args:
-            view: The view, which waits only once at a time.
+            view: The view. It must not be sent again before this has returned.
         """
         sent = self._waiting[view] = asyncio.get_running_loop().create_future()
         if self._task is None or self._task.done():

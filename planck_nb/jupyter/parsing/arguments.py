@@ -1,4 +1,4 @@
-"""From what was typed to arguments, by the declaration of a verb or of the options."""
+"""Turns what was typed into arguments, by the declaration of a verb or of the options."""
 
 from __future__ import annotations
 

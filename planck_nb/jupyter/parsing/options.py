@@ -26,7 +26,7 @@ from planck_nb.jupyter.parsing.misspellings import meant_option
 from planck_nb.jupyter.parsing.parameters import DEBUG, INTEGER, Kind, Option, choice, flags
 
 _LAST_WORDS = 20
-"""In how many words at the end of a prompt options are looked for."""
+"""The number of words at the end of a prompt in which options are looked for."""
 _MAX_TEMPERATURE = 2
 _QUOTED = re.compile(r"""\A(["'])(.*)\1\Z""", re.DOTALL)
 _LEVEL = replace(choice(*LEVELS), placeholder="LEVEL")

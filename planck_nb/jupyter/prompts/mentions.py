@@ -49,7 +49,7 @@ _DECORATED = re.compile(
 _ROUTINES = (FunctionType, BuiltinFunctionType, MethodType, WrapperDescriptorType, MethodDescriptorType, partial)
 _MAX_WRAPPED = 100
 _CALLED = vars(partial)["func"]
-"""Gives the function of a `partial`, whose class may define the attribute anew."""
+"""Reads the function of a `partial`, even if a subclass overrides the attribute."""
 
 _EXPLAINED = 5
 """Unknown names that are explained one by one; looking for similar names takes long."""
@@ -118,7 +118,7 @@ def mentions(prompt: str, namespace: Mapping[str, object], included: Collection[
 
 
 def without_secrets(name: str, text: str, included: Collection[str] = ()) -> str:
-    """Replace the secrets of the process in the text of a variable, before a model is sent it.
+    """Replace the secrets of the process in the text of a variable, before it is sent to a model.
 
     Args:
         name: The variable.
@@ -149,7 +149,7 @@ def require_variables(names: Iterable[str], namespace: Mapping[str, object]) -> 
 
 
 def _require_no_misspelling(name: str, namespace: Mapping[str, object]) -> None:
-    """Refuse a mention that is a variable's name but for a mistake: without its value the answer is worth nothing."""
+    """Refuse a mention that is probably a misspelt variable: without its value the answer is worth nothing."""
     lower = name.lower()
     for known in namespace:
         if known[:1] != "_" and is_near(lower, known.lower()) and not is_numbered(name, known):

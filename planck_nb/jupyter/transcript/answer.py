@@ -220,9 +220,7 @@ def _entries(
 ) -> Iterator[TranscriptEntry]:
     """The entries in order. Of the user's messages only those that came later than the first prompt are included.
 
-    With `prompts` the first one is included, too.
-
-    With `everything` all prompts are included, from any sender.
+    With `prompts` the first one is included, too. With `everything` all prompts are, from any sender.
     """
     steered, turns = False, 0
     executions = _Executions(timed=timed)

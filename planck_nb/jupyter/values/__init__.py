@@ -12,7 +12,7 @@ What both guarantee, whatever the value is:
 - Text in a dictionary, an attribute or a column whose name is that of a secret, such as `password`, is not shown.
 - No library is imported. Tables and arrays of pandas, polars, pyarrow, NumPy and PyTorch are recognised by the names of
   their classes, and shown with shape, types, missing values and first rows.
-- No addresses of memory, so that the text is the same in each execution.
+- The text contains no memory addresses, so that it is the same in each execution.
 
 Whether the name of the variable itself may be read, and which secrets of the process have to be replaced in the text,
 is the caller's to decide: see `planck_nb.base.secrets.is_secret_name` and `redact`.

@@ -82,7 +82,7 @@ def is_trusted(kind: type) -> bool:
 
 
 def is_lazy(kind: type) -> bool:
-    """Whether to read a value of this class may compute, fetch or use up something."""
+    """Whether reading a value of this class may compute, fetch or use up something."""
     if package_of(kind) in _LAZY_PACKAGES or not _LAZY_CLASSES.isdisjoint(names_of(kind)):
         return True
     return any(attribute(kind, name) is not None for name in _LAZY_METHODS)

@@ -70,7 +70,7 @@ def _owners(stored: Sequence[SessionInfo]) -> dict[str, str]:
 def _damage(stored: Sequence[SessionInfo]) -> dict[str, str]:
     """A sentence for each of these sessions that is known to be damaged, by their ids.
 
-    To check all now would read every journal. Queries check those that were written lately.
+    Checking all of them now would read every journal; queries check those that were written lately.
     """
     return {session.id: damage for session in stored if (damage := session.known_damage)}
 
@@ -186,7 +186,7 @@ async def _delete_old(notebook: Notebook, days: int, *, yes: bool) -> Text:
 
 
 async def _delete_beyond(notebook: Notebook, megabytes: int, *, yes: bool) -> Text:
-    """Delete the sessions that were used before those that take so many megabytes, except those that are open."""
+    """Delete the sessions used longest ago until the rest take so many megabytes, except those that are open."""
     workspace = notebook.workspace
 
     def choose() -> tuple[int, dict[SessionInfo, int]]:

@@ -112,7 +112,7 @@ async def test_a_turn_that_crashed_is_drawn_to_its_last_event_and_marked(workspa
         assert set(chart.frame.agent) == {"a"}
         assert seconds(chart.frame) == [("turn", 0, 7), ("model", 0, 7), ("tool", 7, 7)]
         assert "no end known" in words(chart)
-        with pytest.raises(UsageError, match="nothing of an agent c"):
+        with pytest.raises(UsageError, match="has no agent c"):
             await timeline_chart(workspace, agents=["c"])
 
 

@@ -73,7 +73,7 @@ def test_the_notebooks_own_session_and_the_frame_behind_the_image(kernel: Kernel
     [
         ("usage adda", "Did you mean ada"),
         ("usage ada bob", "`%planck usage` does not accept 'bob'; write `%planck usage [SESSION]`."),
-        ("timeline ada --agent Bob", "nothing of an agent Bob. Known are: Ada."),
+        ("timeline ada --agent Bob", "has no agent Bob. Known are: Ada."),
         ("timeline --table", "has no option --table"),
     ],
 )

@@ -77,14 +77,14 @@ def kernel(shared: Kernel, tmp_path: Path) -> Kernel:
 
 
 def value(kernel: Kernel, code: str) -> Any:
-    """What an expression of plain values is."""
+    """The value of an expression of plain values."""
     cell = kernel.run(code)
     assert cell.status == "ok", cell.error
     return ast.literal_eval(cell.plain)
 
 
 def said(kernel: Kernel, code: str) -> str:
-    """What a cell that works shows."""
+    """What a cell shows; it must not fail."""
     cell = kernel.run(code)
     assert cell.status == "ok", cell.error
     return cell.plain
