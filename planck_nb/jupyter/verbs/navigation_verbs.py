@@ -112,9 +112,8 @@ async def fork(notebook: Notebook, name: str | None, before: int | None) -> Text
         raise UsageError(f"There is no message {before} to leave out; the newest one has the id {newest}.")
     stopped = _will_stop(notebook)
     notices = await workspace.fork(name, before=before, find=tool_finder(notebook.names))
-    notebook.controller.check_default()
     done = f"This notebook continues in {workspace.session.name}; {old} stays as it is."
-    return Text("\n".join([done, *filter(None, [stopped]), *notices]))
+    return Text("\n".join(filter(None, [done, stopped, *notices, notebook.controller.check_default()])))
 
 
 @verb(
@@ -143,12 +142,11 @@ async def resume(  # noqa: PLR0917 - one parameter for each of the declaration a
     notices = await workspace.resume(
         session, find=tool_finder(notebook.names), model=chosen, trust=trust, take_over=take_over
     )
-    notebook.controller.check_default()
     groups = [f"the team {name}: {_listed(team.agents)}" for name, team in workspace.teams.items()]
     if workspace.agents or not groups:
         groups.insert(0, _listed(workspace.agents.values()))
     done = f"This notebook continues {workspace.session.name} with {'; '.join(groups)}."
-    return Text("\n".join([done, *filter(None, [stopped]), *notices]))
+    return Text("\n".join(filter(None, [done, stopped, *notices, notebook.controller.check_default()])))
 
 
 def _will_stop(notebook: Notebook) -> str:

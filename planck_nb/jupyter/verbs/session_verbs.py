@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -210,26 +211,37 @@ async def _delete_beyond(notebook: Notebook, megabytes: int, *, yes: bool) -> Te
 
 async def _delete_several(sizes: Mapping[SessionInfo, int], described: str, option: str, *, yes: bool) -> Text:
     """Delete sessions, by their sizes, or say what that would delete."""
-    names = ", ".join(session.name for session in list(sizes)[:_NAMED])
-    more = f" and {len(sizes) - _NAMED} more" if len(sizes) > _NAMED else ""
-    what = f"{counted(len(sizes), 'session')} {described}: {names}{more}"
     if not yes:
         return Text(
-            f"{what}. They take {_size(sum(sizes.values()))}. "
+            f"{_described(sizes, described)}. They take {_size(sum(sizes.values()))}. "
             f"Nothing was deleted yet: `%planck delete {option} --yes` deletes them for good."
         )
-    freed, kept = 0, []
-    for session, size in sizes.items():
+    deleted, kept = list[SessionInfo](), list[str]()
+    for session in sizes:
         try:
             await run_in_thread(partial(delete_session, session, confirm=session.name))
-            freed += size
+            deleted.append(session)
         except SessionError as error:
             kept.append(str(error))
-    return Text(" ".join([f"Deleted {what}. This freed {_size(freed)}.", *kept]))
+    freed = sum(sizes[session] for session in deleted)
+    done = f"Deleted {_described(deleted, described)}. This freed {_size(freed)}." if deleted else "Nothing was deleted."
+    return Text(" ".join([done, *kept]))
+
+
+def _described(sessions: Collection[SessionInfo], which: str) -> str:
+    """How many sessions these are, which ones, and the first names."""
+    names = ", ".join(session.name for session in list(sessions)[:_NAMED])
+    more = f" and {len(sessions) - _NAMED} more" if len(sessions) > _NAMED else ""
+    return f"{counted(len(sessions), 'session')} {which}: {names}{more}"
 
 
 def _bytes(session: SessionInfo) -> int:
-    return sum(file.stat().st_size for file in session_files(session))
+    """What the files of a session take; 0 for one that another kernel removes in this moment."""
+    total = 0
+    for file in session_files(session):
+        with suppress(FileNotFoundError):
+            total += file.stat().st_size
+    return total
 
 
 @verb("compact-store", SUBJECT, "compress the files of sessions that are not open; nothing is lost")
