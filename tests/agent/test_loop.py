@@ -342,7 +342,7 @@ async def test_stop_does_not_wait_for_a_blocking_function() -> None:
     await entered.wait()
     began = loop.time()
     await agent.abort()
-    assert loop.time() - began < 1
+    assert loop.time() - began < 20  # the function would block for a minute
     release.set()
     assert answered_exactly_once(agent)
     assert ("late", False) not in results(agent)

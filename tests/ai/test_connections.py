@@ -11,6 +11,7 @@ import httpx
 import httpx_aiohttp
 import pytest
 from support.loopback import Exchange, serving
+from support.ports import free_port
 from support.wire import ASK, CHAT_HELLO, client
 
 from planck_nb import ai
@@ -78,13 +79,13 @@ async def test_no_cookie_of_a_server_is_sent_back() -> None:
         assert ["cookie" in exchange.headers for exchange in server.exchanges] == [False, False]
 
 
-async def test_a_transport_of_the_caller_is_used_and_its_errors_are_understood(unused_tcp_port: int) -> None:
+async def test_a_transport_of_the_caller_is_used_and_its_errors_are_understood() -> None:
     async with aiohttp.ClientSession() as session:
         transport = httpx_aiohttp.AiohttpTransport(client=session)
         async with serving(hello) as server, ai.Client(transport=transport, retries=RetryPolicy(0)) as http:
             assert (await http.complete(model_at(server.url), ASK)).text == "Hello"
             with pytest.raises(ProviderConnectionError, match="No server answers at"):
-                await http.complete(model_at(f"http://127.0.0.1:{unused_tcp_port}"), ASK)
+                await http.complete(model_at(f"http://127.0.0.1:{free_port()}"), ASK)
 
 
 @pytest.mark.parametrize("own", [False, True], ids=["network", "transport"])

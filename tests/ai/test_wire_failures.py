@@ -12,8 +12,8 @@ from typing import Any
 import aiohttp
 import httpx
 import pytest
-from support.llama import free_port
 from support.loopback import Exchange, Handler, serving
+from support.ports import free_port
 from support.wire import ASK, CHAT_HELLO, client, replying, sse
 
 from planck_nb import ai
@@ -174,7 +174,7 @@ async def test_cancelling_closes_the_connection_at_once() -> None:
         task = asyncio.create_task(read())
         await waiting.wait()
         task.cancel()
-        await asyncio.wait_for(closed.wait(), 5)  # typically under a millisecond; the idle limit is five minutes
+        await asyncio.wait_for(closed.wait(), 20)  # typically under a millisecond; the idle limit is five minutes
         with pytest.raises(asyncio.CancelledError):
             await task
         assert stream.message.text == "Hel"
@@ -191,7 +191,7 @@ async def test_leaving_the_block_closes_the_connection() -> None:
     async with serving(then(close)) as server, client() as http:
         async with http.stream(model_at(server.url), ASK) as stream:
             assert (await anext(stream)).type == "text_delta"
-        await asyncio.wait_for(closed.wait(), 2)
+        await asyncio.wait_for(closed.wait(), 20)
 
 
 async def test_a_connection_is_used_again() -> None:

@@ -73,14 +73,14 @@ async def test_an_await_that_takes_too_long_is_cancelled() -> None:
 
 
 async def test_each_await_has_the_whole_time() -> None:
-    timer = ReusableTimeout(0.2)
+    timer = ReusableTimeout(1.0)  # a busy machine may stop this process for half of it
     began = time.monotonic()
     for _ in range(4):
         with timer:
-            await asyncio.sleep(0.1)
+            await asyncio.sleep(0.4)
     with pytest.raises(TimeoutError), timer:
         await never()
-    assert time.monotonic() - began >= 0.6
+    assert time.monotonic() - began >= 2.6
 
 
 async def test_a_cancellation_from_outside_stays_one() -> None:

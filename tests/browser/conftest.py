@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import socket
 import subprocess
 import sys
 import threading
@@ -28,6 +27,7 @@ from playwright.sync_api import (
     sync_playwright,
 )
 from support.forked_kernels import KernelTemplate
+from support.ports import free_port
 
 SCREENSHOTS = Path(__file__).parent.parent / "screenshots"
 _HERE = Path(__file__).parent
@@ -194,14 +194,6 @@ class Lab:
         return f"{self.url}doc/tree/{path.name}?token={self.token}"
 
 
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    assert isinstance(port, int)
-    return port
-
-
 def _no_build_check(config: Path) -> None:
     """With each page, JupyterLab would start Node to see whether it has to be built."""
     folder = config / "labconfig"
@@ -282,7 +274,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory, kernel_template: KernelTemplat
     if kernel_template is not None:
         _fork_kernels(home / "config", kernel_template.address())
     shutil.copy(_HERE / "scripted_run.py", root)
-    token, port = "planck", _free_port()
+    token, port = "planck", free_port()
     environment = {
         **os.environ,
         "HOME": str(home),

@@ -83,7 +83,7 @@ def test_the_interrupt_button_leaves_no_unanswered_prompt_behind(kernel: Kernel)
 
 
 def test_prompts_from_the_box_are_answered_together_and_those_of_the_api_apart(kernel: Kernel) -> None:
-    scripted(kernel, "'word ' * 60", "'both'", pace=0.01)
+    scripted(kernel, "'word ' * 60", "'both'", pace=0.05)  # it must go on until both have arrived
     cell = commands(kernel, {"type": "queue", "text": "one"}, {"type": "queue", "text": "two"})
     assert cell.plain.endswith("both")
     assert prompts(kernel) == ["hello", "one", "two"]

@@ -79,10 +79,10 @@ def test_interrupt_of_the_cell(notebook: Notebook) -> None:
 
 
 def test_timeout_of_the_tool(notebook: Notebook) -> None:
-    running = notebook.kernel.start(notebook.prompt(words="timeout=4000"))
+    running = notebook.kernel.start(notebook.prompt(words="timeout=8000"))
     notebook.has_started()
     cell = notebook.kernel.finish(running)
-    assert "Process timed out after 4000ms\nthey run" in cell.plain
+    assert "Process timed out after 8000ms\nthey run" in cell.plain
     assert notebook.left() == []
     notebook.is_alive()
 

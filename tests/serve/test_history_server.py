@@ -153,8 +153,14 @@ async def test_modules_of_the_project_are_not_imported(folder: Path) -> None:
 
 
 async def test_cancelling_kills_the_process_of_a_query(folder: Path) -> None:
+    def is_query(process: psutil.Process) -> bool:
+        try:
+            return "planck_nb.serve.query_process" in process.cmdline()
+        except psutil.NoSuchProcess:  # another child, which has ended
+            return False
+
     def queries() -> list[psutil.Process]:
-        return [each for each in psutil.Process().children() if "planck_nb.serve.query_process" in each.cmdline()]
+        return [each for each in psutil.Process().children() if is_query(each)]
 
     sql = "SELECT count(*) FROM range(100000000000000)"
     running = asyncio.create_task(run_query(folder, sql, limit=1, seconds=60))

@@ -19,8 +19,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from jupyter_client.connect import LocalPortCache
 from jupyter_client.provisioning import local_provisioner
 from support.kernel_template import NUMBER, REFUSED
+from support.ports import free_port
 
 ADDRESS = "KERNEL_TEMPLATE"
 """The environment variable by which a process of pytest is told the socket's path."""
@@ -28,6 +30,7 @@ ADDRESS = "KERNEL_TEMPLATE"
 _PROGRAM = Path(__file__).with_name("kernel_template.py")
 _LAUNCHER = "ipykernel_launcher"
 _start_as_usual = local_provisioner.launch_kernel
+_find_port_as_usual = LocalPortCache.find_available_port
 
 
 class KernelTemplate:
@@ -118,6 +121,7 @@ def start_from(address: Callable[[], str]) -> None:
         return forked or _start_as_usual(cmd, env=env, cwd=cwd, **options)
 
     local_provisioner.launch_kernel = start
+    LocalPortCache.find_available_port = lambda *_: free_port()
 
 
 def pytest_configure() -> None:
@@ -129,6 +133,7 @@ def pytest_configure() -> None:
 def start_as_usual() -> None:
     """Start kernels in this process as everywhere else."""
     local_provisioner.launch_kernel = _start_as_usual
+    LocalPortCache.find_available_port = _find_port_as_usual
 
 
 def _fork(address: str, env: dict[str, str], cwd: str, argv: list[str]) -> ForkedKernel | None:

@@ -125,6 +125,23 @@ class Kernel:
         self.manager.cleanup_resources()
 
 
+def touching(file: Path) -> str:
+    """Code that makes a file: nothing can be asked of a kernel that is blocked."""
+    return f"import pathlib; pathlib.Path({str(file)!r}).touch()"
+
+
+def wait_until_blocked(kernel: Kernel, begun: Path, code: str) -> None:
+    """Wait until code runs that comes after the code that makes the file."""
+    deadline = time.monotonic() + TIMEOUT
+    while not begun.exists():
+        assert time.monotonic() < deadline, f"{begun.name} was not made"
+        time.sleep(0.005)
+    # Python hears a signal before and during `time.sleep`, but not in the moment in which that calls the system.
+    state = Path(f"/proc/{kernel.manager.provisioner.pid}/wchan")
+    while "time.sleep(" in code and "nanosleep" not in state.read_text():
+        time.sleep(0.005)
+
+
 @contextmanager
 def running_kernel(directory: Path, **environment: str) -> Iterator[Kernel]:
     """A kernel in `directory` that ends with the block."""

@@ -6,7 +6,6 @@ import json
 import lzma
 import pathlib
 import platform
-import socket
 import subprocess
 import sys
 import time
@@ -16,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from support.evidence import evidence, missing
+from support.ports import free_port
 
 _STARTS_WITHIN = 60.0
 
@@ -50,13 +50,6 @@ def llama_server(
             yield f"http://127.0.0.1:{port}"
         finally:
             process.terminate()
-
-
-def free_port() -> int:
-    """A port that nothing listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def _wait_for(url: str, process: subprocess.Popen[bytes]) -> None:

@@ -75,7 +75,7 @@ def is_running(pid: int) -> bool:
     return state not in {b"Z", b"X"}
 
 
-async def until_ended(pids: list[int], seconds: float = 10) -> float:
+async def until_ended(pids: list[int], seconds: float = 30) -> float:
     """Wait until no process of these runs, and return how many seconds that took."""
 
     def wait() -> float:
@@ -92,7 +92,7 @@ async def until_written(file: pathlib.Path) -> str:
     """Wait until another process has written a line, and return it."""
 
     def read() -> str:
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 60
         while not (file.exists() and (line := file.read_text()).endswith("\n")):
             assert time.monotonic() < deadline, file
             time.sleep(0.01)

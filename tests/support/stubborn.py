@@ -8,7 +8,7 @@ from pathlib import Path
 
 import psutil
 
-ENDS_WITHIN = 15.0
+ENDS_WITHIN = 60.0
 
 MARK = "PLANCK_NB_TEST_MARK"
 """The environment variable that everything inherits which a kernel starts."""

@@ -97,7 +97,7 @@ async def test_an_asker_is_told_when_the_other_one_is_stopped(how: str) -> None:
     run = lead.prompt("go")
     await hold.entered.wait()
     await (ann.abort() if how == "abort" else ann.stop())
-    async with asyncio.timeout(1):
+    async with asyncio.timeout(SOON):
         assert (await run).text == "gone on"
     assert results(lead) == ["Error: ann was stopped before it answered."]
     assert responded(lead)[0].error

@@ -111,9 +111,9 @@ async def test_a_timeout_keeps_the_output_and_ends_the_family(
 ) -> None:
     tool, args = family
     started = time.monotonic()
-    with pytest.raises(ToolError, match=r"^Process timed out after 500ms\n(begun\nescaped|escaped\nbegun)"):
-        await tool.run({**args, "timeout": 500})
-    assert 0.5 <= time.monotonic() - started < 4
+    with pytest.raises(ToolError, match=r"^Process timed out after 2500ms\n(begun\nescaped|escaped\nbegun)"):
+        await tool.run({**args, "timeout": 2_500})  # in which a busy machine begins the family
+    assert 2.5 <= time.monotonic() - started < 60  # the family would go on for five minutes
     assert processes_in(tmp_path) == []
 
 
@@ -168,7 +168,7 @@ async def test_nothing_is_left_after_the_agent_was_stopped(
         shown = "".join(event.text for event in seen if event.type == "tool_progress")
         if "begun" in shown and "escaped" in shown:
             break
-    assert len(processes_in(tmp_path)) >= MEMBERS
+    assert eventually(lambda: len(processes_in(tmp_path)) >= MEMBERS)  # "begun" is said before the last one begins
     if how == "cancel":
         task = asyncio.ensure_future(asyncio.wait_for(run, 0.01))
         with pytest.raises(TimeoutError):
@@ -221,7 +221,7 @@ def test_nothing_is_left_whenever_the_process_is_killed(tmp_path: Path) -> None:
             kernel.kill()
             kernel.wait()
         assert eventually(lambda pid=kernel.pid: not watchdogs_of(pid))  # type: ignore[misc]
-        assert processes_in(tmp_path) == []
+        assert eventually(lambda: not processes_in(tmp_path))  # what was killed takes a moment to end
 
 
 FORKING = """

@@ -398,7 +398,7 @@ async def test_a_decision_is_on_disk_before_the_call_runs(tmp_path: Path) -> Non
 
 async def test_every_decision_is_stored(tmp_path: Path) -> None:
     shell = Shell()
-    approvals = replace(asking(tmp_path, Rule.parse("deny", "sh:rm *")), deadline=0.05)
+    approvals = replace(asking(tmp_path, Rule.parse("deny", "sh:rm *")), deadline=1.0)
     with Session.create(tmp_path / "s") as session:
         agent = Agent(
             model=scripted_model([Reply(calls=[Call("sh", {"command": text}) for text in ("rm x", "a", "b")]), "ok"]),

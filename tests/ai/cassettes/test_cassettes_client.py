@@ -132,7 +132,7 @@ async def test_pieces_are_passed_on_as_they_come(tmp_path: Path) -> None:
         *letters, finish, done = said("abc")
         for chunk in letters:
             await served.send(chunk)
-            async with asyncio.timeout(2):
+            async with asyncio.timeout(20):
                 await seen.wait()
             seen.clear()
         await served.send(finish + done)

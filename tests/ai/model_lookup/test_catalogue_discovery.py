@@ -8,8 +8,8 @@ import time
 from typing import Any
 
 import pytest
-from support.llama import free_port
 from support.loopback import Exchange, Handler, serving
+from support.ports import free_port
 
 from planck_nb import ai
 from planck_nb.ai.model_lookup import discovery

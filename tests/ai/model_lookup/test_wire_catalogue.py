@@ -10,8 +10,8 @@ from importlib import resources
 from typing import Any
 
 import pytest
-from support.llama import free_port
 from support.loopback import Exchange, serving
+from support.ports import free_port
 
 from planck_nb import ai
 from planck_nb.ai.model_lookup.data import generate

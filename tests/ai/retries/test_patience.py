@@ -14,8 +14,8 @@ import httpx
 import pytest
 from aiohttp import ClientConnectorCertificateError
 from aiohttp.client_reqrep import ConnectionKey
-from support.llama import free_port
 from support.loopback import Exchange, serving
+from support.ports import free_port
 from support.virtual_time import policy, virtually
 from support.wire import ASK, CHAT, CHAT_HELLO
 

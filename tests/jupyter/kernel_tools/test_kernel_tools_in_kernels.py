@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.kernel import TIMEOUT, Cell, Kernel, running_kernel
+from support.kernel import Cell, Kernel, running_kernel, touching, wait_until_blocked
 
 pytestmark = pytest.mark.timeout(180)
 
@@ -131,14 +131,16 @@ def test_the_approval_shows_all_of_the_code_and_offers_no_always(notebook: Noteb
     code = "for line in range(30):\n    print(line)\nlast_line = 'here'"
     name = notebook.make([("run_python", {"code": code})])
     notebook.kernel.run(f"planck_nb.get_workspace().attend()\n%planck {name} --tools kernel --background go")
-    cell = notebook.kernel.run("await asyncio.sleep(0.3)\n%planck pending")
+    notebook.kernel.run("while not agents[-1].state.pending_approvals:\n    await asyncio.sleep(0.01)")
+    cell = notebook.kernel.run("%planck pending")
     assert "It can do everything that you can" in cell.plain
     assert "last_line = 'here'" in cell.plain
     assert "--always" not in cell.plain
     refused = notebook.kernel.run(f"%planck approve --always agent {name}")
     assert "one call at a time" in refused.error
     assert "runs" in notebook.kernel.run(f"%planck approve {name}").plain
-    notebook.kernel.run("await asyncio.sleep(0.3)\nplanck_nb.get_workspace().approvals.leave()")
+    notebook.kernel.run("while agents[-1].status != 'idle':\n    await asyncio.sleep(0.01)")
+    notebook.kernel.run("planck_nb.get_workspace().approvals.leave()")
     assert notebook.kernel.run("last_line").plain == "'here'"
 
 
@@ -310,33 +312,12 @@ def test_calls_of_one_reply_do_not_mix(notebook: Notebook) -> None:
     assert [text for text, _, _ in notebook.results()] == [f"begin {n}\nend {n}\n{n}" for n in range(6)]
 
 
-def touching(file: Path) -> str:
-    """Code that makes a file: nothing can be asked of a kernel that is blocked."""
-    return f"import pathlib; pathlib.Path({str(file)!r}).touch()"
-
-
-def wait_for(file: Path) -> None:
-    deadline = time.monotonic() + TIMEOUT
-    while not file.exists():
-        assert time.monotonic() < deadline, f"{file.name} was not made"
-        time.sleep(0.005)
-
-
-SLEEP = "import time\ntime.sleep(60)"
 BLOCKING = [
     "while True: pass",
     "def forever():\n    while True: pass\nforever()",
-    SLEEP,
+    "import time\ntime.sleep(60)",
     "await asyncio.sleep(60)",
 ]
-
-
-def wait_until_blocked(notebook: Notebook, begun: Path, code: str) -> None:
-    wait_for(begun)
-    # Python hears a signal before and during `time.sleep`, but not in the moment in which that calls the system.
-    state = Path(f"/proc/{notebook.kernel.manager.provisioner.pid}/wchan")
-    while code == SLEEP and "nanosleep" not in state.read_text():
-        time.sleep(0.005)
 
 
 @pytest.mark.parametrize("code", BLOCKING)
@@ -345,11 +326,11 @@ def test_stop_ends_the_code_at_once_and_the_agent_asks_nothing_more(notebook: No
     script = [("run_python", {"code": f"{touching(begun)}\n{code}"})]
     name = notebook.make(script, "asked again", "asked again")
     running = notebook.kernel.start(f"%%planck {name} --tools kernel --allow run_python --quiet\ngo")
-    wait_until_blocked(notebook, begun, code)
+    wait_until_blocked(notebook.kernel, begun, code)
     stopped = time.monotonic()
     notebook.kernel.interrupt()
     cell = notebook.kernel.finish(running)
-    assert time.monotonic() - stopped < 0.5
+    assert time.monotonic() - stopped < 10  # the code would go on for a minute, or for ever
     assert "KeyboardInterrupt: the cell was interrupted" in cell.error
     [(text, failed, _)] = notebook.results()
     assert failed
@@ -370,12 +351,12 @@ def test_a_signal_stops_it_in_the_background(notebook: Notebook, code: str) -> N
     notebook.kernel.run("cell_has_ended = False")
     notebook.kernel.run(f"%%planck {name} --tools kernel --allow run_python --background --quiet\ngo")
     notebook.kernel.run("cell_has_ended = True")
-    wait_until_blocked(notebook, begun, code)
+    wait_until_blocked(notebook.kernel, begun, code)
     os.kill(notebook.kernel.manager.provisioner.pid, signal.SIGINT)
     sent = time.monotonic()
     assert notebook.kernel.run("1").plain == "1"
-    assert time.monotonic() - sent < 0.5
-    notebook.kernel.run("while agents[-1].status != 'idle':\n    await asyncio.sleep(0.01)", timeout=20)
+    assert time.monotonic() - sent < 10
+    notebook.kernel.run("while agents[-1].status != 'idle':\n    await asyncio.sleep(0.01)")
     said = notebook.kernel.run("[e.message.type for e in agents[-1].state.messages].count('assistant')")
     assert said.plain == "1"
     assert notebook.kernel.run("agents[-1].status").plain == "'idle'"
@@ -383,9 +364,9 @@ def test_a_signal_stops_it_in_the_background(notebook: Notebook, code: str) -> N
 
 
 def test_a_time_limit_is_said_and_the_agent_goes_on(notebook: Notebook) -> None:
-    text, failed, _ = notebook.python("print('begun')\nwhile True: pass", timeout=300)
+    text, failed, _ = notebook.python("print('begun')\nwhile True: pass", timeout=1_500)
     assert failed
-    assert "the code was stopped after 0.3 s" in text
+    assert "the code was stopped after 1.5 s" in text
     assert "begun" in text
     assert notebook.kernel.run("agents[-1].state.messages[-1].message.text").plain == "'done'"
 

@@ -100,7 +100,7 @@ async def test_nobody_to_ask_denies_at_once() -> None:
     began = asyncio.get_running_loop().time()
     shown = await printed(Reply(calls=[CALL]), "So.", ask=True)
     assert "there is nobody to ask" in shown
-    assert asyncio.get_running_loop().time() - began < 2
+    assert asyncio.get_running_loop().time() - began < 20  # a third of the deadline
 
 
 async def test_a_question_ends_when_it_is_decided_otherwise() -> None:

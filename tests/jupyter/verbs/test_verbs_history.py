@@ -102,7 +102,7 @@ def test_a_query_that_never_ends_is_interrupted(kernel: Kernel, options: str) ->
     endless = "SELECT sum(a.range * b.range) FROM range(1000000000) a, range(1000000000) b"
     cell = kernel.finish(kernel.start(f"print('go')\n%planck sql {options} {endless}"), on_message=press)
     assert cell.error.startswith("KeyboardInterrupt"), cell
-    assert cell.seconds < 10
+    assert cell.seconds < 40
     ended = (
         "import time\nend = time.monotonic() + 20\n"
         "while threading.active_count() > before:\n    assert time.monotonic() < end"

@@ -251,7 +251,7 @@ async def test_cancelling_a_call_kills_everything_that_it_started(
         call.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await call
-        assert await until_ended(pids) < 1.0
+        await until_ended(pids)
         other = await client.list_tools()  # the sidecar goes on
         assert len(other.tools) == 3
 
@@ -268,7 +268,7 @@ async def test_a_cancelled_thread_is_reported_and_keeps_nothing_alive(tmp_path: 
             await call
         await client.list_tools()
         assert "in_thread was cancelled; it runs in a thread and may still be running." in log.read_text()
-    assert await until_ended([server]) < 2.0
+    await until_ended([server])
 
 
 KERNEL = """
@@ -307,7 +307,7 @@ async def test_nothing_is_left_after_its_client_was_killed(tmp_path: pathlib.Pat
     finally:
         kernel.send_signal(signal.SIGKILL)
         await kernel.wait()
-    assert await until_ended(pids) < 2.0
+    await until_ended(pids)
 
 
 DYNAMIC = """
@@ -348,4 +348,4 @@ async def test_nothing_is_left_after_the_sidecar_itself_was_killed(tmp_path: pat
             os.kill(int(await until_written(tmp_path / "server")), signal.SIGKILL)
             await asyncio.gather(server, *calls, return_exceptions=True)
     assert len(pids) == 7
-    assert await until_ended(pids) < 3.0
+    await until_ended(pids)

@@ -8,9 +8,9 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-import psutil
 import pytest
-from support.sidecar_links import FAST, SERVERS, Events, until, until_file
+from support.sidecar_links import FAST, SERVERS, Events, until_file
+from support.sidecar_server import until_ended
 
 from planck_nb import Agent
 from planck_nb.base.errors import ToolError
@@ -55,11 +55,11 @@ async def test_tools_compactors_and_observers_of_a_sidecar_of_ours(tmp_path: Pat
             await tools["fail"].run({})
 
         call = asyncio.create_task(tools["sleep"].run({"path": str(tmp_path / "pid")}))
-        child = psutil.Process(int(await until_file(tmp_path / "pid")))
+        child = int(await until_file(tmp_path / "pid"))
         call.cancel()
         with pytest.raises(asyncio.CancelledError):
             await call
-        await until(lambda: not child.is_running() or child.status() == psutil.STATUS_ZOMBIE)
+        await until_ended([child])
 
         model = replace(scripted_model(["word " * 200] * 30), context_window=2_000)
         async with Agent(model=model, on_compact=sidecars.compactor("newest", ratio=0.5)) as agent:

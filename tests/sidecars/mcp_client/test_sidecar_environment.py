@@ -11,9 +11,9 @@ import sys
 import sysconfig
 from pathlib import Path
 
-import psutil
 import pytest
 from support.sidecar_links import FAST, SERVERS, Events, hostile, until, until_file
+from support.sidecar_server import until_ended
 
 import planck_nb
 from planck_nb.base.errors import SidecarError
@@ -165,11 +165,11 @@ async def test_a_stopped_build_ends_everything_that_it_started(folder: Path, uv:
     sidecars = Sidecars(timing=FAST)
     sidecars.add(environment.spec(), environment=environment)
     start = asyncio.create_task(sidecars.start())
-    child = psutil.Process(int(await until_file(folder / "child")))
+    child = int(await until_file(folder / "child"))
     assert sidecars.status()[0].state == "building"
     await sidecars.stop()
     await asyncio.wait([start])
-    await until(lambda: not child.is_running() or child.status() == psutil.STATUS_ZOMBIE)  # it takes a moment to die
+    await until_ended([child])
     assert sidecars.status()[0].state == "idle"
     (folder / "hang").unlink()
     await environment.build()  # the lock is free, and what was left is replaced

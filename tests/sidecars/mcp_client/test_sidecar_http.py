@@ -116,7 +116,7 @@ async def test_a_crash_over_http_is_no_cancellation(tmp_path: Path) -> None:
             await until_file(tmp_path / f"{number}-begun")
         results = await asyncio.gather(*calls, asyncio.create_task(call("die")), return_exceptions=True)
         print(f"21 calls ended within {(max(ended) - min(ended)) * 1e3:.1f} ms of each other")
-        assert max(ended) - min(ended) < 2
+        assert max(ended) - min(ended) < 10
         assert [type(result) for result in results] == [SidecarLostError] * 21
         await events.until("disconnected")
         again = asyncio.create_task(link.call("echo", {"text": "again"}))  # waits until the server is back

@@ -40,7 +40,6 @@ def killed(folder: Path, number: signal.Signals, *options: str) -> list[int]:
     seconds = time.monotonic() - begun
     print(f"nothing was left {seconds:.2f} s after {number.name}")
     assert not left
-    assert seconds < 10
     return processes
 
 
