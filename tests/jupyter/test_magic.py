@@ -289,6 +289,20 @@ def test_the_default_agent_is_always_the_same(kernel: Kernel) -> None:
     assert kernel.run(turns).plain == "{'planck': 4}"
 
 
+def test_a_fork_and_a_resume_say_that_the_default_agent_is_not_there(kernel: Kernel) -> None:
+    kernel.run("%planck hello")
+    newest = kernel.run("%planck sql SELECT max(id) + 1 FROM messages WHERE session_id = getvariable('session')")
+    before = re.findall(r"\d+", newest.plain)[-1]
+    gone = "bob has stopped, so prompts without a name go to planck again."
+    kernel.run("%planck --agent bob hello\n%planck use bob")
+    assert gone in kernel.run(f"%planck fork --before {before}").plain
+    first = kernel.run("planck_nb.get_workspace().session.name").plain
+    kernel.run("%planck --agent bob hello\n%planck use bob\n%planck fork without --before 1")
+    kernel.run("%planck --agent bob hello\n%planck use bob")
+    assert first
+    assert gone not in kernel.run(f"%planck resume {first.strip(chr(39))}").plain, "it has an agent of this name"
+
+
 def test_a_new_default_agent_is_mentioned(kernel: Kernel) -> None:
     kernel.run("%%planck ann\nhello")
     cell = kernel.run("%%planck\nhello")

@@ -224,7 +224,9 @@ async def _delete_several(sizes: Mapping[SessionInfo, int], described: str, opti
         except SessionError as error:
             kept.append(str(error))
     freed = sum(sizes[session] for session in deleted)
-    done = f"Deleted {_described(deleted, described)}. This freed {_size(freed)}." if deleted else "Nothing was deleted."
+    done = (
+        f"Deleted {_described(deleted, described)}. This freed {_size(freed)}." if deleted else "Nothing was deleted."
+    )
     return Text(" ".join([done, *kept]))
 
 

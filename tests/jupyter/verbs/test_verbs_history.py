@@ -23,8 +23,9 @@ from support.stored import converse
 from planck_nb.ai.messages import AssistantMessage, TextPart, Usage, UserMessage
 from planck_nb.base.errors import SessionError
 from planck_nb.jupyter import extension
+from planck_nb.jupyter.verbs import session_verbs
 from planck_nb.jupyter.verbs.sql_verb import EXAMPLES
-from planck_nb.sessions import VIEWS, Session, find_session, list_sessions, query
+from planck_nb.sessions import VIEWS, Session, SessionInfo, delete_session, find_session, list_sessions, query
 from planck_nb.sessions.database.materialize import Materializer
 
 
@@ -483,6 +484,24 @@ def test_deleting_sessions_that_have_not_been_used_for_some_days(kernel: Kernel,
     assert {session.name for session in list_sessions(store)} == {"ada", "bob", "new"}
     for line in ("delete", "delete ada --older-than 3", "delete --older-than 3 --keep-mb 1"):
         assert "--older-than with a number of days" in kernel.run(f"%planck {line}").error
+
+
+async def test_only_what_was_deleted_is_said_to_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("first", "open", "last"):
+        Session.create(tmp_path, name=name).close()
+
+    def delete(session: SessionInfo, *, confirm: str) -> None:
+        if confirm == "open":
+            raise SessionError("open is in use.")
+        delete_session(session, confirm=confirm)
+
+    monkeypatch.setattr(session_verbs, "delete_session", delete)
+    sizes = {find_session(tmp_path, name): 1_000_000 for name in ("first", "open", "last")}
+    said = await session_verbs._delete_several(sizes, "of old", "", yes=True)
+    assert str(said) == "Deleted 2 sessions of old: first, last. This freed 2.0 MB. open is in use."
+    assert [session.name for session in list_sessions(tmp_path)] == ["open"]
+    sizes = {session: 1_000_000 for session in list_sessions(tmp_path)}
+    assert str(await session_verbs._delete_several(sizes, "", "", yes=True)) == "Nothing was deleted. open is in use."
 
 
 def test_deleting_the_sessions_used_before_those_that_take_a_size(kernel: Kernel, store: Path) -> None:
