@@ -56,7 +56,7 @@ class AgentSettings:
 
     @property
     def client(self) -> Client:
-        """The client to ask models with; outside an event loop, one that can only look up what is known of a model."""
+        """The client to ask models with; outside an event loop, a new one, to look up what is known of a model."""
         if self.own_client is None and not has_running_loop():
             return Client()
         return self.own_client or default_client()

@@ -239,7 +239,7 @@ def _proxy_for(url: str) -> str | None:
 def _discard_all() -> None:
     """At exit, objects are destroyed in any order, and aiohttp's would complain."""
     for connections in list(_opened):
-        if connections._loop is None or not connections._loop.is_running():  # noqa: SLF001 - one of this module
+        if connections._loop is None or not connections._loop.is_running():  # noqa: SLF001 - of this module
             connections.discard()
 
 

@@ -248,7 +248,7 @@ def call_id(given: object) -> str:
 
 
 def tool_name(given: object) -> str:
-    """The name of a tool as the server sent it, cut and without unprintable characters, so that it can be shown."""
+    """The name of a tool as the server sent it; if not usable, cut and with unprintable characters replaced."""
     if not isinstance(given, str):
         return ""
     if len(given) <= _MAX_NAME_LENGTH and given.isprintable():

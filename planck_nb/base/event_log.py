@@ -108,7 +108,7 @@ class EventLog(Generic[T]):
 
     def _wake(self) -> None:
         waiters, self._waiters = self._waiters, []
-        here = asyncio._get_running_loop()  # noqa: SLF001 - `running_loop`, without one more call
+        here = asyncio._get_running_loop()  # noqa: SLF001 - `running_loop`, without the extra call
         for waiter in waiters:
             if waiter.get_loop() is here:
                 if not waiter.done():
@@ -165,7 +165,7 @@ class Subscription(Generic[T]):
         log = self._log
         while not self._ended:
             end = log.end
-            if end == self._position + 1 and log._events:  # noqa: SLF001 - one of this module
+            if end == self._position + 1 and log._events:  # noqa: SLF001 - of this module
                 self._position = end  # the usual case: the reader keeps up
                 return log._events[-1]  # noqa: SLF001
             if end > self._position:

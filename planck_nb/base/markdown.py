@@ -84,7 +84,7 @@ def to_html(text: str) -> str:
 
 
 def escaped(text: str) -> str:
-    """Return a text as HTML in which the typesetter of the page takes nothing for a formula."""
+    """Return a text as HTML in which whatever typesets the page finds no formula."""
     return _MATH_MARKS.sub(_left_alone, html.escape(text))
 
 

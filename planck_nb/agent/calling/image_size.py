@@ -18,7 +18,7 @@ _NO_LENGTH = frozenset({0x01, *range(0xD0, 0xD9)})
 def dimensions(data: bytes) -> tuple[int, int] | None:
     """Return width and height in pixels of a PNG, JPEG, GIF or WebP, None if the data does not contain them."""
     try:
-        import imagesize  # noqa: PLC0415 - it loads much that only files and addresses need
+        import imagesize  # noqa: PLC0415 - it imports much that only files and URLs need
     except ImportError:
         width, height = read_dimensions(data)
     else:

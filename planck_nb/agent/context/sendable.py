@@ -131,8 +131,8 @@ class SendableHistory:
     def fit(self, messages: Sequence[Message], model: Model) -> Sequence[Message]:
         """The messages as they can be sent to the model; the same objects if it can read all of them.
 
-        What follows the latest reply is only checked for images that cannot be decoded: if the model does not accept a
-        prompt, its wire format refuses it with a sentence, and the prompt is left out of later requests only.
+        What follows the latest reply is only checked for images that cannot be decoded. Anything else in it that the
+        model does not accept is refused with a sentence by its wire format, and left out of later requests only.
         """
         is_same = model is self._model or model == self._model
         if is_same and messages is self._latest[0] and isinstance(messages, tuple):  # which cannot have changed

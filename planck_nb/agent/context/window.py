@@ -33,7 +33,7 @@ MARGIN = 0.9
 """The fraction of a limit that is used, because the size of what is sent instead is an estimate."""
 
 MOST = 0.75
-"""If all but the prompt fills more than this fraction of the window, that counts as too long, and not the prompt."""
+"""If all but the prompt fills more than this fraction of the window, the prompt is not what is too long."""
 
 CALIBRATING_REPLIES = 3
 """How many of the newest replies determine the ratio of counted to estimated tokens."""

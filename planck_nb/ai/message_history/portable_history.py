@@ -100,7 +100,7 @@ class Preparation:
                     prepared.append(self._added_to_prefix(message))
             elif message.type == "assistant":
                 own = _is_own(message, self._model)
-                content = tuple(_still_valid(message.content, self.prefix) if own else _portable(message.content))
+                content = tuple(_own_parts(message.content, self.prefix) if own else _portable(message.content))
                 ids = [self._free_id(call.id, own=own) for call in message.tool_calls]
                 content = tuple(_renamed(content, ids)) if ids else content
                 if not content:
@@ -202,7 +202,7 @@ def _is_own(message: AssistantMessage, model: Model) -> bool:
     return (message.provider, message.model) == (model.provider, model.id) and message.api in ("", model.api)
 
 
-def _still_valid(content: Iterable[AssistantPart], prefix: Prefix | None) -> Iterable[AssistantPart]:
+def _own_parts(content: Iterable[AssistantPart], prefix: Prefix | None) -> Iterable[AssistantPart]:
     """The parts of a model's own reply, without thinking that was signed for anything but what now precedes it."""
     running = Prefix(prefix.digest) if prefix is not None else None
     for part in content:

@@ -59,7 +59,7 @@ def models_of(template: Model, key: str | None) -> list[Model]:
             # Not `asyncio.run`, which nest-asyncio replaces with one that needs a loop in this thread.
             with asyncio.Runner() as runner:
                 found.set_result(runner.run(_models(template, key, Transport(Timeouts()))))
-        except BaseException as error:  # noqa: BLE001 - raised where the result is waited for
+        except BaseException as error:  # noqa: BLE001 - raised again by `found.result`
             found.set_exception(error)
 
     # A thread that can be left behind: resolving a host has no timeout, and this may be called in an event loop.
