@@ -48,7 +48,7 @@ T = TypeVar("T")
 P = ParamSpec("P")
 
 _FIXED = frozenset({"id", "name", "type", "description", "role", "team_id", "parent_id", "grants", "cwd"})
-"""Attributes that events and rules refer to."""
+"""Attributes that cannot change, because events and rules refer to them."""
 
 _OPTIONS = Options()
 _LIMITS = Limits()
@@ -93,7 +93,7 @@ class Agent:
         fallbacks: Models to use instead, in order, if `model` cannot answer.
         limits: Limits of each turn and, with `session_spend`, of the session.
         session_spend: What the agents of a session have spent together; they share one.
-        approvals: Decides which calls may run; without it all may.
+        approvals: Decides which calls may run; without it, all may.
         prompt_parts: Called at the start of each turn for what surrounds the system prompt.
         usage: Tokens that a resumed agent has used already.
         cost: US dollars that a resumed agent has spent already.
@@ -126,9 +126,9 @@ class Agent:
         model: Model | str,
         system_prompt: str = "",
         tools: Iterable[ToolLike] = (),
-        id: str | None = None,  # noqa: A002 - the seeds' name
+        id: str | None = None,  # noqa: A002 - the public name
         name: str | None = None,
-        type: str | None = None,  # noqa: A002 - the seeds' name
+        type: str | None = None,  # noqa: A002 - the public name
         description: str = "",
         session: SessionStore | None = None,
         options: Options | None = None,
@@ -370,7 +370,7 @@ class Agent:
             since: The position to start from: 0 is the oldest event still kept, None the next one.
 
         Returns:
-            An async iterator, registered already, which is also an async context manager.
+            An async iterator, which is also an async context manager.
         """
         return self.events.subscribe(since)
 
@@ -623,7 +623,7 @@ class Agent:
     async def rewind_to_message(self, message_id: int) -> None:
         """Go back to just before a message.
 
-        The message and everything after it are taken back, for all agents of the session; running turns are stopped
+        The message and everything after it are removed, for all agents of the session; running turns are stopped
         first. For an agent without a session this does nothing.
 
         Args:

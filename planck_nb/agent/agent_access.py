@@ -1,6 +1,6 @@
-"""What the layers above do with an agent beyond what its users can: teams, workspaces, notebooks.
+"""What the layers above (teams, workspaces, notebooks) can do with an agent beyond what its users can.
 
-These functions are not methods, because they would be names of the handle that users see.
+These functions are not methods, because users would see them on the handle.
 """
 
 # ruff: noqa: SLF001 - this module and `Agent` are two sides of one class
@@ -84,7 +84,7 @@ def prompt_from(
     """Send a message from one agent to another in its team.
 
     Args:
-        sender: Who says it.
+        sender: The agent that sends it.
         agent: The agent that answers.
         content: The text.
         purpose: What it is for. Responses that wait are answered together.

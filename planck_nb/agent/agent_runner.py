@@ -46,7 +46,7 @@ SAFE_SCALE = 1.25
 """The lowest ratio of counted to estimated tokens assumed for a server that silently cuts long conversations."""
 
 NOTICED_WAIT = 10.0
-"""Seconds that a prompt from another thread waits before the turn that it waits for says so."""
+"""Seconds that a prompt from another thread waits before the running turn warns about it."""
 
 NEW_TASK = "Starting new task."
 """The summary that replaces a conversation which is not to be sent to the model any more."""
@@ -98,7 +98,7 @@ class AgentRunner:
         self._turn: TurnRunner | None = None
         self._task: asyncio.Task[None] | None = None
         self._aborting = False
-        """The running turn was cancelled by us."""
+        """Whether we have cancelled the running turn."""
         self._stopping = self._removed = False
         self._group: weakref.ref[RunGroup] | None = None
         """The group of the newest turn."""
@@ -149,7 +149,7 @@ class AgentRunner:
         loop = self._require_loop(steer=steer)
         group = current_group()
         if steer and group is None and self._group is not None:
-            group = self._group()  # steering adds to what the agent works on, also while it waits for others
+            group = self._group()  # steering adds to what the agent works on, even while it waits for others
         with within_group(group):
             run = self._new_run(
                 prompt_id or new_id(),
@@ -427,7 +427,7 @@ class AgentRunner:
             self._release()
 
     def _notice_wait(self, run: Run[Any]) -> None:
-        """Have the turn that a prompt from another thread waits for say so, in case a tool waits for that thread."""
+        """Let a turn warn that a prompt from another thread waits for it, in case a tool waits for that thread."""
         owner = self._ownership.loop
         if run.status == "queued" and owner is not None:
             with suppress(RuntimeError):
@@ -535,7 +535,7 @@ class AgentRunner:
         return self._setup.limits().seconds if self._turn is None else self._turn.seconds_left()
 
     def _exhausted(self, tokens: int = 0, cost: float = 0.0) -> str:
-        """A sentence if a limit is reached with what a request is taking, so that a compaction may send no more."""
+        """A sentence if a limit is reached, with what a running request takes: then a compaction may send no more."""
         if self._turn is not None:
             return self._turn.reached_limit(tokens, cost)
         budget = TurnBudget(self._setup.limits(), self.session_spend)

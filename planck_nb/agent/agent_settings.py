@@ -34,7 +34,7 @@ class AgentSettings:
         options: Request options.
         limits: Returns the limits of the next turn and of the session.
         fallbacks: Models to use instead, in order, if `model` cannot answer.
-        load_prompt_parts: Called at the start of each turn for what the system prompt has around the agent's own.
+        load_prompt_parts: Called at the start of each turn for what surrounds the agent's own system prompt.
         own_client: The client to ask models with; None for the event loop's default client.
         cwd: The working directory for tools that have none of their own.
     """
@@ -56,7 +56,7 @@ class AgentSettings:
 
     @property
     def client(self) -> Client:
-        """The client to ask models with; outside an event loop one that can look up what is known of a model."""
+        """The client to ask models with; outside an event loop, a new one, to look up what is known of a model."""
         if self.own_client is None and not has_running_loop():
             return Client()
         return self.own_client or default_client()
@@ -118,7 +118,7 @@ class AgentSettings:
 
 
 class _Preamble:
-    """What requests have before their messages. It is rebuilt only if a setting changes."""
+    """What precedes the messages in a request. It is rebuilt only if a setting changes."""
 
     def __init__(self, identity: AgentIdentity, own: str, by_name: dict[str, Tool], parts: SystemPromptParts) -> None:
         self.own, self.by_name, self.parts = own, by_name, parts

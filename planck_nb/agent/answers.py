@@ -1,4 +1,4 @@
-"""Replies that are cut off, refused or without an answer: the sentence about them, and how the model goes on."""
+"""Replies that are cut off, refused or without an answer: what is said about them, and how to ask for the rest."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ENDINGS: Mapping[ReplyProblem, str] = {"": "", "cut_off": "cut off", "refused": 
 """Their names for display."""
 
 NEARLY_FULL = 0.98
-"""The part of a context window that counts as full: servers keep some tokens for themselves."""
+"""The fraction of a context window that counts as full: servers reserve some tokens for themselves."""
 
 _GO_ON = {
     "cut_off": (
@@ -59,7 +59,7 @@ def warning(reply: AssistantMessage, model: Model) -> str:
 
 
 def request_to_continue(conversation: Sequence[Message]) -> UserMessage:
-    """The message that lets a model go on; without content if the conversation ends with what it has not answered.
+    """The message that lets a model go on; without content if the conversation ends with an unanswered message.
 
     Args:
         conversation: The messages as they are sent, at least one.

@@ -21,7 +21,7 @@ class LimitCheck(Protocol):
         """A sentence if a limit is reached, else an empty text.
 
         Args:
-            tokens: What a request that is running, and is not counted yet, has taken so far.
+            tokens: What a running request that is not counted yet has taken so far.
             cost: Its US dollars so far.
         """
 

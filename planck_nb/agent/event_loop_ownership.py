@@ -30,7 +30,7 @@ class LoopOwnership:
 
     @property
     def last(self) -> asyncio.AbstractEventLoop | None:
-        """The event loop that uses the agent or used it last, None if there is none that runs."""
+        """The event loop that uses the agent, or used it last; None unless that loop is running."""
         loop = self._loop or self._last
         return loop if loop is not None and loop.is_running() else None
 

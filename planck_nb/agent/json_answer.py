@@ -15,7 +15,7 @@ _OBJECT_OR_ARRAY = re.compile(r'\{(?=\s*["}])|\[(?=\s*[]\[{"\d-])')
 
 _BLOCK_START = re.compile(r"```\s*(json[c5l]?)?", re.IGNORECASE)
 
-_OF_NUMBERS = "-+.0123456789eE"
+_NUMBER_CHARACTERS = "-+.0123456789eE"
 
 
 class NoJsonError(ValueError):
@@ -47,13 +47,13 @@ def read_json(text: str, *, arrays: bool) -> Any:  # noqa: ANN401 - any JSON val
 def read_partial_json(text: str, *, arrays: bool) -> Any:  # noqa: ANN401 - any JSON value
     """The JSON value in an answer that is still being written, as far as it was received; None if there is none yet.
 
-    A text at the end may be cut; a number is left out until it is complete.
+    A string at the end may be cut; a number is left out until it is complete.
     """
     start = (_OBJECT_OR_ARRAY if arrays else _OBJECT).search(text)
     if start is None:
         return None
     try:
-        return from_json(text[start.start() :].rstrip(_OF_NUMBERS), allow_partial="trailing-strings")
+        return from_json(text[start.start() :].rstrip(_NUMBER_CHARACTERS), allow_partial="trailing-strings")
     except ValueError:
         return None
 
@@ -87,7 +87,7 @@ def _blocks(text: str) -> Iterator[str]:
 
 
 def _in_prose(text: str, *, arrays: bool) -> list[Any]:
-    """The objects in a text; none if something begins like one and is malformed or cut, which its parts are not."""
+    """The objects in a text; none if one of them is malformed or cut, even if it contains objects that are not."""
     decoder, start = JSONDecoder(), _OBJECT_OR_ARRAY if arrays else _OBJECT
     found: list[Any] = []
     end = 0

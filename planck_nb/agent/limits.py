@@ -23,10 +23,10 @@ CHECKED_CHARACTERS = 400
 _NOTHING = Usage()
 
 _IN_ORDER = json.JSONEncoder(sort_keys=True, default=repr)
-"""Writes arguments, so that their order does not matter; `json.dumps` would make such an encoder for each call."""
+"""Writes arguments so that their order does not matter; `json.dumps` would make such an encoder for each call."""
 
 REPETITIONS = 5
-"""How many times `repeated_calls` identical calls end the turn; until then the model is told each time."""
+"""The turn ends at this many times `repeated_calls` identical calls; at each multiple before, the model is told."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -235,7 +235,7 @@ class TurnBudget:
         return self._run_spend.crossed_by(tokens, cost) if self._run_spend is not None and self.rounds else None
 
     def count_streamed(self, characters: int, model: Model, usage: Usage | None = None) -> bool:
-        """Count streamed characters of the reply. Returns whether a limit is reached, which is checked now and then.
+        """Count streamed characters of the reply. Returns whether a limit is reached; not every call checks that.
 
         `usage` is what its provider has reported so far.
         """
@@ -270,7 +270,7 @@ class TurnBudget:
         self._request = self._reported = None
 
     def count_call(self, call: ToolCallPart, result: ToolResultPart) -> int:
-        """Count a tool call. Returns the number of identical ones, if the model should be told of it, else 0."""
+        """Count a tool call. Returns the number of identical ones if the model should be told about it, else 0."""
         bound = self._limits.repeated_calls
         if bound is None:
             return 0

@@ -66,7 +66,7 @@ class MessageLog(Protocol):
         ...
 
     def messages(self) -> list[tuple[int, Message]]:
-        """The messages that an agent starts with, and their ids, oldest first.
+        """The messages that an agent starts with and their ids, oldest first.
 
         They include everything that a model is still sent: the latest summary, the messages that it keeps, and all
         later ones.

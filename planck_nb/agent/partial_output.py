@@ -10,8 +10,8 @@ from planck_nb.agent.output import OutputSpec
 PARTIAL_INTERVAL = 0.1
 """Seconds between two readings of an answer that is being written, by default."""
 
-_SHARE = 20
-"""Reading takes at most this fraction of the time: what is written is read again from its start each time."""
+_PAUSE_FACTOR = 20
+"""The pause after a reading is at least this many times as long as the reading, which starts from the beginning."""
 
 
 class PartialOutput:
@@ -19,7 +19,7 @@ class PartialOutput:
 
     Args:
         spec: The structured output that the answer must have.
-        interval: Seconds between two readings at least.
+        interval: Seconds between two readings, at least.
     """
 
     def __init__(self, spec: OutputSpec, interval: float) -> None:
@@ -47,7 +47,7 @@ class PartialOutput:
         self._pieces = ["".join(self._pieces)]
         value = self._spec.read_partial(self._pieces[0])
         ended = time.monotonic()
-        self._next = ended + max(self._interval, _SHARE * (ended - began))
+        self._next = ended + max(self._interval, _PAUSE_FACTOR * (ended - began))
         if value is None or value == self.value:
             return False
         self.value = value

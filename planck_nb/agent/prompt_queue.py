@@ -43,8 +43,8 @@ class PromptQueue:
     def take_turn(self) -> list[Run[Any]]:
         """Remove and return the runs that the next turn answers.
 
-        Each prompt has a turn of its own, except those that join: these are answered together, up to the next prompt
-        that does not, if they are of one group and batch. Prompts that could not steer the turn before go first, so
+        Each prompt has a turn of its own, except those that join: they are answered together, up to the next prompt
+        that does not join, if they are of one group and batch. Prompts that could not steer the last turn go first, so
         that they steer no other. A prompt with an `output` never joins, because an answer has one schema.
         """
         runs = list(self._runs)

@@ -82,13 +82,13 @@ class EventRecorder:
             self._log.record(event)
 
     def emit_to(self, also: Iterable[Observer], kind: EventType[P], /, *payload: P.args, **named: P.kwargs) -> None:
-        """Like `emit`, to further logs too."""
+        """Like `emit`, but to further logs as well."""
         event = self._publish(kind, payload, named, also)
         if event.type not in _NOT_RECORDED:
             self._log.record(event)
 
     async def keep(self, kind: EventType[P], /, *payload: P.args, **named: P.kwargs) -> None:
-        """Like `emit`, and return once the event is durable."""
+        """Like `emit`, but return once the event is durable."""
         await self._log.keep(self._publish(kind, payload, named))
 
     def add_usage(
@@ -165,7 +165,7 @@ class EventRecorder:
 
 
 def _joined(known: Sequence[Entry], stored: Sequence[Entry]) -> tuple[Entry, ...]:
-    """What a log returns, which begins with the latest summary, and the older messages that are known.
+    """The messages that a log returns, which begin with the latest summary, and the older messages that are known.
 
     The conversation before a message is always the one in which it was written; so before the newest message that both
     have, what either has is right, however many branches there are. Neither need have all of it: what is known to a

@@ -60,7 +60,7 @@ class Run(Generic[T]):
 
     def __init__(
         self,
-        id: str,  # noqa: A002 - the seeds' name
+        id: str,  # noqa: A002 - the public name
         prompt: UserMessage,
         stop: Callable[[Run[Any]], None],
         output_spec: OutputSpec | None = None,
@@ -98,7 +98,7 @@ class Run(Generic[T]):
         self._done: asyncio.Future[RunResult[T]] = self.loop.create_future()
         self._followers: list[Callable[[Run[T]], None]] = []
         self.group = current_group()
-        """The runs that are caused by one prompt together with this one, None for a run of its own."""
+        """The group of runs that one prompt causes, if this run belongs to one."""
         self.whole: RunGroup | None = None
         """The runs that this one stands for, if it is the run of a team."""
         self.answered_by: str | None = None
@@ -257,7 +257,7 @@ class Run(Generic[T]):
             await self._settled()
             raise
         except DeadlockError:
-            if self.status == "queued":  # this await would have owned it, so nobody else waits for it
+            if self.status == "queued":  # this await owns it, so nobody else waits for it
                 self.abort()
             raise
 

@@ -102,7 +102,7 @@ class RunGroup:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Keep the group open for the block, as one run has ended and the next one that it causes has not begun."""
+        """Keep the group open for the block, while one run has ended and the next one that it causes has not begun."""
         hold = object()
         self._holds[hold] = None
         try:

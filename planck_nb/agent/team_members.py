@@ -1,4 +1,4 @@
-"""The agents of one team: who they are, and that they live no longer than their orchestrator.
+"""The agents of one team: who they are, and how they end with their orchestrator.
 
 Agents of one session with the same `team_id` are a team. Nothing has to be registered: an agent joins its team when it
 is created, and leaves it when it is stopped. An agent without a session is in a team with others without one.
@@ -137,7 +137,7 @@ class TeamMembers(Generic[M]):
 
         Args:
             agent: The agent.
-            removed: Whether it is left out when its session is resumed; then those that it takes along are, too.
+            removed: Whether it is left out when its session is resumed; then the agents that stop with it are, too.
             reason: Why, in a few words.
         """
         joined = self._joined.get(agent.id)
@@ -205,7 +205,7 @@ def find_team(session_id: str | None, team_id: str) -> TeamMembers[Any]:
 
 
 def enter_team(team: TeamMembers[Any] | None) -> None:
-    """Note, in the context of a turn, in which team its tools are."""
+    """Note, in the context of a turn, which team its tools belong to."""
     _current.set(team)
 
 

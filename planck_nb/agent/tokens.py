@@ -30,15 +30,15 @@ _WRITER = json.JSONEncoder(ensure_ascii=False, default=str)
 
 _PIECES = 1_000
 _PIECE = 512
-"""A text of more characters than these pieces have together is estimated by such pieces of it: a text of 50 MB would
-block the event loop for a second."""
+"""A text longer than these pieces together is estimated from such pieces of it: a text of 50 MB would block the event
+loop for a second."""
 
 _STEP = 0.6180339887498949
-"""The golden ratio: where in its share of the text a piece lies differs from piece to piece, so that the pieces do not
-all meet the same part of lines or records that are equally long."""
+"""The golden ratio. It varies where in its share of the text a piece lies, so that in lines or records of equal length
+the pieces do not all hit the same part."""
 
 _MIN_CALIBRATING_TOKENS = 64
-"""Estimated tokens from which a count says something about the tokenizer."""
+"""The fewest estimated tokens for which a count says something about the tokenizer."""
 
 _LOWER = b"abcdefghijklmnopqrstuvwxyz"
 _UPPER = _LOWER.upper()
@@ -92,7 +92,7 @@ def estimate_text(text: str) -> int:
 
 
 def _sample(text: str) -> str:
-    """Pieces of a text, one that begins in each of as many equal shares of it, joined."""
+    """Pieces of a text, joined: one begins in each of `_PIECES` equal shares of it."""
     share, last = len(text) / _PIECES, len(text) - _PIECE
     places = (min(last, int(share * (index + index * _STEP % 1))) for index in range(_PIECES))
     return "".join(text[place : place + _PIECE] for place in places)
@@ -124,7 +124,7 @@ def estimate(message: Message) -> int:
 
 def estimate_request(context: Context) -> int:
     """Estimate the tokens of a whole request: system prompt, tools and messages."""
-    return _estimate_setting(context.system, context.tools) + sum(map(estimate, context.messages))
+    return _estimate_preamble(context.system, context.tools) + sum(map(estimate, context.messages))
 
 
 def context_tokens(
@@ -147,7 +147,7 @@ def context_tokens(
             keeps; replies among these were counted in the conversation as it was before, so their counts are ignored.
         system: The system prompt.
         tools: The tools.
-        before: The estimated tokens of `system` and `tools`, if they are known: these two are then not looked at.
+        before: The estimated tokens of `system` and `tools`, if they are known: `system` and `tools` are then ignored.
         scale: The ratio of counted to estimated tokens.
         counted: Whether these messages are those that were counted, rather than shortened ones.
 
@@ -155,7 +155,7 @@ def context_tokens(
         The number of tokens.
     """
     if not counted:
-        before = _estimate_setting(system, tools) if before is None else before
+        before = _estimate_preamble(system, tools) if before is None else before
         return ceil(scale * (before + sum(map(estimate, messages))))
     first = 1 + len(messages[0].kept) if messages and messages[0].type == "summary" else 0
     later = 0
@@ -164,15 +164,15 @@ def context_tokens(
         if message.type == "assistant" and (tokens := _counted(message)):
             return tokens + ceil(scale * later)
         later += estimate(message)
-    before = _estimate_setting(system, tools) if before is None else before
+    before = _estimate_preamble(system, tools) if before is None else before
     return ceil(scale * (before + sum(map(estimate, messages[:first])) + later))
 
 
 def tokens_per_estimate(messages: Sequence[Message], index: int, *, before: int = 0) -> float:
-    """How many tokens the model counted for an estimated one, in what the reply at `index` was the first to read.
+    """The ratio of counted to estimated tokens, for the messages that the reply at `index` was the first to read.
 
-    `before` are the estimated tokens of what is sent before the first message.
-    1 if that is unknown or less, because a tokenizer that needs fewer tokens than estimated does no harm.
+    `before` are the estimated tokens of what is sent before the first message. The ratio is 1 if it is unknown or less,
+    because a tokenizer that needs fewer tokens than estimated does no harm.
     """
     reply = messages[index]
     if reply.type != "assistant" or reply.usage is None or not reply.usage.input_tokens:
@@ -212,13 +212,13 @@ def _counted(reply: AssistantMessage) -> int:
     return usage.total_tokens
 
 
-def _estimate_setting(system: str, tools: Sequence[ToolSpec]) -> int:
+def _estimate_preamble(system: str, tools: Sequence[ToolSpec]) -> int:
     """Estimate the tokens of what is sent before the first message."""
     return estimate_text(system) + sum(map(estimate_tool, tools))
 
 
 def estimate_tool(tool: ToolSpec) -> int:
-    """Estimate the tokens of what a model is told about a tool."""
+    """Estimate the tokens of a tool's specification."""
     return FRAME_TOKENS + estimate_text(f"{tool.name} {tool.description} {_json(tool.parameters)}")
 
 

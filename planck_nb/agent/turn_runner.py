@@ -86,7 +86,7 @@ class TurnRunner:
         self._refused_media = RefusedMedia(setup.sendable, self._check_request)
         self._asked = False
         self._next_request: Usage | None = None
-        """What the next request was estimated at, until it is sent or something else may have changed it."""
+        """The estimate of the next request, until it is sent."""
         self._first = len(recorder.settled.messages)
         self._cost: float | None = None
         self._unpriced = False
@@ -136,7 +136,7 @@ class TurnRunner:
     async def recover(self, error: PlanckError) -> bool:
         """Prepare for another attempt after a request failed before any content arrived.
 
-        It is shorter, without what an earlier prompt contains, or for another model.
+        The next attempt is shorter, leaves out media that an earlier prompt contains, or asks another model.
 
         Returns:
             Whether the request can be sent again.
@@ -174,7 +174,7 @@ class TurnRunner:
         return "" if reached is None else reached[1]
 
     def count_lost(self, partial: AssistantMessage) -> None:
-        """Count a reply that broke off or was stopped, and of which nothing is kept."""
+        """Count a reply that broke off or was stopped, of which nothing is kept."""
         usage = partial.usage or Usage()
         self._budget.spend(usage.total_tokens, partial.cost or 0.0)
         self._recorder.add_usage(usage, partial.cost, self._recorder.settled.context_tokens, estimated=True)
@@ -199,7 +199,7 @@ class TurnRunner:
 
     @contextmanager
     def within_time(self) -> Iterator[None]:
-        """Cancel the block when the turn's time is up, and go on after it."""
+        """Cancel the block when the turn's time is up, and continue after it."""
         try:
             with self._timeout.of(self.seconds_left()):
                 yield
@@ -225,11 +225,11 @@ class TurnRunner:
         return self._end_for(self._budget.crossed_by(self._next_request, self.model))
 
     def require_fit(self) -> None:
-        """Raise `ContextOverflowError` if the server would not refuse the request, but cut it silently."""
+        """Raise `ContextOverflowError` if the server would not refuse the request but silently cut it."""
         self._window.require_fit()
 
     def _estimate_request(self, messages: Sequence[Message]) -> Usage:
-        """The tokens of the next request. What the last one had is probably in the cache if that was used before."""
+        """The tokens of the next request. Those that the last one had in the cache are probably still there."""
         tokens = self._window.tokens()
         last = next((each for each in reversed(messages) if each.type == "assistant"), None)
         if last is None or last.usage is None or last.model != self.model.id or last.provider != self.model.provider:
@@ -303,7 +303,7 @@ class TurnRunner:
             )
 
     def noting_repetition(self, call: ToolCallPart, result: ToolResultPart) -> ToolResultPart:
-        """Count a call; the result as the model reads it, with a sentence if it keeps making the same call."""
+        """Count a call. Returns the result as the model reads it, with a note if it keeps making the same call."""
         count = self._budget.count_call(call, result)
         if not count:
             return result

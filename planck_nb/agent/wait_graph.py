@@ -84,7 +84,7 @@ def is_within_turn() -> bool:
 
 @contextmanager
 def within(participant: Participant) -> Iterator[WaitScope]:
-    """Run the block as a turn of the agent or, inside one, as a tool call of it.
+    """Run the block as a turn of the agent or, inside one of its turns, as a tool call.
 
     Args:
         participant: The agent.

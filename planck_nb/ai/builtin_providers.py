@@ -1,4 +1,4 @@
-"""The providers that planck_nb has by itself, registered as those of other packages are."""
+"""The built-in providers, registered in the same way as those of other packages."""
 
 from __future__ import annotations
 
@@ -69,11 +69,11 @@ _BUILTIN = (
 )
 
 _MORE_FORMATS = {"interactions": "planck_nb.ai.dialects.google_interactions:DIALECT"}
-"""Wire formats that no provider speaks unless a model names them."""
+"""Wire formats that are used only if a model names them."""
 
 
 def register_builtin_providers() -> None:
-    """Register them, and protect their names."""
+    """Register the built-in providers, and protect their names."""
     for provider, dialect in _BUILTIN:
         REGISTRY.register(provider, dialect)
     for api, dialect in _MORE_FORMATS.items():

@@ -80,12 +80,12 @@ class RequestPreview:
 _clients: weakref.WeakSet[Client] = weakref.WeakSet()
 
 
-# To close a connection in a forked process would end that of its parent.
+# Closing a connection in a forked process would end the parent's.
 forget_in_forks(_clients, never_destroy)
 
 
 class Client:
-    """Asks models over connections that it keeps and closes.
+    """Asks models over connections that it keeps open between requests.
 
     It may be used in the event loops of several threads, each of which gets connections of its own.
 
@@ -340,9 +340,9 @@ class Client:
                 await self._retries.sleep(0 if request_info.without_delay else delay)
 
     def _about_encryption(self, pending: PendingRequest, cassette: Cassette | None) -> Iterator[str]:
-        """A warning, once for each model, about a key that others can read on its way to the server."""
+        """A warning, once for each model, about credentials that others can read in transit."""
         is_sent = cassette is None or cassette.mode != "replay"
-        if not (is_sent and pending.is_readable):
+        if not (is_sent and pending.exposes_credentials):
             return
         place = f"{pending.model} at {base_url_of(pending.model)}"
         if place not in self._warned:
@@ -519,8 +519,8 @@ class Stream:
     def __init__(self, client: Client, model: Model, context: Context, options: Options) -> None:
         self.model = model
         self.continues = bool(context.messages) and context.messages[-1].type == "tool_result"
-        """Whether the request continues a turn, whose work would be lost, so that it is sent again for longer if it
-        fails. It may be set before the first event is read; by default it is true after results of tools."""
+        """Whether the request continues a turn. If it fails it is then retried for longer, because the turn's work
+        would be lost. May be set before the first event is read; by default it is true after tool results."""
         self._builder = MessageBuilder(model)
         self._answer = partial(client.answer, model, context, options, self._builder)
         self._batches: AsyncGenerator[list[StreamEvent], None] | None = None

@@ -39,11 +39,11 @@ _SLOW = "{url} ({provider}) sent nothing for too long; try again or choose anoth
 _REFUSED = re.compile(rf"\[Errno {errno.ECONNREFUSED}\]|\[WinError 1225\]|\[WinError 10061\]")
 
 _NEWER = {"UploadAbortedError": (ProviderConnectionError, _BROKEN)}
-"""Errors that aiohttp has since 3.14."""
+"""Errors that aiohttp has had since 3.14."""
 
 FAILURES: Mapping[type[BaseException], tuple[type[ProviderError], str]] = {
     **{getattr(aiohttp, name): meaning for name, meaning in _NEWER.items() if hasattr(aiohttp, name)},
-    # aiohttp's, which the network raises
+    # aiohttp's, raised by the network
     aiohttp.ClientConnectorError: (ProviderConnectionError, _UNREACHABLE),
     aiohttp.ClientConnectorDNSError: (ProviderConnectionError, _UNKNOWN_HOST),
     aiohttp.ConnectionTimeoutError: (ProviderConnectionError, _UNREACHABLE),
@@ -114,7 +114,7 @@ _DECISIVE = (aiohttp.ClientError, ContentEncodingError)
 def failure(error: BaseException, model: Model) -> ProviderError | None:
     """The error for a failed request, None for an exception that has nothing to do with the connection.
 
-    An error of the project, such as that of a cassette's file, is final, whatever it was raised from. A transport such
+    An error of our own, such as one about a cassette file, stays as it is, whatever caused it. A transport such
     as httpx-aiohttp reports a broken connection, a refused one and a full pool alike as a connect timeout, so the error
     of aiohttp decides, if there is one.
     """

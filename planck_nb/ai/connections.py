@@ -32,10 +32,10 @@ _opened: weakref.WeakSet[Connections] = weakref.WeakSet()
 class Connections:
     """The connections of one event loop.
 
-    Cookies are not kept: no model server uses them, and those for one API key would go along with the next.
+    Cookies are not kept: no model server uses them, and one key's cookies would be sent along with the next key.
 
     Args:
-        connect_timeout: The seconds that a connection may take to be made.
+        connect_timeout: How many seconds connecting may take.
     """
 
     def __init__(self, connect_timeout: float) -> None:
@@ -136,10 +136,10 @@ class NetworkTransport(httpx.AsyncBaseTransport):
 
 
 _OF_MESSAGE = ("host", "content-length")
-"""Headers that aiohttp makes itself."""
+"""Headers that aiohttp sets itself."""
 
 _OF_BODY = (b"content-encoding", b"content-length", b"transfer-encoding")
-"""Headers that are not true of a body that was decompressed."""
+"""Headers that no longer hold once the body is decompressed."""
 
 
 class _NetworkBody(httpx.AsyncByteStream):
@@ -171,7 +171,7 @@ async def _in_pieces(body: bytes) -> AsyncIterator[bytes]:
 async def _close_with_loop(sessions: list[aiohttp.ClientSession]) -> AsyncGenerator[None, None]:
     """Close the sessions when the event loop shuts down its asynchronous generators, or when the generator is closed.
 
-    It refers to the sessions alone, so that a transport without references is closed, too.
+    It references only the sessions, so that a transport that nobody references any more is closed, too.
     """
     try:
         yield
@@ -211,7 +211,7 @@ def _changed_at(path: str) -> int:
 def _proxy_for(url: str) -> str | None:
     """The proxy that the environment names for a URL; none for this machine. Raises `ConfigError` for an unusable one.
 
-    An address without a scheme is that of an HTTP proxy, as for other programs.
+    An address without a scheme is taken for that of an HTTP proxy, as other programs do.
     """
     if is_loopback(url):
         return None
@@ -239,9 +239,9 @@ def _proxy_for(url: str) -> str | None:
 def _discard_all() -> None:
     """At exit, objects are destroyed in any order, and aiohttp's would complain."""
     for connections in list(_opened):
-        if connections._loop is None or not connections._loop.is_running():  # noqa: SLF001 - one of this module
+        if connections._loop is None or not connections._loop.is_running():  # noqa: SLF001 - of this module
             connections.discard()
 
 
-# To close a connection in a forked process would end that of its parent.
+# Closing a connection in a forked process would end the parent's.
 call_in_forks(_opened.clear)

@@ -16,7 +16,7 @@ from planck_nb.base.errors import PlanckError
 _MAX_REMEMBERED = 1_000
 """How many models are remembered."""
 
-_LOOKED_AT = 4_000
+_MAX_SEARCHED = 4_000
 
 _NUMBER = r"(\d[\d,_]{0,15})"
 _OF = r"(?: (?:is|of|only|at most))*:? ?\(?"
@@ -77,9 +77,9 @@ class Refusal:
 def is_about_window(status: int, words: str) -> bool:
     """Whether a refusal of a request that is too long may be about the model's context window.
 
-    It is not if it is about the bytes or characters of the request, or about what an account may send in a minute.
+    It is not if it is about the bytes or characters of the request, or about the account's limit per minute.
     """
-    words = words[:_LOOKED_AT]
+    words = words[:_MAX_SEARCHED]
     if _PER_TIME.search(words) is not None or (_BYTES.search(words) is not None and "token" not in words.lower()):
         return False
     return status != _TOO_LARGE or _LENGTH.search(words) is not None
@@ -88,9 +88,9 @@ def is_about_window(status: int, words: str) -> bool:
 def read_refusal(words: str) -> Refusal:
     """Read the sizes in a server's sentence about a request that is too long.
 
-    What an account may send in a minute is no limit of the model, and what counts against it no size of the request.
+    An account's limit per minute is not a limit of the model, and what counts against it is not a size of the request.
     """
-    words = words[:_LOOKED_AT]
+    words = words[:_MAX_SEARCHED]
     if _PER_TIME.search(words) is not None:
         return Refusal()
     if (found := _SUM.search(words)) is not None:  # input, output and limit
@@ -120,7 +120,7 @@ def _tokens(digits: str) -> int | None:
 
 
 class ContextWindows:
-    """The context windows of models at their servers, as far as these have reported or refused something."""
+    """What the servers of models have refused as too long, and the context windows that remain."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -136,7 +136,7 @@ class ContextWindows:
                 del self._bounds[next(iter(self._bounds))]
 
     def forget(self, model: Model) -> None:
-        """Forget what was refused, because the server has reported its window anew."""
+        """Forget what was refused, because the server has reported the window again."""
         if (place := _place(model)) is not None:
             with self._lock:
                 self._bounds.pop(place, None)

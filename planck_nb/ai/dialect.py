@@ -70,9 +70,10 @@ class Decoder(Protocol):
 
 
 class Dialect(Protocol):
-    """One wire format: makes a request from a context, and events from frames. `framing` is how its stream is cut.
+    """One wire format: makes a request from a context, and events from frames.
 
-    It does no I/O and holds no state, so one instance serves all requests.
+    `framing` says how its stream is split into frames. It does no I/O and holds no state, so one instance serves all
+    requests.
     """
 
     framing: Literal["sse", "ndjson"]

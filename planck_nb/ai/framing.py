@@ -11,7 +11,7 @@ from typing import Literal, Protocol
 from planck_nb.base.errors import ProviderProtocolError
 
 MAX_FRAME = 32 * 1024 * 1024
-"""Bytes that one frame may have: a longer one is not an event but a fault or an attack."""
+"""The most bytes of one frame: a longer one is not an event but a fault or an attack."""
 
 _BOM = b"\xef\xbb\xbf"
 
@@ -24,7 +24,7 @@ class Splitter(Protocol):
         ...
 
     def end(self) -> list[bytes]:
-        """At the end of the bytes: the payload of a last frame that lacks its terminator, if there is one."""
+        """The payload of a last frame that lacks its terminator, if there is one; called at the end of the bytes."""
         ...
 
 
@@ -69,12 +69,11 @@ class SseSplitter:
 
     def feed(self, chunk: bytes) -> list[bytes]:
         """The data of the events that this chunk completes."""
-        # `find`, because `in` costs several times as much: it first tries whether the bytes that it looks for are a
-        # number.
+        # `find`, because `in` costs several times as much: it first checks whether its operand is an integer.
         if self._after_return or chunk.find(b"\r") >= 0:
             chunk = self._line_feeds_only(chunk)
         pieces = self._pieces
-        # One event in each piece of data, too: what comes while a model writes.
+        # The usual case while a model writes: the chunk is exactly one event.
         if chunk.startswith(b"data: ") and chunk.endswith(b"\n\n") and not pieces.waiting:
             data = chunk[6:-2]
             if data and data.find(b"\n") < 0:
@@ -89,7 +88,7 @@ class SseSplitter:
         if not self._started:
             self._started = True
             frames[0] = frames[0].removeprefix(_BOM)
-        # One data line, nothing else, is what nearly every server sends.
+        # Nearly every server sends a single data line and nothing else.
         return [
             data
             for frame in frames
@@ -132,7 +131,7 @@ class NdjsonSplitter:
         return [stripped for line in lines if (stripped := line.strip())]
 
     def end(self) -> list[bytes]:
-        """The last line, when it lacks its line feed."""
+        """The last line, if it lacks its line feed."""
         rest = self._pieces.take().strip()
         return [rest] if rest else []
 

@@ -39,10 +39,9 @@ from planck_nb.base.json_types import JsonObject
 class MessageBuilder:
     """Collects the events of one reply. Chunks are kept as they come and joined when the message is built.
 
-    `usage` is the last count reported, `stop_reason` the provider's own, None until it came. `prefix` is the digest of
-    the request that is answered, where its provider binds signatures to it. `is_sent` says whether a request
-    was sent that a server may have begun to answer. `api` is the wire format that the reply's provider state belongs
-    to.
+    `usage` is the last count reported, `stop_reason` the provider's own, None until it arrives. `prefix` is the digest
+    of the request that is answered, if its provider binds signatures to it. `is_sent` says whether a request was sent
+    that a server may have begun to answer. `api` is the wire format that the reply's provider state belongs to.
     """
 
     def __init__(self, model: Model) -> None:
@@ -63,7 +62,7 @@ class MessageBuilder:
         self._first_at: float | None = None
 
     def sending(self, *, measured: bool = True) -> None:
-        """Note that a request is sent: the reply's time is `measured` from here, over further attempts, too."""
+        """Note that a request is being sent. If `measured`, the reply is timed from the first such call on."""
         self.is_sent = True
         if measured and self._sent_at is None:
             self._sent_at = monotonic()
@@ -74,7 +73,7 @@ class MessageBuilder:
         return len(self._parts) > self._earlier
 
     def written_text(self) -> str:
-        """All that the model has written so far, also in calls that are not complete."""
+        """All that the model has written so far, including calls that are not complete."""
         return "\n".join("".join([draft.name, *draft.chunks]) for draft in self._parts.values())
 
     def resume(self) -> None:
@@ -229,7 +228,7 @@ class _Draft:
 
 
 def _check_usage(event: UsageUpdate) -> None:
-    """Mark counts that cannot be right as unknown, which a dialect of another package may have passed on."""
+    """Mark counts that cannot be right as unknown. A dialect of another package may have passed them on."""
     usage = event.usage
     cached = (usage.cache_read_tokens, usage.cache_write_tokens)
     valid = are_counts(usage.input_tokens, usage.output_tokens, *cached, usage.thinking_tokens)
@@ -243,13 +242,13 @@ def _check_usage(event: UsageUpdate) -> None:
 
 
 def call_id(given: object) -> str:
-    """The id of a call as the server sent it; empty, so that one is generated, for what cannot be one."""
+    """The id of a call as the server sent it; empty if it is not usable, so that one is generated."""
     usable = isinstance(given, str) and len(given) <= _MAX_ID_LENGTH and given.isprintable()
     return given if usable and isinstance(given, str) else ""
 
 
 def tool_name(given: object) -> str:
-    """The name of a tool as the server sent it, without what no name has: then it is the name of no tool."""
+    """The name of a tool as the server sent it; if not usable, cut and with unprintable characters replaced."""
     if not isinstance(given, str):
         return ""
     if len(given) <= _MAX_NAME_LENGTH and given.isprintable():
@@ -260,7 +259,7 @@ def tool_name(given: object) -> str:
 def parse_arguments(text: str) -> JsonObject | None:
     """A call's arguments: an empty text means none; None if the text is not a JSON object.
 
-    The two halves of a surrogate pair are joined; a single half is replaced. A number such as 1e999 is no JSON number.
+    The two halves of a surrogate pair are joined; a lone half is replaced. A number such as 1e999 is not a JSON number.
     """
     if not text.strip():
         return {}

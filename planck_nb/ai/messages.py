@@ -249,7 +249,7 @@ def _no_content(found: object) -> UsageError:
 
 
 Purpose: TypeAlias = Literal["question", "task", "response"]
-"""What an agent sends a message to another one for."""
+"""Why an agent sends a message to another one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -454,5 +454,5 @@ def decode_message(data: JsonObject) -> Message:
 
 
 def text_of(parts: Iterable[Part]) -> str:
-    """Join the visible text of the parts, that of tool results included, without thinking and calls."""
+    """Join the visible text of the parts, including tool results, without thinking and calls."""
     return "\n".join(part.text for part in parts if part.type in ("text", "tool_result") and part.text)

@@ -22,7 +22,7 @@ LEVELS = ("off", "minimal", "low", "medium", "high", "xhigh", "max")
 
 
 def nearest_level(level: str, known: Collection[str]) -> str:
-    """The level among `known` that is nearest to one of `LEVELS`; of two equally near ones the lower."""
+    """The level among `known` that is nearest to one of `LEVELS`; the lower of two that are equally near."""
     rank = LEVELS.index(level)
     return min((name for name in LEVELS if name in known), key=lambda name: abs(LEVELS.index(name) - rank))
 

@@ -1,4 +1,4 @@
-"""Checks of the numbers that servers and files contain: what is not plausible is unknown, and is never counted."""
+"""Checks the numbers that servers and files contain: an implausible one is unknown, and is never counted."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _FIELDS = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_to
 
 
 def whole_number(value: object, *, maximum: int) -> int | None:
-    """The number if it is a whole one from 0 to `maximum`, also if it is written as `12.0`; None for anything else."""
+    """The number if it is an integer from 0 to `maximum`, even if written as `12.0`; None for anything else."""
     if type(value) is int:  # as nearly always
         return value if 0 <= value <= maximum else None
     if isinstance(value, float) and value.is_integer():
@@ -60,7 +60,7 @@ def http_status(value: object) -> int | None:
 
 
 def are_counts(*values: int) -> bool:
-    """Whether the values are numbers of tokens, of no other type than int."""
+    """Whether the values are plausible token counts, and exactly of type int."""
     return set(map(type, values)) == {int} and min(values) >= 0 and max(values) <= MAX_TOKENS
 
 

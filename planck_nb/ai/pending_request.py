@@ -1,4 +1,4 @@
-"""The request for one message: built, encoded, and changed when the server did not accept it or paused."""
+"""The request for one message: built, encoded, and changed if the server refuses it or pauses."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from planck_nb.ai.providers import auth_of, dialect, request_address
 from planck_nb.ai.request import Context, Options
 from planck_nb.ai.retries.known_servers import KnownServers
 from planck_nb.ai.retries.request_attempts import RequestAttempts
-from planck_nb.ai.server_address import is_readable_on_the_way
+from planck_nb.ai.server_address import is_readable_in_transit
 from planck_nb.ai.status_errors import is_about_images, is_about_thinking
 from planck_nb.ai.stream_events import StreamEvent, StreamRetry, StreamWarning
 from planck_nb.base.errors import AuthenticationError, ProviderError, ProviderProtocolError
 from planck_nb.base.threads import run_in_thread
 
 _ENCODE_IN_THREAD_FROM = 4_000_000
-"""Characters of a conversation that is encoded in a thread; the event loop would be blocked for more than 10 ms."""
+"""Characters from which a conversation is encoded in a thread: it would block the event loop for more than 10 ms."""
 
 _UNAUTHORIZED = 401
 
@@ -37,9 +37,9 @@ _STREAM_HEADERS = {"accept": "text/event-stream, application/x-ndjson", "content
 
 
 class PendingRequest:
-    """The request for one message, and the next one when that did not complete it.
+    """The request for one message, and the further ones if the first does not complete it.
 
-    `refused` are the digests of thinking that a server did not accept back; it is added to.
+    `refused` are the digests of thinking that a server has refused; more are added as they are refused.
     """
 
     def __init__(
@@ -91,10 +91,10 @@ class PendingRequest:
         return self.address.with_query(request.url), headers, body
 
     @property
-    def is_readable(self) -> bool:
-        """Whether credentials are sent so that others can read them on the way."""
+    def exposes_credentials(self) -> bool:
+        """Whether credentials are sent in a way that lets others read them in transit."""
         credentials = self.key or self.auth is not None or self.address.headers
-        return bool(credentials) and is_readable_on_the_way(self.request.url)
+        return bool(credentials) and is_readable_in_transit(self.request.url)
 
     def after(self, error: ProviderError, attempts: RequestAttempts) -> tuple[StreamEvent, float]:
         """The event to report and the seconds to wait before the next attempt. Raises the error if none would help."""

@@ -12,7 +12,7 @@ from planck_nb.ai.registry import REGISTRY
 def preload() -> Iterator[None]:
     """Load everything that the first request of a process loads, which takes about half a second of CPU.
 
-    It may run in a thread. It yields between its steps, where the caller can end it.
+    It may run in a thread. It yields between its steps, where the caller can stop it.
     """
     import aiohttp  # noqa: F401, PLC0415 - loaded late, because importing planck_nb must be cheap
 

@@ -16,7 +16,7 @@ from planck_nb.base.errors import ConfigError, UnsupportedFeatureError
 
 
 def provider(name: str) -> Provider:
-    """The provider with this name. Raises `UnknownProviderError` that suggests the nearest ones."""
+    """The provider with this name. Raises `UnknownProviderError`, which suggests similar names."""
     return REGISTRY.provider(name)
 
 
@@ -29,7 +29,7 @@ def dialect(model: Model) -> Dialect:
 
 
 def local_model(model: Model) -> LocalModel | None:
-    """What answers for a model that needs no server, None for one that does."""
+    """The object that answers for a model that needs no server, None for a model that does."""
     found = REGISTRY.format(model.api)
     return cast("LocalModel", found) if is_local(found) else None
 
@@ -42,7 +42,7 @@ def needs_server(name: str) -> bool:
 def auth_of(model: Model) -> Auth | None:
     """The function that returns the credentials of the model's requests, None if it has an API key or nothing.
 
-    The provider's own is not for a server that has no key, or one of its own.
+    The provider's own function is not used for a server without a key, or with a key of its own.
     """
     if model.auth is not None or model.identifier is not None or not model.has_api_key:
         return model.auth
@@ -81,9 +81,9 @@ def request_address(model: Model) -> ServerAddress:
 
 @lru_cache  # each request needs the address several times
 def _address_of_api(given: str, path: str, always: bool, native: bool) -> ServerAddress:
-    """The address of the API: with the path if it has none at all, and always if the server is known to have it there.
+    """The address of the API: `path` is added unless `given` ends in /v1, or has a path and `always` is false.
 
-    Ollama's own API is not below the path of the compatible one.
+    Ollama's own (`native`) API is not below the path of the OpenAI-compatible one.
     """
     address = server_address(given)
     url = address.url
@@ -97,7 +97,7 @@ def is_first_party(model: Model) -> bool:
 
 
 def api_of(name: str, base_url: str | None) -> str:
-    """The wire format that is spoken to a provider at this address unless a model names another."""
+    """The wire format that a provider has at this address, unless a model names another."""
     known = provider(name)
     if known.foreign_api is None or is_first_party(Model(name, "", known.api, base_url=base_url)):
         return known.api

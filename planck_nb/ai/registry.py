@@ -115,7 +115,7 @@ class Registry:
         return self._providers.get(name)
 
     def names(self) -> list[str]:
-        """The names of all providers, those of entry points that are not loaded yet included."""
+        """The names of all providers, including those of entry points that are not loaded yet."""
         return sorted({*self._providers, *(point.name for point in self._unloaded())})
 
     def load_all(self) -> list[Provider]:
@@ -133,7 +133,7 @@ class Registry:
         return sorted(self._builtin & self._providers.keys())
 
     def format(self, api: str) -> Dialect | LocalModel:
-        """What speaks the wire format of this name. Raises `UnsupportedFeatureError` if nothing does."""
+        """The implementation of the wire format with this name. Raises `UnsupportedFeatureError` if there is none."""
         found = self._formats.get(api)
         if found is None:
             raise UnsupportedFeatureError(f"There is no wire format {api!r}. {did_you_mean(api, self._formats)}")
@@ -184,7 +184,7 @@ class Registry:
                 try:
                     point.load()()
                     problem = "" if name in self._providers else f"{point.value} did not register it"
-                except Exception as error:  # noqa: BLE001 - another package's; the other providers must go on working
+                except Exception as error:  # noqa: BLE001 - another package's; the other providers must keep working
                     problem = str(error) if isinstance(error, PlanckError) else f"{type(error).__name__}: {error}"
                 if problem:
                     self._failed.add(name)

@@ -34,7 +34,7 @@ async def raise_for_error(reply: HttpResponse, wire: Dialect, model: Model, secr
     if reply.status == _OK and "ndjson" in kind:
         return
     body = await reply.body()
-    # Before the sentence is made, which may quote only the beginning of a secret.
+    # Before the sentence is written: it may quote only the beginning of a secret, which would not be recognised.
     body = redacted(body.decode("utf-8", "surrogateescape"), secrets).encode("utf-8", "surrogateescape")
     if reply.status != _OK:
         raise wire.error(model, reply.status, reply.headers, body)
@@ -49,9 +49,9 @@ async def raise_for_error(reply: HttpResponse, wire: Dialect, model: Model, secr
 
 
 class ReplyDecoder:
-    """The events of one stream. Those that were decoded before an error are returned before it is raised.
+    """Reads the events of one stream. Events that were decoded before an error are returned before it is raised.
 
-    No asynchronous generator, which the event loop would have to register and to close for each reply.
+    It is not an asynchronous generator, because the event loop would have to register and close one for each reply.
     """
 
     def __init__(self, reply: HttpResponse, wire: Dialect, model: Model) -> None:
@@ -61,7 +61,7 @@ class ReplyDecoder:
         self._decoder = wire.decoder(model)
         self._ended = False
         self._complete = False
-        """The last event of the message was returned."""
+        """Whether the last event of the message was returned."""
         self._failure: ProviderError | None = None
 
     async def next_batch(self) -> list[StreamEvent | Pause] | None:
@@ -120,5 +120,5 @@ def _request_id(reply: HttpResponse) -> str | None:
 
 
 def redacted(text: str, secrets: set[str]) -> str:
-    """The text with "[key]" instead of each of the secrets, and without those of the process."""
+    """The text with "[key]" in place of each of the secrets, and without the secrets of the process."""
     return redact(redact(text, dict.fromkeys(secrets, "key")))

@@ -67,7 +67,7 @@ class Options:
         thinking: "off", "minimal", "low", "medium", "high", "xhigh" or "max"; the nearest level that the model has.
         tool_choice: "auto", "none", "required" or the name of a tool.
         output: A JSON Schema that the text of the reply must match.
-        extra: Fields that are merged into the request body unchanged; "tools" are added to those of the agent.
+        extra: Fields that are merged into the request body unchanged; "tools" are added to the agent's.
     """
 
     max_tokens: int | None = None
@@ -85,10 +85,10 @@ class Options:
         Returns:
             The values by field name; `from_named` is the inverse.
         """
-        if self == _NOTHING:  # those of most agents
+        if self == _NOTHING:  # as for most agents
             return {}
         found = {item.name: getattr(self, item.name) for item in fields(self)} | {"extra": dict(self.extra)}
-        return {name: value for name, value in found.items() if value not in _UNSAID}
+        return {name: value for name, value in found.items() if value not in _UNSET}
 
     @classmethod
     def from_named(cls, named: JsonObject) -> Options:
@@ -121,5 +121,5 @@ class Options:
         return Options(**{**defaults.named(), **self.named(), "extra": {**defaults.extra, **self.extra}})
 
 
-_UNSAID: tuple[object, ...] = (None, (), [], {})
+_UNSET: tuple[object, ...] = (None, (), [], {})
 _NOTHING = Options()

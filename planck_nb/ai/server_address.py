@@ -54,7 +54,7 @@ def shown_url(url: str) -> str:
     start = re.match(r"[^/@]*:?//", url)
     beginning = start[0] if start else ""
     rest = re.sub(r"[?#].*", "", url[len(beginning) :].rpartition("@")[2], flags=re.DOTALL)
-    # After a colon there may be a password whose host is missing.
+    # What follows a colon may be a password whose host is missing.
     url = beginning + re.sub(r"^([^/:]+):(?!\d{1,5}(/|$))[^/]*", r"\1:…", rest)
     return url if len(url) <= _MAX_SHOWN_LENGTH else f"{url[:_MAX_SHOWN_LENGTH]}…"
 
@@ -79,7 +79,7 @@ def is_loopback(url: str) -> bool:
     return address.is_loopback
 
 
-def is_readable_on_the_way(url: str) -> bool:
+def is_readable_in_transit(url: str) -> bool:
     """Whether others can read what is sent to a URL: it is not encrypted and leaves this machine."""
     return urlsplit(url).scheme == "http" and not is_loopback(url)
 

@@ -28,7 +28,7 @@ class ServerCall:
         args: The arguments.
         result: The readable part of the result, None if there is none.
         is_error: Whether the call failed.
-        is_new: Whether this is the first that is read of the call.
+        is_new: Whether nothing about the call was read before.
     """
 
     id: str
@@ -60,7 +60,7 @@ class ServerCallReader:
             return []
         try:
             return [self._noted(call) for call in self._calls(state)]
-        except (LookupError, TypeError, AttributeError, ValueError):  # what a server sent and nobody can read
+        except (LookupError, TypeError, AttributeError, ValueError):  # a server sent something else
             return []
 
     def _noted(self, call: ServerCall) -> ServerCall:
@@ -128,7 +128,7 @@ class ServerCallReader:
             yield self._result(response.get("id"), response.get("response"), is_error=False, name=name)
 
     def _about(self, about: JsonObject) -> Iterator[ServerCall]:
-        """What Google tells of a search, and of pages that were read, at the end of a reply."""
+        """What Google reports about a search, and about pages that were read, at the end of a reply."""
         grounding = _object(about.get("groundingMetadata"))
         pages = [_object(page) for page in _object(about.get("urlContextMetadata")).get("urlMetadata") or ()]
         if pages:
@@ -184,7 +184,7 @@ def _text(value: Any) -> str:  # noqa: ANN401 - any JSON value
 
 
 def _lines(value: Any) -> Iterator[str]:  # noqa: ANN401 - any JSON value
-    """The readable lines of a result: titles and addresses, texts, and the output of code. What is encrypted is not."""
+    """The readable lines of a result: titles and addresses, texts, and the output of code. Encrypted content is not."""
     if isinstance(value, str):
         if value.strip():
             yield value.strip()

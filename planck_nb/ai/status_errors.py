@@ -1,6 +1,6 @@
 """Turns a server's error into one of our exceptions, with a sentence that says what to do.
 
-The same for every dialect: a dialect finds the status and the vendor's message, this module finds class and sentence.
+The same for every dialect: a dialect finds the status and the vendor's message, this module the class and the sentence.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _MAX_EXAMINED = 8 * _MAX_QUOTE_LENGTH
 _OVERFLOW = re.compile(
     "|".join(  # noqa: FLY002 - a list to read
         (
-            # names of the error
+            # names of errors
             r"context_length_exceeded|exceed_context_size|model_context_window_exceeded|string_above_max_length",
             r"tokens_limit_reached|request_too_large",
             # the prompt, the input or the conversation is too long
@@ -160,7 +160,7 @@ _UNREADABLE_IMAGES = re.compile(
     re.IGNORECASE,
 )
 _OF_ANOTHER_SERVER = "Provider returned error"
-"""What OpenRouter says if the server that it asked refused the request. What that server said is beside it."""
+"""What OpenRouter says if the server that it asked refused the request. That server's words are in the metadata."""
 _MEDIA_STATUSES = frozenset({400, 404, 415, 422, 500, 501})
 _TITLE = re.compile(r"<title[^<>]*>([^<]*)</title>", re.IGNORECASE)
 
@@ -305,7 +305,7 @@ def _refuses_media(status: int, words: str) -> bool:
 
 
 def _is_overflow(status: int, words: str) -> bool:
-    # Proxies say it in any words, or in none, and a shorter conversation passes in any case.
+    # Proxies put it in any words, or in none, and a shorter conversation passes in any case.
     if status == _TOO_LARGE:
         return True
     if status in {400, 429} and _TOO_LARGE_FOR_A_MINUTE.search(words):
@@ -420,7 +420,7 @@ def plain_words(body: bytes) -> str:
 
 
 def _duration(seconds: float) -> str:
-    """A time as people say it."""
+    """A duration in words that people use."""
     exact = f"{seconds:.0f} seconds"
     about = next((f"{seconds / unit:.0f} {name}" for least, unit, name in _UNITS if seconds >= least), "")
     return f"{exact} ({about})" if about else exact

@@ -1,8 +1,8 @@
 """Sends requests: over the network, or to a transport or cassette that stands in for it.
 
-A request to the network goes to aiohttp directly: to make it a request of httpx first, and the answer a response, would
-take a tenth of the time of a tool loop. `httpx.AsyncClient` is not used at all: it would add redirects, cookies and
-authentication, which no model server uses.
+A request to the network goes to aiohttp directly: making it an httpx request first, and the answer an httpx response,
+would take a tenth of the instructions of a tool loop. `httpx.AsyncClient` is not used at all: it would add redirects,
+cookies and authentication, which no model server uses.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ from planck_nb.base.timeouts import ReusableTimeout, within
 _ERROR_BODY_BYTES = 256 * 1024
 
 _PAUSE_AFTER = 1024 * 1024
-"""Bytes of an answer after which other tasks may run. What is decompressed, or replayed, comes without any wait, and a
-few megabytes can become gigabytes."""
+"""Bytes of an answer after which other tasks may run. Decompressed or replayed data arrives without any wait, and a few
+megabytes can become gigabytes."""
 
 _PIECE_BYTES = 1024
-"""What each piece of an answer counts in addition, for the work that a short one takes, too."""
+"""Bytes that each piece of an answer counts on top of its length, because even a short one takes work."""
 
 
 class HttpResponse:
     """A server's answer whose body is still arriving. The caller closes it, with `contextlib.aclosing`.
 
-    `headers` have lower-case names. `read` returns the next bytes, none at the end; `is_at_end` whether the end is
-    known to have come; `close` gives the connection back, or closes it if the body has not ended.
+    `headers` have lower-case names. `read` returns the next bytes, none at the end; `is_at_end` returns whether the end
+    is known to have come; `close` gives the connection back, or closes it if the body has not ended.
     """
 
     def __init__(
@@ -156,8 +156,8 @@ class Transport:
     ) -> HttpResponse:
         """Send a request, and return the answer as soon as its head has arrived.
 
-        `auth` adds credentials. With a `cassette` it is recorded or played back; `request_info`
-        describes the request to the cassette.
+        `auth` adds credentials. With a `cassette`, the answer is recorded or played back; `request_info` describes the
+        request to it.
         """
         timeout = ReusableTimeout(self._timeouts.idle)
         try:
@@ -193,7 +193,7 @@ class Transport:
 
 
 class _AuthenticatedTransport(httpx.AsyncBaseTransport):
-    """Adds credentials to a request that is really sent: inside of a cassette, which may answer without them."""
+    """Adds credentials to requests that are really sent. A cassette wraps it, because recorded answers need none."""
 
     def __init__(self, auth: Authenticator, inner: httpx.AsyncBaseTransport) -> None:
         self._auth = auth

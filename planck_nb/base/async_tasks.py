@@ -1,4 +1,4 @@
-"""Tasks: kept referenced, cancelled and waited for, or protected from being interrupted."""
+"""Helpers for tasks: keep them referenced, cancel and wait for them, and await without being interrupted."""
 
 from __future__ import annotations
 

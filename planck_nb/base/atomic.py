@@ -1,4 +1,4 @@
-"""Replaces files atomically: a reader sees the old content or the new one, also after a crash."""
+"""Replaces files atomically: a reader sees the old content or the new one, even after a crash."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def write_atomically(path: Path, content: bytes, *, mode: int = 0o666, folder: i
     Args:
         path: The file. A symbolic link is replaced, not followed; resolve the path first to write to its target.
         content: All of the new content.
-        mode: Permission bits of a new file, less the process's umask. A file that exists keeps its own, and its owner
+        mode: Permission bits of a new file, less the process's umask. An existing file keeps its own, and its owner
             where the system allows it.
         folder: The descriptor of the file's directory, if that is open; the rest of `path` is not looked up then.
 
@@ -49,7 +49,7 @@ def replacing(path: Path, *, mode: int = 0o666, folder: int | None = None) -> It
     try:
         with os.fdopen(os.open(temporary, flags, mode, dir_fd=folder), "wb") as file:
             with suppress(FileNotFoundError):
-                # Of a link in an open directory the target may be anything, and is not looked at.
+                # In an open directory, a link may point anywhere, so its target is not looked at.
                 found = os.stat(target, dir_fd=folder, follow_symlinks=folder is None)
                 _copy_permissions(found, temporary if folder is None else file.fileno())
             yield file
@@ -69,7 +69,7 @@ def replacing(path: Path, *, mode: int = 0o666, folder: int | None = None) -> It
 def sync_directory(directory: Path) -> None:
     """Make the names of the files in a directory survive a power cut.
 
-    A new or renamed file survives one only once its directory entry is on disk, too. Does nothing on Windows, which
+    A new or renamed file survives one only once its directory entry is on disk as well. Does nothing on Windows, which
     cannot open directories.
 
     Raises:
@@ -81,7 +81,7 @@ def sync_directory(directory: Path) -> None:
 
 
 def _sync_open_directory(folder: int) -> None:
-    """As `sync_directory`; the descriptor itself may be one that cannot be synced."""
+    """Like `sync_directory`. Opens the directory again, because its own descriptor may be one that cannot be synced."""
     _sync(os.open(".", os.O_RDONLY, dir_fd=folder))
 
 

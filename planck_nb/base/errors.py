@@ -54,7 +54,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from difflib import get_close_matches
 
-_NAMED = 20
+_MAX_LISTED = 20
 """The most names that a hint lists; there may be thousands."""
 
 
@@ -129,7 +129,7 @@ class ProviderConnectionError(ProviderError):
 
 
 class ProviderAddressError(ProviderConnectionError):
-    """The server's address or its certificate is wrong, so that a retry is pointless."""
+    """The server's address or its certificate is wrong, so retrying is pointless."""
 
 
 class ProviderTimeoutError(ProviderConnectionError):
@@ -195,7 +195,7 @@ class RateLimitError(ProviderStatusError):
 
 
 class QuotaExceededError(RateLimitError):
-    """The account has no quota or credit left, so that a retry is pointless."""
+    """The account has no quota or credit left, so retrying is pointless."""
 
 
 class ProviderUnavailableError(ProviderStatusError):
@@ -243,7 +243,7 @@ class WrongLoopError(AgentError):
 
 
 class DeadlockError(AgentError):
-    """A tool would wait for an agent that waits for the agent of the tool."""
+    """A tool would wait for an agent that is itself waiting for the tool's agent."""
 
 
 class LimitError(AgentError):
@@ -297,11 +297,11 @@ class QueryError(SessionError):
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """A hint with the names most similar to `name`, or with some names if none is similar; empty if there are none."""
     names = sorted(set(known))
-    bare = {name.lstrip("-"): name for name in names}  # the dashes of two options make no similarity
+    bare = {name.lstrip("-"): name for name in names}  # leading dashes do not make two options similar
     near = get_close_matches(name.lower().lstrip("-"), bare, n=3, cutoff=0.5)
     if near:
         return f"Did you mean {' or '.join(bare[match] for match in near)}?"
     if not names:
         return ""
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return f"Known are: {', '.join(names[:_NAMED])}{more}."
+    more = f" and {len(names) - _MAX_LISTED} more" if len(names) > _MAX_LISTED else ""
+    return f"Known are: {', '.join(names[:_MAX_LISTED])}{more}."

@@ -93,11 +93,11 @@ class EventLog(Generic[T]):
     def waiter(self, position: int) -> asyncio.Future[None]:
         """A future that is done once there may be an event at `position`, or the log is closed.
 
-        Who no longer waits for it calls `forget`.
+        A caller that stops waiting for it must call `forget`.
         """
         waiter = asyncio.get_running_loop().create_future()
         self._waiters.append(waiter)
-        if self.end > position or self._closed:  # by another thread, which may have seen no waiter
+        if self.end > position or self._closed:  # through another thread, which may not have seen this waiter
             self._wake()
         return waiter
 
@@ -108,13 +108,13 @@ class EventLog(Generic[T]):
 
     def _wake(self) -> None:
         waiters, self._waiters = self._waiters, []
-        here = asyncio._get_running_loop()  # noqa: SLF001 - `running_loop`, without one more call
+        here = asyncio._get_running_loop()  # noqa: SLF001 - `running_loop`, without the extra call
         for waiter in waiters:
             if waiter.get_loop() is here:
                 if not waiter.done():
                     waiter.set_result(None)
-            else:  # a reader of the event loop of another thread
-                with suppress(RuntimeError):  # which is closed
+            else:  # a reader in another thread's event loop
+                with suppress(RuntimeError):  # it is closed
                     waiter.get_loop().call_soon_threadsafe(_settle, waiter)
 
 
@@ -165,8 +165,8 @@ class Subscription(Generic[T]):
         log = self._log
         while not self._ended:
             end = log.end
-            if end == self._position + 1 and log._events:  # noqa: SLF001 - one of this module
-                self._position = end  # as long as a reader keeps up
+            if end == self._position + 1 and log._events:  # noqa: SLF001 - of this module
+                self._position = end  # the usual case: the reader keeps up
                 return log._events[-1]  # noqa: SLF001
             if end > self._position:
                 events, end = log.read(self._position)
@@ -177,7 +177,7 @@ class Subscription(Generic[T]):
                     return event
             elif log._closed:  # noqa: SLF001
                 break
-            else:  # `wait_beyond` would do the same with one more coroutine for each event
+            else:  # as `wait_beyond` does, but without a coroutine for each event
                 waiter = log.waiter(self._position)
                 try:
                     await waiter

@@ -12,7 +12,7 @@ from planck_nb.base.errors import WrongLoopError
 T = TypeVar("T")
 
 HAND_OVER = 5.0
-"""Seconds that a thread waits for the event loop of another thread to take a call."""
+"""Seconds that a thread waits for another thread's event loop to start a call."""
 
 
 class LoopLock:
@@ -51,7 +51,7 @@ def is_running_here(loop: asyncio.AbstractEventLoop) -> bool:
 
 
 async def await_in_loop(loop: asyncio.AbstractEventLoop, function: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    """Await `function()` on the event loop of another thread. Cancelling this cancels it there.
+    """Await `function()` on another thread's event loop. Cancelling the await cancels the function there.
 
     Raises:
         WrongLoopError: That loop is closed, or is closed meanwhile.

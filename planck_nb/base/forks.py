@@ -1,4 +1,4 @@
-"""What a forked process does with objects that belong to its parent."""
+"""What a forked process does with the objects that it inherits from its parent."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ _T = TypeVar("_T")
 def call_in_forks(function: Callable[[], object]) -> None:
     """Call a function in every process that this one forks; where processes cannot fork, do nothing.
 
-    It must need no lock, because another thread may have held it at the fork, and then it stays locked.
+    The function must not take a lock: one that another thread held at the fork stays locked.
     """
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(after_in_child=function)
 
 
 def forget_in_forks(objects: WeakSet[_T], forget: Callable[[_T], object]) -> None:
-    """Call `forget` in every process that this one forks, with each of the objects."""
+    """Call `forget` with each of the objects in every process that this one forks."""
 
     def forget_all() -> None:
         for each in list(objects):

@@ -1,6 +1,6 @@
 """Marks code by weight, slant and opacity, without colours: it is legible on light and dark backgrounds.
 
-The live view, which knows the theme, has colours; `labextension/src/text/highlight.ts` knows the same languages.
+The live view, which knows the theme, has colours; `labextension/src/text/highlight.ts` supports the same languages.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pygments.lexer import Lexer
 
 MARKED_CHARACTERS = 20_000
-"""Longer code is not marked, which would take long."""
+"""Longer code is not marked, because that would take too long."""
 
 LANGUAGES = {
     **dict.fromkeys(("python", "py", "python3", "ipython", "ipython3", "gyp"), "python"),

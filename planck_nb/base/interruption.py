@@ -1,4 +1,4 @@
-"""Interrupts Python code that runs in another thread, by an exception that the interpreter raises in it."""
+"""Interrupts Python code in another thread by having the interpreter raise an exception there."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import time
 from contextlib import suppress
 
 PENDING = 0.005
-"""Seconds that an exception is pending at a time where a pending one stops all other threads."""
+"""Seconds that each attempt leaves an exception pending, where a pending one stops all other threads."""
 
 MAX_PAUSE = 1.0
-"""Seconds at most between two attempts to interrupt a function there."""
+"""The most seconds between two such attempts."""
 
 
 class ThreadInterruption:
@@ -29,11 +29,11 @@ class ThreadInterruption:
         self._interrupted = False
 
     def begin(self) -> None:
-        """Interruptions are meant for what the calling thread runs from now on."""
+        """From now on, let `interrupt` interrupt what the calling thread runs."""
         self._thread = threading.get_ident()
 
     def end(self) -> None:
-        """Interruptions are not meant any more for what the calling thread runs."""
+        """From now on, let `interrupt` do nothing, and take back an exception that is still pending."""
         with self._running:
             thread, self._thread = self._thread, None
         if self._interrupted:
@@ -48,10 +48,10 @@ class ThreadInterruption:
             if not _stalls_while_pending():
                 _raise_in_thread(self._thread, self._exception)
                 return
-        threading.Thread(target=self._interrupt_in_moments, name="planck-interrupt", daemon=True).start()
+        threading.Thread(target=self._interrupt_repeatedly, name="planck-interrupt", daemon=True).start()
 
-    def _interrupt_in_moments(self) -> None:
-        """Raise the exception once the thread executes Python code, without leaving it pending."""
+    def _interrupt_repeatedly(self) -> None:
+        """Try at intervals until the thread raises the exception, without leaving it pending in between."""
         sys.settrace(None)  # else this thread would be stopped too
         raised = threading.Event()
         kind = self._exception
@@ -75,8 +75,8 @@ class ThreadInterruption:
 def _stalls_while_pending() -> bool:
     """Whether an exception that is pending in one thread stops all others.
 
-    CPython 3.11 enters a traced function again and again as long as one is pending, so that an interrupted function
-    that is blocked would stop the event loop until it returns. Debuggers and coverage trace.
+    CPython 3.11 enters a traced function again and again while one is pending, so an interrupted function that is
+    blocked would stop the event loop until it returns. Debuggers and coverage tools trace.
     """
     return sys.version_info < (3, 12) and (sys.gettrace() is not None or threading.gettrace() is not None)
 
@@ -97,7 +97,7 @@ class _TakenBackError(BaseException):
 def _take_back(thread: int | None) -> None:
     """Take back an exception that a thread has not raised yet.
 
-    The flag by which all threads of the interpreter look for an exception is reset only when one raises its own.
+    The flag that makes all threads check for a pending exception is reset only when a thread raises its own.
     """
     here = threading.get_ident()
     with suppress(_TakenBackError):

@@ -1,19 +1,19 @@
-"""Writes long JSON in short steps, between which other threads can run: to write it at once would keep them waiting."""
+"""Writes long JSON in short steps, so that other threads can run in between: one long call would block them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
 _STEP = 500_000
-"""Characters of a text that are written at once."""
+"""Characters of a string that are written at once."""
 
 
 def in_pieces(value: object, levels: int, write: Callable[[object], bytes]) -> Iterator[bytes]:
-    """The JSON of a value in pieces, which have to be joined.
+    """Yield the JSON of a value in pieces, to be joined.
 
     Args:
         value: A JSON value.
-        levels: Down to how many levels objects and arrays are taken apart; what is within them is written at once.
+        levels: How many levels of objects and arrays are taken apart; anything deeper is written at once.
         write: Writes one value.
     """
     if levels and isinstance(value, dict) and value and all(isinstance(name, str) for name in value):

@@ -21,7 +21,7 @@ FORMATTED_CHARACTERS = 100_000
 """The longest text that is parsed. A longer one is shown as preformatted text, below a sentence that says so."""
 
 _PARAGRAPH_CHARACTERS = 10_000
-"""As `markdown_rules.PARAGRAPH_CHARACTERS`: that module is loaded with the parser."""
+"""The same as `markdown_rules.PARAGRAPH_CHARACTERS`, which cannot be imported without loading the parser."""
 
 MONO = "font-family:menlo,consolas,'DejaVu Sans Mono',monospace"
 RULE = "1px solid rgba(128,128,128,0.35)"
@@ -59,7 +59,7 @@ _STYLES = {
 _CODE_IN_BOX = f"{MONO};font-size:12px;line-height:20px;padding:0;background-color:transparent"
 _LINKS = re.compile(r"(https?|mailto):", re.IGNORECASE)
 _MATH_MARKS = re.compile(r"\$+|\\+[()\[\]]|\\{2,}|\\(?:begin|end|ref|eqref)(?![A-Za-z])")
-"""What opens a formula, or escapes what would, where formulas are typeset after the page was made."""
+"""What opens a formula, or escapes what would, where formulas are typeset after the page is built."""
 
 
 def to_html(text: str) -> str:
@@ -84,7 +84,7 @@ def to_html(text: str) -> str:
 
 
 def escaped(text: str) -> str:
-    """Return a text as HTML in which nothing is taken for a formula by what typesets the page."""
+    """Return a text as HTML in which whatever typesets the page finds no formula."""
     return _MATH_MARKS.sub(_left_alone, html.escape(text))
 
 
@@ -111,7 +111,7 @@ def _commonmark() -> MarkdownIt:
 
 @cache
 def _parser() -> MarkdownIt:
-    """The parser for what is written as Markdown again: it knows only what all renderers agree on."""
+    """The parser for text that is written back as Markdown: it knows only what all renderers agree on."""
     from planck_nb.base.markdown_rules import with_inline_limit  # noqa: PLC0415 - loads the parser
 
     return with_inline_limit(_commonmark())
@@ -259,7 +259,7 @@ class _Region:
 
     @property
     def is_risky(self) -> bool:
-        """Whether it has code that would be harmful in a renderer that does not take it for code."""
+        """Whether it has code that would be harmful in a renderer that does not treat it as code."""
         if self.token is None:
             return False
         if not self.is_code:
@@ -309,7 +309,7 @@ def _prose(region: _Region, *, strict: bool) -> str:
 
 
 def _without_open_math(text: str) -> str:
-    """The text before a code block. Math that it begins and does not end would include the code block."""
+    """The text before a code block. Math that it opens and does not close would swallow the code block."""
     opened = ""
     for mark in _MATH.finditer(text):
         if not opened:

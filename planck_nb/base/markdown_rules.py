@@ -29,7 +29,7 @@ _ADDRESS = re.compile(
 )
 _MAY_HAVE_ADDRESS = re.compile(r"[@:]|www\.", re.IGNORECASE)
 _BEFORE_ADDRESS = re.compile(r"[\w/.+-]", re.ASCII)
-_SENTENCE_MARKS = "?!.,:;*_~'$"
+_PUNCTUATION = "?!.,:;*_~'$"
 _FOOTNOTE = re.compile(r"\[\^([^\s\]^]{1,100})\]:[ \t]*")
 _FOOTNOTE_MARK = re.compile(r"\[\^([^\s\]^]{1,100})\]")
 _TASK = re.compile(r"\[([ xX])\][ \t]+")
@@ -48,14 +48,13 @@ _DELIMITER = re.compile(r"\\[()\[\]]")
 
 def is_safe_tex(tex: str) -> bool:
     """Whether a formula may be typeset. Otherwise it is shown as it was written."""
-    delimiters = (
-        _DELIMITER.search(tex.replace("\\\\", "")) is not None
-    )  # in the saved output they would end the formula
-    return len(tex) <= _FORMULA_CHARACTERS and _UNSAFE_TEX.search(tex) is None and not delimiters
+    # In the saved output, a delimiter would end the formula.
+    has_delimiters = _DELIMITER.search(tex.replace("\\\\", "")) is not None
+    return len(tex) <= _FORMULA_CHARACTERS and _UNSAFE_TEX.search(tex) is None and not has_delimiters
 
 
 def with_inline_limit(parser: MarkdownIt) -> MarkdownIt:
-    """Have a parser not parse the text of very long paragraphs."""
+    """Keep a parser from parsing the text of very long paragraphs."""
     parser.core.ruler.at("inline", _parse_inline)
     return parser
 
@@ -114,7 +113,7 @@ def _math_block(state: StateBlock, start_line: int, end_line: int, silent: bool)
         return False
     unclosed = cast("dict[str, dict[tuple[str, str], range]]", state.env).setdefault("unclosed", {})
     if start_line in unclosed.get((closing, state.src), ()):
-        return False  # it was searched for from an earlier line
+        return False  # an earlier line has searched in vain
     lines: list[str] = []
     line = start_line
     for line in range(start_line, end_line):
@@ -181,7 +180,7 @@ def _end_of_math(source: str, start: int) -> int:
 
 
 def _footnote_text(state: StateBlock, start_line: int, end_line: int, silent: bool) -> bool:
-    """A paragraph that begins with `[^label]:`, with the indented paragraphs after it, is set aside."""
+    """Set aside a paragraph that begins with `[^label]:`, and the indented paragraphs after it."""
     first = _line(state, start_line)
     found = _FOOTNOTE.match(first)
     if found is None or state.level > 0 or state.sCount[start_line] >= _CODE_INDENT:
@@ -221,7 +220,7 @@ def _footnote_mark(state: StateInline, silent: bool) -> bool:
 
 
 def _append_footnotes(state: StateCore) -> None:
-    """The footnotes that are used, as a list at the end."""
+    """Append the footnotes that are used as a list at the end."""
     footnotes = _footnotes(state.env)
     if not footnotes.used:
         return
@@ -237,7 +236,7 @@ def _append_footnotes(state: StateCore) -> None:
 
 
 def _mark_tasks(state: StateCore) -> None:
-    """`[ ]` and `[x]` at the beginning of an item of a list."""
+    """Turn `[ ]` and `[x]` at the beginning of a list item into a task mark."""
     for item, _, token in zip(state.tokens, state.tokens[1:], state.tokens[2:], strict=False):
         text = token.children[0] if token.children else None
         if token.type != "inline" or item.type != "list_item_open" or text is None or text.type != "text":
@@ -250,7 +249,7 @@ def _mark_tasks(state: StateCore) -> None:
 
 
 def _link_addresses(state: StateCore) -> None:
-    """Addresses of the web and of mail in a text become links."""
+    """Turn web and mail addresses in the text into links."""
     for token in state.tokens:
         if token.children is None or _MAY_HAVE_ADDRESS.search(token.content) is None:
             continue
@@ -283,8 +282,8 @@ def _linked(state: StateCore, token: Token) -> Iterator[Token]:
 
 
 def _without_end(address: str) -> str:
-    """Without the sentence marks and the closing brackets after an address."""
+    """The address without the punctuation and closing brackets that follow it."""
     text = address
-    while text[-1] in _SENTENCE_MARKS or (text[-1] == ")" and text.count(")") > text.count("(")):
+    while text[-1] in _PUNCTUATION or (text[-1] == ")" and text.count(")") > text.count("(")):
         text = text[:-1]
     return text

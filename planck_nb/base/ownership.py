@@ -1,4 +1,4 @@
-"""Whether other users of the system can have written a file, or can put another one in its place."""
+"""Whether other users of the system may have written a file, or can put another one in its place."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ def foreign_reason(path: Path) -> str:
 
     A file is the user's own if it and all folders above it belong to the user or to root, and no one else can write
     them. In a folder with the sticky bit, such as `/tmp`, others can add files but not replace the user's own. A group
-    that only the user belongs to does not count. Links are checked as well as what they lead to.
+    that only the user belongs to does not count. Both links and their targets are checked.
 
     Args:
         path: The file or folder.
 
     Returns:
-        The end of a sentence; empty if only the user and root can have written it, and on Windows.
+        The end of a sentence; empty if only the user and root can have written it, and always on Windows.
 
     Raises:
-        OSError: The path does not exist, or may not be looked at.
+        OSError: The path does not exist, or cannot be examined.
     """
     if os.name != "posix":
         return ""

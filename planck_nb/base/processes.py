@@ -1,4 +1,4 @@
-"""Identifies processes of this computer, whose numbers are reused."""
+"""Identifies processes on this computer, although process ids are reused."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _STARTED = 19
 
 
 def start_time(process: int) -> int:
-    """When a process began, -1 if there is none. Without /proc it is 0 for all processes that run."""
+    """When a process began, -1 if it does not run. Without /proc it is 0 for every running process."""
     try:
         if not Path("/proc/self/stat").exists():
             os.kill(process, 0)
@@ -23,7 +23,7 @@ def start_time(process: int) -> int:
 
 
 def process_namespace() -> int:
-    """The namespace of process numbers: containers on one computer have different ones."""
+    """The namespace of process ids, 0 if unknown: containers on one computer have different ones."""
     try:
         return Path("/proc/self/ns/pid").stat().st_ino
     except OSError:
@@ -31,7 +31,7 @@ def process_namespace() -> int:
 
 
 def boot_id() -> str:
-    """The id of the computer's current start, or an empty string."""
+    """The id of the computer's current boot, or an empty string."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
     except (OSError, ValueError):

@@ -1,4 +1,4 @@
-"""Makes frozen dataclasses of which thousands are created cheaper to create."""
+"""Makes it cheaper to create frozen dataclasses that are created by the thousand."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ C = TypeVar("C")
 
 
 def quick_init(cls: type[C]) -> type[C]:
-    """Let instances of a frozen dataclass with slots be created in half of the time.
+    """Let instances of a frozen dataclass with slots be created in half the time.
 
     `dataclass` sets the fields of a frozen class through `object.__setattr__`, which looks each of them up again. The
-    `__init__` of this decorator sets the slots themselves; it has the same parameters.
+    `__init__` of this decorator sets the slots directly; it has the same parameters.
 
     Args:
         cls: The class, without `__post_init__` and without fields that have a `default_factory`.
@@ -35,7 +35,7 @@ def quick_init(cls: type[C]) -> type[C]:
         known[f"default_{field.name}"] = field.default
         parameters.append(field.name if field.default is MISSING else f"{field.name}=default_{field.name}")
         lines.append(f"    set_{field.name}(self, {field.name})")
-    # The source contains names of fields only; `dataclass` makes its methods in the same way.
+    # The source contains only field names; `dataclass` makes its methods in the same way.
     exec(f"def __init__({', '.join(parameters)}):\n" + "\n".join(lines), known)  # noqa: S102
     setattr(cls, "__init__", wraps(cls.__init__)(known["__init__"]))  # noqa: B010 - mypy allows no other way
     return cls

@@ -1,4 +1,4 @@
-"""Reads files of unknown origin: regular ones only, and no more than a number of bytes."""
+"""Reads files of unknown origin: regular files only, and up to a given number of bytes."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 
 
 def read_bounded(path: Path, limit: int) -> tuple[bytes, os.stat_result]:
-    """Read a file of at most `limit` bytes, and its status.
+    """Read a file of at most `limit` bytes; return its content and its status.
 
     Raises:
-        OSError: The file cannot be read, is no regular file (a pipe would never end), or is larger.
+        OSError: The file cannot be read, is not a regular file (a pipe might never end), or is larger.
     """
     with _opened(path) as (file, status):
         data = file.read(limit + 1)
@@ -29,7 +29,7 @@ def read_head(path: Path, size: int) -> bytes:
     """Read the first `size` bytes of a file.
 
     Raises:
-        OSError: The file cannot be read, or is no regular file.
+        OSError: The file cannot be read, or is not a regular file.
     """
     with _opened(path) as (file, _status):
         return file.read(size)

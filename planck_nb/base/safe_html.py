@@ -1,4 +1,4 @@
-"""HTML of unknown origin, written again from what is known to be harmless."""
+"""Rewrites HTML of unknown origin, keeping only what is known to be harmless."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def static_html(html: str, *, text: Callable[[str], str] = escape) -> str:
     """Return HTML that can stand in any document: tables, lists and texts with a few inline styles, and images.
 
     It has no style sheets, classes, ids, links or scripts, and its elements are balanced. The colours that a style
-    sheet gives to single cells by their ids, as that of pandas does, are kept.
+    sheet gives to single cells by their ids, as pandas' does, are kept.
 
     Args:
         html: Any text.
@@ -126,9 +126,7 @@ class _Framed(_Kept):
 
     def attributes(self, tag: str, given: list[tuple[str, str | None]]) -> Iterator[tuple[str, str]]:
         for name, value in given:
-            known = name in _FRAMED_ATTRIBUTES or name.startswith(
-                ("stroke-", "fill-", "font-", "text-", "aria-", "data-")
-            )
+            known = name in _FRAMED_ATTRIBUTES or name.startswith(_FRAMED_PREFIXES)
             local = name == "href" and tag != "use" and (value or "").startswith("#")
             if known or local or _is_image(tag, name, value):
                 yield _CASE.get(name, name), value or ""
@@ -165,7 +163,7 @@ class _Rewriter(HTMLParser):
         self._kept = kept
         self._open: list[str] = []
         self._left_out: list[str] = []
-        """The elements around that are left out with everything inside them."""
+        """The open elements that are left out with everything inside them."""
         self._in_style = False
 
     def result(self) -> str:

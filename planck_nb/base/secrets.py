@@ -1,7 +1,7 @@
 """The one definition of a secret: for cassettes, exports, results of tools, errors, and the environment of commands.
 
 A secret is the value of a variable whose name or value looks like one, a credential that this process has used, or a
-text in one of the vendors' own formats. It is found as it is and in its usual encodings.
+text in one of the vendors' own formats. It is found verbatim and in its usual encodings.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from typing import Any
 from urllib.parse import quote, quote_plus, unquote
 
 MIN_LENGTH = 8
-"""Characters that a secret has at least. A shorter one is a word such as "none", set for servers without keys."""
+"""The fewest characters of a secret. A shorter value is a word such as "none", set for servers without keys."""
 
 MAX_LENGTH = 16_384
-"""Characters that a secret has at most, in any encoding: as those of a private key."""
+"""The most characters of a secret in any encoding, enough for a private key."""
 
 _MIN_WORD_LENGTH = 6
 """A value that is shorter than `MIN_LENGTH` and has letters and digits is looked for as a whole word."""
 
 _MIN_GENERATED_LENGTH = 16
-"""Characters that a generated key has at least."""
+"""The fewest characters of a generated key."""
 
 _NESTED = 4
-"""How often JSON may contain JSON as a text."""
+"""How many levels deep JSON may be nested in the strings of other JSON."""
 
 _MIN_DIGITS = 12
 """A shorter value of digits alone is a count or a port."""
@@ -58,10 +58,10 @@ _PLACEHOLDER = re.compile(
     r"|changeme|redacted|hidden",
     re.IGNORECASE,
 )
-"""What stands instead of a password in documentation."""
+"""What documentation has in place of a password."""
 
 _BASE64 = frozenset(string.ascii_letters + string.digits + "+/_-")
-"""A match right after one of these characters is a coincidence inside encrypted reasoning or an image."""
+"""A match right after one of these characters is a coincidence, inside encrypted reasoning or an image."""
 
 # The vendors' own formats. Each begins with a literal, which makes the search fast.
 _FORMATS: Mapping[str, re.Pattern[str]] = {
@@ -90,9 +90,9 @@ _FORMATS: Mapping[str, re.Pattern[str]] = {
 }
 
 _used: dict[str, str] = {}
-"""Credentials that this process has used, with descriptions. It has some from files, which no environment holds."""
+"""Credentials that this process has used, with descriptions. Some come from files, so no variable holds them."""
 
-_using = threading.Lock()
+_used_lock = threading.Lock()
 
 
 def is_secret_name(name: str) -> bool:
@@ -102,7 +102,7 @@ def is_secret_name(name: str) -> bool:
 
 def is_secret_variable(name: str, value: str) -> bool:
     """Whether an environment variable looks like a secret: by its name, or because its value contains one."""
-    # A setting such as `max_tokens` is a number; of somebody else's variable that is not known.
+    # A setting such as `max_tokens` is known to be a number; somebody else's variable is not.
     named = is_secret_name(name) or name.upper().endswith("TOKENS")
     return named or next(_passwords(value), None) is not None or _format_in(value) is not None
 
@@ -117,7 +117,7 @@ def looks_like_key(value: str) -> bool:
 def known_secrets(environment: Mapping[str, str]) -> dict[str, str]:
     """The values of the variables that look like secrets, each with a description that does not show it.
 
-    A password inside of such a value, as in the address of a database, is a secret of its own.
+    A password inside such a value, as in the address of a database, is a secret of its own.
     """
     found: dict[str, str] = {}
     for name, value in environment.items():
@@ -135,7 +135,7 @@ def remember_secret(value: str | None, what: str = "an API key") -> None:
         what: Its description, which is shown in its place.
     """
     if value is not None and len(value) >= MIN_LENGTH and value not in _used:
-        with _using:
+        with _used_lock:
             _used[value] = what
 
 
@@ -212,10 +212,10 @@ def redact_rows(rows: Iterable[Mapping[str, Any]], known: Mapping[str, str]) -> 
 
 
 def around_secret(text: str, at: int) -> tuple[int, int]:
-    """Where to cut a text so that no secret of the process is cut, which could not be found any more.
+    """Where to cut a text without splitting a secret of the process, half of which would no longer be recognised.
 
     Args:
-        text: The text, with some more than is kept of it.
+        text: The text, with some context beyond the part that is kept.
         at: Where it is to be cut.
 
     Returns:
@@ -239,13 +239,13 @@ def _begun(text: str, value: str) -> int:
 
 
 class _EnvironmentSecrets:
-    """The secrets of the environment, which are looked for again only when a variable has changed."""
+    """The secrets of the environment, searched for again only when a variable has changed."""
 
     def __init__(self) -> None:
         self._found: tuple[object, dict[str, str]] = (None, {})
 
     def secrets(self) -> dict[str, str]:
-        # To compare what is below the mapping takes a microsecond, to read all variables through it a hundred.
+        # Comparing the underlying dict takes a microsecond; reading all variables through the mapping takes a hundred.
         variables = dict(getattr(os.environ, "_data", os.environ))
         seen, found = self._found
         if variables != seen:
@@ -345,7 +345,7 @@ def _encodings(value: str) -> tuple[str, ...]:
             nested = json.dumps(nested, ensure_ascii=False)[1:-1]
     for in_url in (quote(data, safe=""), quote(data), quote_plus(data)):
         forms |= {in_url, re.sub(r"%[0-9A-F]{2}", lambda found: found[0].lower(), in_url)}
-    for offset in range(3):  # its place among the bytes around it, which decides over its letters in base64
+    for offset in range(3):  # its offset within three bytes, which determines its base64 characters
         encoded = base64.b64encode(b"\0" * offset + data).decode("ascii")
         first = (0, 2, 3)[offset]
         last = len(encoded.rstrip("=")) - (1 if (offset + len(data)) % 3 else 0)
@@ -361,7 +361,7 @@ def _stands_alone(found: re.Match[str]) -> bool:
 
 
 def _is_specific(value: str) -> bool:
-    """Whether a value is more than a word, a number or a path, all of which stand in many harmless texts."""
+    """Whether a value is more than a word, a number or a path, all of which occur in many harmless texts."""
     if len(value) < MIN_LENGTH:
         letters, digits = any(map(str.isalpha, value)), any(map(str.isdigit, value))
         return len(value) >= _MIN_WORD_LENGTH and value.isalnum() and letters and digits

@@ -39,7 +39,7 @@ class Lexeme(NamedTuple):
             - "substitution": "<(" or ">(".
         text: The characters.
         start: The offset of the first of them in the command.
-        quotes: In which quotes it stands. The quotes themselves are bare.
+        quotes: The kind of quotes around it. The quotes themselves are bare.
     """
 
     kind: LexemeKind
@@ -79,7 +79,7 @@ def lex(command: str) -> Iterator[Lexeme]:
     r"""Split a command into lexemes, which together are all of its text.
 
     What a command substitution contains is split like everything around it, comments and here-documents too: a reader
-    that wants to be sure has to stop where one begins. Behind a quote that is never closed the text is bare. It takes
+    that wants to be sure has to stop where one begins. After a quote that is never closed, the text is bare. It takes
     time linear in the length of the command.
 
     Example:

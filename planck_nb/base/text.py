@@ -35,8 +35,8 @@ def head_and_tail(
         text: The text.
         characters: The number of characters to keep at most.
         lines: The number of lines to keep at most, None for any.
-        around: Accepts the text and a place in it, and returns where to end and where to go on instead; such as
-            `around_secret`, which does not cut inside a secret.
+        around: Takes the text and a position to cut at, and returns where to end and where to resume instead, as
+            `around_secret` does to keep secrets whole.
     """
 
     def cut(first: int, last: int, note: str) -> str:

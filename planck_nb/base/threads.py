@@ -52,7 +52,7 @@ async def run_in_thread(function: Callable[[], T], *, interruptible: bool = Fals
 class _ThreadCall(Generic[T]):
     """A function that is called in a thread and awaited on the event loop.
 
-    The thread, when the function has ended, and the loop, when it stops blocking, race: the first of them decides
+    The thread, once the function has ended, and the loop, once it stops blocking, race: whichever is first decides
     whether the loop is released at once or has to be woken.
     """
 
@@ -76,7 +76,7 @@ class _ThreadCall(Generic[T]):
             self._failure = RuntimeError(f"StopIteration: {error}") if isinstance(error, StopIteration) else error
         except BaseException as error:  # noqa: BLE001 - SystemExit or KeyboardInterrupt in a task would end the kernel
             self._failure = RuntimeError(f"{type(error).__name__}: {error}")
-        self._interruption.end()  # an interruption that is too late is not meant for the next function in this thread
+        self._interruption.end()  # a late interruption must not hit the next function in this thread
         return self._hand_over
 
     def interrupt(self) -> None:
@@ -106,7 +106,7 @@ class _ThreadCall(Generic[T]):
             self._loop.call_soon_threadsafe(self._wake)
 
     def _decide(self) -> bool:
-        """Whether this call is the first of the two; `list.pop` is atomic, so exactly one of them is."""
+        """Whether this call is the first of two; `list.pop` is atomic, so exactly one is."""
         try:
             return self._undecided.pop()
         except IndexError:
@@ -120,7 +120,7 @@ class _ThreadCall(Generic[T]):
 class _Threads:
     """A pool of daemon threads that grows as needed; the thread that became idle last is used first.
 
-    Work returns a callable that delivers its result. It is called when the thread is already available again.
+    Work returns a callable that delivers its result, which is called once the thread is available again.
     """
 
     def __init__(self) -> None:

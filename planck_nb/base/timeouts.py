@@ -1,4 +1,4 @@
-"""Limits how long is waited, with fewer timers than `asyncio.timeout` needs."""
+"""Limits how long to wait, with fewer timers than `asyncio.timeout` needs."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ class ReusableTimeout:
         with timeout:
             data = await connection.read()
 
-    A block that takes too long is cancelled, and raises `TimeoutError`. A timer of its own for each would cost as much
-    as reading a piece of data. Only one task at a time may have a block, and the block must end when it is cancelled.
-    `close` when there is nothing more to wait for.
+    A block that takes too long is cancelled, and raises `TimeoutError`. A separate timer for each would cost as much as
+    reading a piece of data. Only one task at a time may be in a block, and the block must end when it is cancelled.
+    Call `close` when there is nothing more to wait for.
 
     Args:
         seconds: How long each block may take, None for no limit.
@@ -47,7 +47,7 @@ class ReusableTimeout:
     def __init__(self, seconds: float | None) -> None:
         self._usual = self._seconds = seconds
         self._timer: asyncio.TimerHandle | None = None
-        self._looks_at = 0.0
+        self._fires_at = 0.0
         """When the timer fires."""
         self._deadline = 0.0
         self._waiting: asyncio.Task[Any] | None = None
@@ -75,10 +75,10 @@ class ReusableTimeout:
         self._cancellations = task.cancelling()
         now = monotonic()
         self._deadline = now + seconds
-        if self._timer is None or self._looks_at > self._deadline:
+        if self._timer is None or self._fires_at > self._deadline:
             self.close()
-            # It looks again when it is too early, so that a later block with a shorter limit does not need another.
-            self._look_in(seconds if self._usual is None else min(seconds, self._usual), now, task.get_loop())
+            # A timer that fires too early is started again, so a later block with a shorter limit needs no other.
+            self._start_timer(seconds if self._usual is None else min(seconds, self._usual), now, task.get_loop())
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -95,19 +95,19 @@ class ReusableTimeout:
             self._timer.cancel()
             self._timer = None
 
-    def _look_in(self, seconds: float, now: float, loop: asyncio.AbstractEventLoop) -> None:
-        self._looks_at = now + seconds
-        # The loop keeps a cancelled timer until its time, perhaps for an hour, and with it the timer's context: in that
-        # of a turn are its results.
+    def _start_timer(self, seconds: float, now: float, loop: asyncio.AbstractEventLoop) -> None:
+        self._fires_at = now + seconds
+        # The loop keeps a cancelled timer until it would have fired, perhaps for an hour, and with it the timer's
+        # context, which in a turn holds the turn's results.
         self._timer = loop.call_later(seconds, self._check, loop, context=contextvars.Context())
 
     def _check(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Cancel an await that takes too long; look again at the end of the time that a later one has."""
+        """Cancel the block if its time is up; otherwise start the timer again for its deadline."""
         self._timer = None
         if self._waiting is None:
             return
         if (now := monotonic()) < self._deadline:
-            self._look_in(self._deadline - now, now, loop)
+            self._start_timer(self._deadline - now, now, loop)
         else:
             self._expired = True
             self._waiting.cancel()

@@ -44,13 +44,13 @@ _OPENING = re.compile(r"⟨(?=U\+)")
 def visible(text: str, *, lookalikes: bool = False) -> str:
     r"""Return the text with every character spelled out that cannot be seen; `literal` reverses this.
 
-    Spelled are control characters, other than tabs and line feeds, characters that reorder text or format it, all
-    blanks but the space, variation selectors, lone surrogates, and code points without a character. A text that looks
-    like a spelled character is spelled itself, so that it cannot pretend to be one.
+    Spelled out are control characters other than tabs and line feeds, characters that reorder or format text, all
+    blanks but the space, variation selectors, lone surrogates, and unassigned code points. Text that looks like a
+    spelled-out character is spelled out itself, so that it cannot pass for one.
 
     Args:
         text: Any text.
-        lookalikes: Whether characters that may be taken for ASCII are spelled, too: those that compatibility
+        lookalikes: Whether to spell out characters that may be taken for ASCII, too: those that compatibility
             normalisation turns into ASCII, and letters of other alphabets in a word with letters from A to Z.
 
     Returns:
@@ -73,7 +73,7 @@ def visible(text: str, *, lookalikes: bool = False) -> str:
 
 
 def literal(text: str) -> str:
-    """Return the text that `visible` made this one of."""
+    """Return the text that `visible` was given; the inverse of `visible`."""
     return _SPELLED.sub(_character, text)
 
 

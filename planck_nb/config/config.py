@@ -39,11 +39,13 @@ MODELS_FILES = (".planck/models.json", ".planck/models.toml")
 """Where one's own models are described unless `models_file` names another file; the first one that exists is read."""
 
 DEFAULT = "default"
+"""The source of a value that is not set anywhere."""
+
 CALL = "call"
-"""The sources of values that are not set, and that a program gave."""
+"""The source of a value that a program gave."""
 
 _RESTRICTING = ("deny", "ask")
-"""Settings of a project that are added to the user's own, because they must not take any of these away."""
+"""Settings of a project that are added to the user's own, because a project must not remove any of those."""
 
 
 _Arguments: TypeAlias = tuple[Mapping[str, str] | None, Path | None, Path | None, bool | None, Mapping[str, object]]
@@ -76,12 +78,12 @@ class Config:
         approval_deadline: Seconds in which a call has to be approved.
         max_workers: An orchestrator may spawn workers until its team has this many.
         compact_ratio: How full a context window may be before it is compacted, above 0 and at most 1.
-        retry_seconds: For how many seconds a request that continues a turn is sent again if the server fails.
+        retry_seconds: For how many seconds a request that continues a turn is retried if the server fails.
         first_retry_seconds: The same for the first request of a turn.
         skills_dirs: Folders of skills.
         tools_dirs: Folders of tools that a TOOL.json describes.
         teams_dirs: Folders of team templates. Of two with the same alias, the first one is used.
-        sidecar_sampling: Names of sidecars that may ask for replies of models; each of these needs approval.
+        sidecar_sampling: Names of sidecars that may ask for replies of models; each such reply needs approval.
         sidecar_roots: Names of sidecars that are told the folder of the project.
         sandbox: Whether commands run in a sandbox: "auto" if one works on this system, "off" never, "required" always.
         demo_pace: Seconds between two words of the demo model; None is 0, and a natural pace in a notebook.
@@ -94,9 +96,9 @@ class Config:
         sources: Where values come from, by the name of the setting; "default" for those that are not in it.
         warnings: A sentence about everything that was left out because it cannot be used.
         home: The user's home folder, None for that of the process.
-        folder_trust: What the user trusts of the folder `root`.
+        folder_trust: What the user trusts in the folder `root`.
         trust_items: The files of the folder that `Config.load` found and that need trust, used or not.
-        loaded_with: The arguments of `Config.load`, None if that did not make the configuration.
+        loaded_with: The arguments of `Config.load`, None if the configuration was made in another way.
     """
 
     sessions_dir: Path
@@ -157,8 +159,8 @@ class Config:
             environment: The environment variables, by default those of the process.
             directory: The folder of the project, in which relative paths start; by default the working directory.
             home: The user's home folder, by default that of the process.
-            trust: Whether everything in the folder is trusted; by default if PLANCK_NB_TRUST is 1.
-            **given: Settings by name, each as text or as the field of `Config` holds it; None is the same as not given.
+            trust: Whether everything in the folder is trusted; by default, whether PLANCK_NB_TRUST is set to 1.
+            **given: Settings by name, each as text or as the field of `Config` holds it; None means not given.
 
         Returns:
             The resolved settings.
@@ -178,24 +180,26 @@ class Config:
         directory = Path.cwd() if directory is None else directory
         environment = os.environ if environment is None else environment
         always = (is_consent(environment) or is_consent(os.environ)) if trust is None else trust
-        held = _Held(directory, FolderTrust(directory, user_folder(home), always=always, given=trusted))
-        files = [(file, held.settings(file)) for file in settings_files(directory, home or home_folder())]
-        written = _Written(given, environment, {}, files, directory)
+        trusted_files = _TrustedFiles(
+            directory, FolderTrust(directory, user_folder(home), always=always, given=trusted)
+        )
+        files = [(file, trusted_files.settings(file)) for file in settings_files(directory, home or home_folder())]
+        written = _Sources(given, environment, {}, files, directory)
         env_file, source = written.value("env_file")
-        variables, warnings = _env_variables(env_file, held.content("variables", env_file, source))
+        variables, warnings = _env_variables(env_file, trusted_files.content("variables", env_file, source))
         written = written._replace(env_variables=variables, env_file=env_file)
 
         found = {name: written.value(name) for name in names}
         values: dict[str, Any] = {name: value for name, (value, _) in found.items() if value is not None}
         sources = {name: source for name, (_, source) in found.items()}
         values["models_file"] = file = _models_file(values.get("models_file"), directory)
-        own = _user_models(file, held.content("models", file, sources["models_file"]))
-        held.check_link(values["sessions_dir"], sources["sessions_dir"])
+        own = _user_models(file, trusted_files.content("models", file, sources["models_file"]))
+        trusted_files.check_link(values["sessions_dir"], sources["sessions_dir"])
         for name in _RESTRICTING:
             if (joined := written.joined(name)) is not None:
                 values[name] = joined
         rules = tuple(rule for name in RULES for rule in values.pop(name, ()))
-        warnings += held.warnings
+        warnings += trusted_files.warnings
         warnings += [warning for _, settings in files for warning in settings.warnings]
         return cls(
             **values,
@@ -206,8 +210,8 @@ class Config:
             env_variables=variables,
             sources=sources,
             home=home,
-            folder_trust=held.trust,
-            trust_items=tuple(held.items),
+            folder_trust=trusted_files.trust,
+            trust_items=tuple(trusted_files.items),
             loaded_with=loaded_with,
         )
 
@@ -265,8 +269,8 @@ class Config:
         return getattr(self, setting.field)
 
 
-class _Written(NamedTuple):
-    """All that may hold a setting."""
+class _Sources(NamedTuple):
+    """Everything that a setting may come from."""
 
     given: Mapping[str, object]
     environment: Mapping[str, str]
@@ -294,7 +298,7 @@ class _Written(NamedTuple):
         return setting.value_of(setting.default, self.directory, name), DEFAULT
 
     def joined(self, name: str) -> Any:  # noqa: ANN401 - as above
-        """The values of a list in all settings files if it is from the project's, else None. Raises `ConfigError`."""
+        """The values of a list from all settings files, if the project's sets it, else None. Raises `ConfigError`."""
         if self.value(name)[1] != self.files[0][0].label or len(self.files) == 1:
             return None
         setting = _BY_NAME[name]
@@ -306,7 +310,7 @@ class _Written(NamedTuple):
         return tuple(found)
 
 
-class _Held:
+class _TrustedFiles:
     """Reads the files of a folder, and leaves out those that need trust and do not have it."""
 
     def __init__(self, directory: Path, trust: FolderTrust) -> None:
@@ -345,7 +349,7 @@ class _Held:
         return content if self._accepted(TrustItem.of(kind, path, content, description)) else None
 
     def check_link(self, sessions_dir: Path, source: str) -> None:
-        """Hold back a folder for sessions that a link in the project leads somewhere else."""
+        """Note that a sessions folder needs trust, if a link in the project leads it somewhere else."""
         real = Path(os.path.realpath(sessions_dir))
         inside = real.is_relative_to(os.path.realpath(self._directory))
         if source == DEFAULT and not inside and not self.trust.is_own(sessions_dir):
@@ -358,7 +362,7 @@ class _Held:
 
 
 def _is_of_the_folder(path: Path, source: str, directory: Path) -> bool:
-    """Whether a project names a path or has what is there; not if a program or an environment variable names it."""
+    """Whether the project names a path or contains it; not if a program or an environment variable names it."""
     if source == CALL or source.startswith("environment "):
         return False
     return source == SETTINGS_FILE.as_posix() or path.is_relative_to(directory)
@@ -378,7 +382,7 @@ _BY_NAME = {setting.field: setting for setting in SETTINGS}
 
 
 def _env_variables(path: Path | None, content: bytes | None) -> tuple[dict[str, str], list[str]]:
-    """The variables of the file, and a sentence for lines that hold none; they may be secret and are not quoted."""
+    """The variables of the file, and a sentence about lines without one, which are not quoted: they may be secret."""
     if path is None or content is None:
         return {}, []
     try:
@@ -390,7 +394,7 @@ def _env_variables(path: Path | None, content: bytes | None) -> tuple[dict[str, 
 
 
 def _models_file(named: Path | None, directory: Path) -> Path | None:
-    """The file that was named, else the first of the usual ones that exists."""
+    """The file that was named, or else the first of the usual ones that exists."""
     return named or next((path for name in MODELS_FILES if (path := directory / name).is_file()), None)
 
 

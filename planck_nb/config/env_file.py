@@ -10,7 +10,7 @@ _COMMENT = re.compile(r"(?:^|\s+)#.*")
 
 
 def parse_env_file(text: str) -> tuple[dict[str, str], list[int]]:
-    r"""Return the variables of a text with lines such as `NAME=value`, and the numbers of the lines that are not.
+    r"""Return the variables of a text with lines such as `NAME=value`, and the numbers of all other lines.
 
     Empty lines, comments, `export` and quotes are understood. Nothing is expanded: `$HOME` stays as it is.
 

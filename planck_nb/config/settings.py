@@ -1,4 +1,4 @@
-"""The table of settings: the name of each, its variable, and how a value that somebody wrote is read."""
+"""The table of settings: the name of each, its variable, and how its written value is read."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Setting:
         field: Its name in `Config.load`, in the settings files and, except for the approval rules, in `Config`.
         variable: The environment variable that sets it.
         help: What it means, in a few words.
-        read: Makes the value of what was written: text from a variable, or what TOML has (text, a number, a list, a
+        read: Converts what was written to the value: text from a variable, or a TOML value (text, a number, a list, a
             table). The second argument is the directory that relative paths start in. Raises `ValueError` with what is
             accepted, as the end of a sentence that begins with "it".
         default: The value, written as in a variable, if it is not set anywhere.
@@ -58,7 +58,7 @@ class Setting:
             raise ConfigError(f"{name} is {written!r}; it {error}.") from None
 
     def toml_value(self, value: object) -> object:
-        """Return a value as TOML holds it best: text for a list as a list, text for a number as a number."""
+        """Return a value in the type that suits TOML: text for a list as a list, text for a number as a number."""
         if isinstance(value, str) and self.separator:
             return _items(value, self.separator)
         if isinstance(value, str) and self.read in (_seconds, _ratio):
@@ -284,4 +284,4 @@ SETTINGS = (
 """All settings: one table for variables, files and help."""
 
 RULES = ("deny", "allow", "ask")
-"""The settings that together are `Config.rules`, in the order in which the policy gets them."""
+"""The settings that make up `Config.rules`, in the order in which the policy gets them."""

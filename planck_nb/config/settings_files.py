@@ -18,7 +18,7 @@ from planck_nb.config.trust import MAX_BYTES, FolderTrust, TrustItem
 
 SETTINGS_FILE = Path(".planck/config.toml")
 
-_SUMMARISED = 60
+_SUMMARY_CHARACTERS = 60
 """Characters of the value of a setting in a summary; each setting is named, because one alone may be dangerous."""
 
 _HARMLESS = {
@@ -40,7 +40,7 @@ class SettingsFile:
 
 @dataclass(frozen=True, slots=True)
 class WrittenSettings:
-    """What a settings file has: values by the name of the setting, and a sentence about each key that is not used."""
+    """The contents of a settings file: values by the setting's name, and a sentence about each key that is not used."""
 
     values: Mapping[str, object]
     warnings: tuple[str, ...] = ()
@@ -52,9 +52,9 @@ class WrittenSettings:
 
 
 def settings_files(directory: Path, home: Path | None) -> tuple[SettingsFile, ...]:
-    """The files that may hold settings, the one that goes first at the front.
+    """The files that may hold settings, the one with the highest precedence first.
 
-    This is the only place that decides which files are read. In the home folder itself, the file there is the user's.
+    This is the only place that decides which files are read. In the home folder itself, the file counts as the user's.
     """
     project = SettingsFile(directory / SETTINGS_FILE, SETTINGS_FILE.as_posix())
     if home is None:
@@ -89,7 +89,7 @@ def settings_item(
     if not powerful or file.label != SETTINGS_FILE.as_posix() or trust.is_own(file.path):
         return None
     description = ", ".join(f"{name} = {value!r}" for name, value in powerful.items())
-    summary = ", ".join(f"{name} = {one_line(repr(value), _SUMMARISED)}" for name, value in powerful.items())
+    summary = ", ".join(f"{name} = {one_line(repr(value), _SUMMARY_CHARACTERS)}" for name, value in powerful.items())
     return TrustItem.of("settings", file.path, content, description, summary)
 
 
@@ -98,8 +98,8 @@ def write_setting(
 ) -> Path:
     """Write a setting into a settings file; comments and everything else in it stay as they are.
 
-    It applies to every later `Config.load`, unless an environment variable takes precedence. A project's file that
-    was trusted before, or needed no trust, is trusted as it is then.
+    It applies to every later `Config.load`, unless an environment variable takes precedence. If a project's file was
+    trusted before, or needed no trust, it is also trusted with its new content.
 
     Args:
         scope: "project" for `.planck/config.toml` in `directory`, "user" for the one in `home`.
@@ -206,7 +206,7 @@ def _select(table: Mapping[str, object], path: Path) -> WrittenSettings:
 
 
 def _secret(key: str, value: object) -> str | None:
-    """A sentence if the setting is a secret; the value is not in it."""
+    """A sentence if the setting is a secret, without its value; else None."""
     if not is_secret_name(key) and not find_secret(str(value), {}):
         return None
     return f"{key} was not used: settings files hold no secrets; set API keys as environment variables or in env_file."

@@ -1,8 +1,8 @@
-"""Trust in a folder: which of its files that can run code or redirect requests the user has said may be used.
+"""Trust in a folder: which of its files that can run code or redirect requests the user has allowed.
 
 Such a file is a `TrustItem`: its kind, its path and a digest of its content. Trust is remembered in the user's own
 folder by these digests, so a file that is new or has changed is not trusted, and one that is gone changes nothing. The
-bytes that are used are always those that the digest was computed from.
+bytes that are used are always the ones that the digest was computed from.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from planck_nb.base.visible import visible
 
 TRUST_FILE = "trust.json"
 TRUST_VARIABLE = "PLANCK_NB_TRUST"
-"""The environment variable that trusts the folder, for programs without a person."""
+"""The environment variable that trusts the folder, for programs that run unattended."""
 
 MAX_BYTES = 1_048_576
-"""Bytes that a file that needs trust may have."""
+"""The most bytes of a file that needs trust."""
 
 _MAX_TRUST_BYTES = 16 * MAX_BYTES
 _VERSION = 1
@@ -43,7 +43,7 @@ class TrustItem:
     """A file of a folder that can run code or redirect requests.
 
     Args:
-        kind: "settings", "models", "variables", "tool", "team" or "link"; later kinds are those of sidecars.
+        kind: "settings", "models", "variables", "tool", "team", "link" or "sidecar".
         path: The absolute path of the file.
         digest: The SHA-256 of its content.
         description: What it would do, on one line.
@@ -66,7 +66,7 @@ class TrustItem:
 
 
 class FolderTrust:
-    """What the user trusts of one folder.
+    """What the user trusts in one folder.
 
     Args:
         folder: The folder of the project.
@@ -87,13 +87,13 @@ class FolderTrust:
         self._folder = Path(os.path.realpath(folder))
         self._user_folder = user_folder
         self.given = dict(given or {})
-        """What was trusted in this process, which counts where it cannot be remembered."""
+        """What was trusted in this process, which counts even if it cannot be remembered."""
         self.problem = ""
-        """A sentence about the file with the remembered trust if it cannot be used."""
+        """A sentence about the trust file if it cannot be used."""
         self._parsed: tuple[tuple[int, ...], dict[str, dict[str, str]]] | None = None
 
     def is_own(self, path: Path) -> bool:
-        """Whether a file is in the user's own folder, all links followed."""
+        """Whether a file is in the user's own folder, with all links resolved."""
         if self._user_folder is None:
             return False
         own = os.path.realpath(self._user_folder)
@@ -124,7 +124,7 @@ class FolderTrust:
         return self._read().get(str(self._folder), {})
 
     def _read(self) -> Mapping[str, Mapping[str, str]]:
-        """What is remembered of all folders. The file is parsed again only if it has changed."""
+        """What is remembered about all folders. The file is parsed again only if it has changed."""
         self.problem = ""
         path = self._path
         if path is None or not path.exists():
@@ -147,7 +147,7 @@ class FolderTrust:
         path = self._path
         if path is None:
             return
-        with suppress(OSError, filelock.Timeout):  # it then holds for this process only
+        with suppress(OSError, filelock.Timeout):  # then it holds for this process only
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             with filelock.FileLock(path.with_suffix(".lock"), timeout=_LOCK_SECONDS, mode=0o600):
                 known = self._read()
@@ -188,7 +188,7 @@ def _folders(data: object) -> dict[str, dict[str, str]]:
 
 
 def _on_one_line(text: str) -> str:
-    """The text with what cannot be seen spelled out, and line breaks, after which a shell reads another command."""
+    """The text with hidden characters spelled out, and line breaks too: after one, a shell reads another command."""
     return visible(text.strip()).replace("\n", "⟨U+000A⟩").replace("\t", " ")
 
 

@@ -1,4 +1,4 @@
-"""The user's key for the sessions that this user wrote: created at first use, outside of all projects."""
+"""The key that signs the user's own sessions: created at first use, outside all projects."""
 
 from __future__ import annotations
 

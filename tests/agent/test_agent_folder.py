@@ -1,4 +1,4 @@
-"""The folder an agent works in, and what else it is told at its making."""
+"""The folder that an agent works in, and what else it is given when it is created."""
 
 from __future__ import annotations
 

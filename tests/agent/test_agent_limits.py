@@ -1,4 +1,4 @@
-"""Limits: each ends a turn softly, with a sentence, and only a turn that would have gone on."""
+"""Limits: each ends a turn gently, with a sentence, and only a turn that would have gone on."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def priced(script: Sequence[Reply | str], dollars: float = 1.0) -> Model:
 
 
 async def spent(agent: Agent) -> tuple[list[AgentEvent], str, str]:
-    """What a turn told, the name of the limit that ended it, and the sentence."""
+    """What a turn published, the name of the limit that ended it, and the sentence."""
     run = agent.prompt("go")
     result = await run
     told = [event async for event in run]
@@ -105,12 +105,12 @@ async def test_a_turn_ends_in_time_though_a_tool_runs() -> None:
 
 
 @pytest.mark.parametrize("bound", [-1, float("nan"), "3"])
-def test_a_bound_that_is_none_is_refused(bound: object) -> None:
+def test_an_invalid_limit_is_refused(bound: object) -> None:
     with pytest.raises(ConfigError, match="`rounds` must be 0 or more, or None for no limit, not"):
         Limits(rounds=bound)  # type: ignore[arg-type]
 
 
-async def test_there_are_limits_unless_somebody_says_otherwise() -> None:
+async def test_there_are_limits_by_default() -> None:
     agent = Agent(model=scripted_model(LOOP), tools=[tick])
     await spent(agent)
     rounds = sum(isinstance(entry.message, AssistantMessage) for entry in agent.state.messages)
@@ -167,7 +167,7 @@ async def test_calls_that_were_being_written_are_not_run() -> None:
     assert said(agent) == ["user: go", "assistant: I write."]
 
 
-async def test_what_was_cut_before_a_word_counts_all_the_same() -> None:
+async def test_a_reply_that_was_cut_before_its_first_word_is_counted() -> None:
     session_spend = SessionSpend()
     script = [Reply(calls=[Call("note", {"text": "word " * 2_000})])]
     agent = Agent(
@@ -178,7 +178,7 @@ async def test_what_was_cut_before_a_word_counts_all_the_same() -> None:
     assert session_spend.tokens >= 200
 
 
-async def test_a_session_without_budget_says_so_before_a_word() -> None:
+async def test_a_session_without_budget_says_so_before_asking_the_model() -> None:
     session_spend = SessionSpend(tokens=100)
     agent = Agent(model=scripted_model(["hi"]), limits=replace(NONE, session_tokens=100), session_spend=session_spend)
     run = agent.prompt("go")
@@ -190,7 +190,7 @@ async def test_a_session_without_budget_says_so_before_a_word() -> None:
     assert (await agent.prompt("again")).text == "hi"
 
 
-async def test_agents_of_a_session_share_a_ledger() -> None:
+async def test_agents_of_a_session_share_its_spend() -> None:
     session_spend, limits = SessionSpend(), replace(NONE, session_cost=8.0)
     first = Agent(model=priced(["one two three four five"]), limits=limits, session_spend=session_spend)
     second = Agent(model=priced(LOOP), tools=[tick], limits=limits, session_spend=session_spend)
@@ -203,7 +203,7 @@ async def test_agents_of_a_session_share_a_ledger() -> None:
         await first.prompt("more")
 
 
-async def test_what_was_said_to_steer_is_the_next_prompt_where_a_limit_ends_the_turn() -> None:
+async def test_steering_becomes_the_next_prompt_if_a_limit_ends_the_turn() -> None:
     hold = Hold()
     agent = Agent(
         model=scripted_model(calling(("hold", {}), then="steered")), tools=[hold.hold], limits=replace(NONE, rounds=1)
@@ -233,7 +233,7 @@ async def test_limits_that_change_hold_from_the_next_turn_on() -> None:
     assert sum(isinstance(entry.message, AssistantMessage) for entry in agent.state.messages) == 5
 
 
-def test_what_nobody_counted_is_guessed() -> None:
+def test_unreported_usage_is_estimated() -> None:
     session_spend = SessionSpend()
     budget = TurnBudget(replace(NONE, tokens=100), session_spend)
     model = priced([])

@@ -1,4 +1,4 @@
-"""The queue: prompts to a busy agent are listed, can be changed and taken back, and none is forgotten."""
+"""The queue: prompts to a busy agent are listed, can be changed and removed, and none is forgotten."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ async def test_a_prompt_survives_a_tool_that_breaks() -> None:
     assert prompts(agent) == ["A", "B"]
 
 
-async def test_abort_takes_up_what_waits_at_once() -> None:
+async def test_after_an_abort_waiting_prompts_are_answered_at_once() -> None:
     hold, client = Hold(), Listening()
     agent = Agent(model=scripted_model([*calling(("hold", {}), then="one"), "x"]), tools=[hold.hold], client=client)
     first = agent.prompt("A")
@@ -125,7 +125,7 @@ async def test_abort_takes_up_what_waits_at_once() -> None:
     assert paired([entry.message for entry in agent.state.messages])
 
 
-async def test_a_failing_turn_does_not_keep_what_waits() -> None:
+async def test_waiting_prompts_are_answered_after_a_failed_turn() -> None:
     agent = Agent(model=scripted_model([Reply("x", error="broken"), "fine"]))
     first, second = agent.prompt("A"), agent.prompt("B")
     with pytest.raises(ProviderError):
@@ -134,7 +134,7 @@ async def test_a_failing_turn_does_not_keep_what_waits() -> None:
     assert said(agent)[-2:] == ["user: B", "assistant: fine"]
 
 
-async def test_prompts_that_wait_can_be_changed_and_taken_back() -> None:
+async def test_waiting_prompts_can_be_changed_and_removed() -> None:
     hold = Hold()
     agent = Agent(model=scripted_model([*calling(("hold", {}), then="one"), "two"]), tools=[hold.hold])
     first = agent.prompt("A")

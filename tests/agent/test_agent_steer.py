@@ -1,4 +1,4 @@
-"""Steering: what is said to an agent while it works, and where it enters."""
+"""Steering: prompts to an agent while it works, and where they enter the turn."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ async def test_what_could_not_enter_is_the_next_prompt() -> None:
     assert "steered" not in kinds([event async for event in steer])
 
 
-async def test_one_that_was_taken_back_does_not_enter() -> None:
+async def test_one_that_was_removed_does_not_enter() -> None:
     hold = Hold()
     agent = Agent(model=scripted_model(calling(("hold", {}))), tools=[hold.hold])
     run = agent.prompt("go")
@@ -138,7 +138,7 @@ async def test_a_stopped_agent_is_not_steered() -> None:
         agent.steer("again")
 
 
-async def test_the_form_of_an_answer_is_for_whom_it_was_asked() -> None:
+async def test_an_output_schema_applies_only_to_its_own_prompt() -> None:
     hold = Hold()
     agent = Agent(model=scripted_model(calling(("hold", {}), then="42")), tools=[hold.hold])
     run = agent.prompt("go", output=int)

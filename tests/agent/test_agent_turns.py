@@ -1,4 +1,4 @@
-"""What else a turn may meet: another model, nothing new to say, a summary, an empty reply."""
+"""What else can happen in a turn: another model, nothing new to say, a summary, an empty reply."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ async def test_a_missing_key_is_a_reason_to_fall_back() -> None:
     assert (await agent.prompt("go")).text == "hello"
 
 
-async def test_what_was_begun_is_not_said_twice() -> None:
+async def test_a_reply_that_has_begun_is_not_requested_again() -> None:
     agent = Agent(model=scripted_model([Reply("Half an", error="cut")]), fallbacks=[scripted_model(["x", "y"])])
     with pytest.raises(ProviderError, match="cut"):
         await agent.prompt("go")
@@ -130,7 +130,7 @@ async def test_what_was_never_answered_is_sent_again_as_it_is() -> None:
     assert said(agent) == ["user: go", "assistant: two"]
 
 
-async def test_a_busy_agent_is_not_nudged() -> None:
+async def test_a_busy_agent_is_not_continued() -> None:
     hold = Hold()
     agent = Agent(model=scripted_model(calling(("hold", {}))), tools=[hold.hold])
     run = agent.prompt("go")
@@ -142,7 +142,7 @@ async def test_a_busy_agent_is_not_nudged() -> None:
 
 
 @pytest.mark.parametrize("stored", [True, False])
-async def test_a_checkpoint_begins_a_chapter(stored: bool, tmp_path: Path) -> None:
+async def test_a_checkpoint_replaces_the_conversation(stored: bool, tmp_path: Path) -> None:
     client = Listening()
     session = Session.create(tmp_path) if stored else None
     agent = Agent(model=scripted_model(["one", "two", "x", "three"]), client=client, session=session)
@@ -172,7 +172,7 @@ async def test_a_checkpoint_that_says_nothing_is_refused(summary: object) -> Non
 
 
 @pytest.mark.parametrize("content", [None, 3, b"text", [3], ["text"]])
-async def test_what_is_no_content_is_refused_and_nothing_is_lost(content: object) -> None:
+async def test_invalid_content_is_refused_and_nothing_is_lost(content: object) -> None:
     agent = Agent(model=scripted_model(["one"]))
     for say in (agent.prompt, agent.steer):
         with pytest.raises(UsageError, match="A user's message cannot hold a value of type"):
@@ -181,7 +181,7 @@ async def test_what_is_no_content_is_refused_and_nothing_is_lost(content: object
     assert said(agent) == ["user: A", "assistant: one"]
 
 
-async def test_what_is_no_model_is_refused() -> None:
+async def test_what_is_not_a_model_is_refused() -> None:
     agent = Agent(model=scripted_model(["one"]))
     with pytest.raises(UsageError, match="3 is not a model; pass a Model"):
         agent.model = 3  # type: ignore[assignment]
@@ -215,7 +215,7 @@ async def test_an_agent_at_a_glance() -> None:
     assert not hasattr(info, "messages")
 
 
-async def test_an_agent_that_goes_on_counts_on() -> None:
+async def test_a_resumed_agent_continues_its_counts() -> None:
     agent = Agent(model=scripted_model(["one two"]), usage=Usage(100, 10), cost=0.001, turn=4)
     await agent.prompt("go")
     assert agent.state.turn == 5
@@ -258,7 +258,7 @@ async def test_an_empty_reply_after_tools_is_asked_for_once_more() -> None:
     assert paired([message for message in result.messages if message.type != "assistant" or message.content])
 
 
-async def test_a_briefing_that_fails_fails_the_turn_and_nothing_hangs() -> None:
+async def test_prompt_parts_that_fail_fail_the_turn_and_nothing_hangs() -> None:
     broken = [True]
 
     def prompt_parts() -> SystemPromptParts:

@@ -76,7 +76,7 @@ async def test_a_whole_answer_has_no_warning() -> None:
     assert result._repr_markdown_() == "done"
 
 
-async def test_of_several_replies_the_last_one_counts() -> None:
+async def test_the_last_of_several_replies_counts() -> None:
     script: list[Reply | str] = [Reply("Let me", calls=[Call("ghost", {})], stop_reason="length"), "whole"]
     run = Agent(model=scripted_model(script)).prompt("go")
     result = await run
@@ -270,5 +270,5 @@ async def test_every_way_in_which_a_vendor_cuts_off_or_refuses_is_said(
     assert warned.about == ("cut_off" if expected == "length" else "refused")
 
 
-def test_a_message_that_is_no_reply_lacks_nothing() -> None:
+def test_a_message_that_is_not_a_reply_has_no_problem() -> None:
     assert [problem_of(message) for message in (GO, RESULT, SummaryMessage("x"))] == ["", "", ""]

@@ -87,7 +87,7 @@ async def test_a_tool_turn_runs_the_tool_and_answers_with_its_result() -> None:
     assert results(agent) == [("42", False)]
 
 
-async def test_results_stand_in_call_order_whatever_ends_first() -> None:
+async def test_results_are_in_call_order_whatever_ends_first() -> None:
     released = asyncio.Event()
 
     async def slow() -> str:
@@ -192,7 +192,7 @@ async def test_a_stopping_agent_takes_no_prompts_and_ends_last() -> None:
     assert answered_exactly_once(agent)
 
 
-async def test_a_raw_schema_is_enforced() -> None:
+async def test_a_given_schema_is_enforced() -> None:
     ran: list[object] = []
     tool = Tool(
         name="pick",

@@ -1,4 +1,4 @@
-"""Answers in a form that the caller asked for."""
+"""Structured answers: the caller's type or schema, corrections, and streaming."""
 
 from __future__ import annotations
 
@@ -84,11 +84,11 @@ async def test_a_pydantic_model() -> None:
         (SCHEMA, '{"n": 5}', {"n": 5}),
     ],
 )
-async def test_other_forms(kind: Any, text: str, value: object) -> None:
+async def test_other_types(kind: Any, text: str, value: object) -> None:
     assert (await agent_saying(text).prompt("?", output=kind)).output == value
 
 
-async def test_without_a_form_the_output_is_the_text() -> None:
+async def test_without_an_output_type_the_output_is_the_text() -> None:
     assert (await agent_saying("Hello.").prompt("hi")).output == "Hello."
 
 
@@ -103,7 +103,7 @@ async def test_without_a_form_the_output_is_the_text() -> None:
         (SCHEMA, "NaN", "it is not JSON"),
     ],
 )
-async def test_an_answer_that_does_not_fit_is_told_to_the_model_once(kind: Any, first: str, problem: str) -> None:
+async def test_the_model_is_told_once_that_its_answer_does_not_fit(kind: Any, first: str, problem: str) -> None:
     good = '{"n": 5}' if kind is SCHEMA else ROME
     agent = agent_saying(first, good)
     result = await agent.prompt("?", output=kind)
@@ -167,7 +167,7 @@ async def test_the_schema_goes_to_the_model_for_that_turn_only() -> None:
     assert '"people"' not in json.dumps({**seen[2], "messages": []})
 
 
-async def test_prompts_of_different_forms_are_never_answered_together() -> None:
+async def test_prompts_with_different_outputs_are_never_answered_together() -> None:
     agent = agent_saying("first", "two", ROME, '{"x": 1, "y": 2}', '{"x": 3, "y": 4}', "last")
     first = agent.prompt("1")
     plain = [agent.prompt("2", join=True), agent.prompt("3", join=True)]
@@ -214,7 +214,7 @@ async def test_a_refusal_is_not_argued_with() -> None:
 
 
 @pytest.mark.parametrize("kind", [asyncio.Event, 5, {"type": "smoke"}])
-async def test_a_form_that_says_nothing_about_json(kind: Any) -> None:
+async def test_an_output_that_json_cannot_express_is_refused(kind: Any) -> None:
     agent = agent_saying("x")
     with pytest.raises(UsageError, match="`output`"):
         agent.prompt("?", output=kind)

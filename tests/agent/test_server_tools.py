@@ -140,7 +140,7 @@ async def test_an_agent_offers_functions_and_server_tools() -> None:
     assert len(seen[1]["tools"]) == 2
 
 
-async def test_demo_has_none_in_one_sentence() -> None:
+async def test_demo_refuses_server_tools_in_one_sentence() -> None:
     with pytest.raises(UnsupportedFeatureError, match="demo:demo has no server tool web_search"):
         await Agent(model="demo", tools=["web_search"]).prompt("hi")
 

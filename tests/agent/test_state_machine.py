@@ -86,7 +86,7 @@ class Halving(Compactor):
 
 @dataclass
 class World:
-    """One agent, what it was told, and what it told; and another one that shares its session."""
+    """One agent, what it was sent and what it published; and another agent that shares its session."""
 
     script: Sequence[Reply]
     most: int
@@ -246,7 +246,7 @@ class World:
             await self.crash()
 
     async def crash(self) -> None:
-        """The session is gone from one moment to the next, and somebody opens it again."""
+        """The session is lost without warning, and somebody opens it again."""
         assert self.session is not None
         assert self.folder is not None
         self.torn = True
@@ -298,7 +298,7 @@ class World:
                 assert len(asked) == 1, asked
 
     def check(self) -> None:
-        """What holds at rest."""
+        """Check what must hold when everything has come to rest."""
         state = self.agent.state
         assert self.client.wrong == []
         assert (state.status, state.queue, state.running, state.partial) == ("idle", (), (), None)

@@ -147,7 +147,7 @@ async def test_a_summary_is_stopped_when_its_estimated_cost_crosses_the_limit(
 
 
 @pytest.mark.parametrize("explicit", [True, False])
-async def test_a_summary_whose_request_alone_would_reach_a_limit_is_not_asked_for(*, explicit: bool) -> None:
+async def test_a_summary_whose_request_alone_would_reach_a_limit_is_not_requested(*, explicit: bool) -> None:
     server = Writer(20)
     agent, spend = await talked(server, CHAT, Limits(session_cost=0.02))
     if explicit:
@@ -167,7 +167,7 @@ async def test_a_summary_whose_request_alone_would_reach_a_limit_is_not_asked_fo
     assert any(entry.message.type == "summary" for entry in agent.state.messages)
 
 
-async def test_a_reply_outside_the_conversation_whose_request_would_reach_a_limit_is_not_asked_for() -> None:
+async def test_a_reply_outside_the_conversation_whose_request_would_reach_a_limit_is_not_requested() -> None:
     server = Writer(20)
     agent, spend = await talked(server, CHAT, Limits(session_cost=0.02))
     with pytest.raises(AgentError, match="`session_cost`"):

@@ -1,4 +1,4 @@
-"""What a conversation is taken for, against what providers counted."""
+"""The estimated size of a conversation, against what providers counted."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def test_the_time_for_a_long_text_does_not_grow_with_it() -> None:
     assert times[1] < 5 * times[0]
 
 
-def test_no_text_takes_nothing_and_any_text_takes_something() -> None:
+def test_only_empty_text_takes_no_tokens() -> None:
     assert estimate_text("") == 0
     assert all(estimate_text(chr(code)) > 0 for code in range(0x3000))
     assert estimate_text("\ud800") > 0  # a lone surrogate, as a model may write one
@@ -211,7 +211,7 @@ def test_the_system_prompt_and_the_tools_are_part_of_a_request() -> None:
     assert context_tokens([hello], "Be brief.", [tool]) == estimate_request(ai.Context("Be brief.", [hello], [tool]))
 
 
-def test_what_the_provider_counted_last_is_the_anchor() -> None:
+def test_the_estimate_starts_from_the_providers_last_count() -> None:
     old: list[Message] = [UserMessage("x" * 50_000), said("y", Usage(100, 20)), UserMessage("go on")]
     newest = said("fine", Usage(input_tokens=300, output_tokens=40, cache_read_tokens=250))
     later: list[Message] = [UserMessage("and now?")]
@@ -235,7 +235,7 @@ def test_a_reply_that_was_cut_counts_at_least_what_it_says() -> None:
     assert context_tokens([replace(cut, stop_reason="stop")]) == 101
 
 
-def test_counts_of_an_earlier_chapter_are_no_anchor() -> None:
+def test_counts_from_before_a_summary_are_ignored() -> None:
     kept = said("kept word for word", Usage(90_000, 10))
     summary = SummaryMessage("Much was said.", kept=[7])
     question = UserMessage("next")
@@ -244,7 +244,7 @@ def test_counts_of_an_earlier_chapter_are_no_anchor() -> None:
     assert context_tokens([summary, kept, question, answer]) == 65
 
 
-def test_an_anchored_count_does_not_look_at_the_history() -> None:
+def test_with_a_count_the_earlier_messages_are_not_looked_at() -> None:
     class Walked(list[Message]):
         read = 0
 

@@ -37,7 +37,7 @@ class Stubborn:
 
 
 @pytest.mark.parametrize("fails", [False, True])
-async def test_a_tool_that_outlives_its_turn_is_not_seen_in_the_next(fails: bool) -> None:
+async def test_a_tool_that_outlives_its_turn_shows_nothing_in_the_next(fails: bool) -> None:
     stubborn, quick = Stubborn(), asyncio.Event()
 
     async def wait() -> str:

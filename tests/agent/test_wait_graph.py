@@ -130,7 +130,7 @@ async def test_a_tool_that_waits_for_its_own_agent_is_told(ask: Ask) -> None:
 
 @pytest.mark.parametrize("ask", [by_await, by_task, by_gather, by_task_group, by_thread])
 @pytest.mark.parametrize("names", ["ab", "abc", "abcde"])
-async def test_of_agents_in_a_circle_exactly_one_is_told(names: str, ask: Ask) -> None:
+async def test_exactly_one_of_the_agents_in_a_cycle_is_told(names: str, ask: Ask) -> None:
     agents: dict[str, Agent] = {}
     results: dict[str, RunResult[Any]] = {}
     for name, other in zip(names, names[1:] + names[0], strict=True):
@@ -155,7 +155,7 @@ async def test_agents_that_begin_to_wait_at_once_all_answer_and_one_is_told(name
     assert [result.text for result in results] == [f"I am {name}." for name in names]
 
 
-async def test_a_second_wait_of_one_tool_may_close_the_circle() -> None:
+async def test_a_second_wait_of_one_tool_may_close_the_cycle() -> None:
     agents: dict[str, Agent] = {}
     asking("a", "b", "c", agents=agents)
     asking("b", agents=agents)
@@ -187,7 +187,7 @@ async def test_the_second_of_two_calls_in_one_reply_counts_too() -> None:
     assert (result.text, errors(result)) == ("I am a.", [])
 
 
-async def test_agents_that_wait_without_a_circle_are_left_alone() -> None:
+async def test_agents_that_wait_without_a_cycle_are_left_alone() -> None:
     agents: dict[str, Agent] = {}
     asking("a", "b", "c", "d", agents=agents)
     asking("b", "d", agents=agents)
@@ -212,7 +212,7 @@ async def test_a_prompt_that_is_not_awaited_is_answered_after_the_turn() -> None
     assert (await later[0]).text == "and later"
 
 
-async def test_a_task_that_outlives_its_tool_holds_nobody_up() -> None:
+async def test_a_task_that_outlives_its_tool_blocks_no_agent() -> None:
     agents: dict[str, Agent] = {}
     tasks: list[asyncio.Task[str]] = []
 

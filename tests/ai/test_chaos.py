@@ -145,7 +145,7 @@ async def test_a_tool_loop(line: Line) -> None:
     assert line.heard_results() == ['{"output":"5"}' if line.api == "generate_content" else "5"] * 2
 
 
-async def test_a_dropped_connection_is_tried_again(line: Line) -> None:
+async def test_a_dropped_connection_is_retried(line: Line) -> None:
     line.script(broken(disconnectRate=1), SAYS)
     assert (await line.ask()).text == WORDS
     assert [attempt for attempt, _ in line.retries] == [1]
@@ -194,7 +194,7 @@ async def test_calls_of_a_broken_stream_are_not_run(line: Line) -> None:
     assert line.heard_results() == []
 
 
-async def test_bytes_that_are_no_stream(line: Line) -> None:
+async def test_bytes_that_are_not_a_stream(line: Line) -> None:
     line.script(broken(malformedRate=1), SAYS)
     await line.fails(ProviderProtocolError, "instead of a stream")
     assert (line.retries, line.asked) == ([], 1)

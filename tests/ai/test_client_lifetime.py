@@ -1,4 +1,4 @@
-"""Clients that nobody closed leave nothing on stderr, and proxies are found as other programs find them."""
+"""Clients that nobody closed print nothing on stderr, and proxies are found as other programs find them."""
 
 from __future__ import annotations
 

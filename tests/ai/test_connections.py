@@ -58,7 +58,7 @@ async def test_a_compressed_answer_is_recorded_readable(tmp_path: Path) -> None:
         assert (await http.complete(model_at(server.url), ASK)).text == "Hello"
 
 
-async def test_what_cannot_be_decompressed_is_said() -> None:
+async def test_what_cannot_be_decompressed_is_reported() -> None:
     async def damaged(exchange: Exchange) -> None:
         await exchange.head(content_encoding="gzip")
         packed = bytearray(gzip.compress(b"".join(CHAT_HELLO)))

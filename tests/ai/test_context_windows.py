@@ -79,7 +79,7 @@ def test_the_input_of_a_sum_is_its_first_number() -> None:
     "words",
     ["Expected a string with maximum length 10485760, string too long", "expected maxLength: 50000, actual: 64096"],
 )
-def test_a_number_of_characters_is_no_size_of_a_window(words: str) -> None:
+def test_a_number_of_characters_is_not_the_size_of_a_window(words: str) -> None:
     assert not is_about_window(400, words)
 
 
@@ -91,7 +91,7 @@ def test_a_number_of_characters_is_no_size_of_a_window(words: str) -> None:
         "Request too large on tokens per minute (TPM): maximum input size: 6000, requested 8123",
     ],
 )
-def test_what_an_account_may_send_in_a_minute_is_no_size_of_a_window(words: str) -> None:
+def test_a_limit_per_minute_is_not_the_size_of_a_window(words: str) -> None:
     assert read_refusal(words) == Refusal()
 
 

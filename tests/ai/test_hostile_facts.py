@@ -68,7 +68,7 @@ def test_a_models_file_with_a_number_that_cannot_be_right(what: str) -> None:
 
 
 @pytest.mark.parametrize("price", [float("nan"), float("inf"), -3.0, 1e308])
-def test_a_cost_that_is_no_amount_is_unknown(price: float) -> None:
+def test_a_cost_that_is_not_an_amount_is_unknown(price: float) -> None:
     model = ai.Model("openai", "m", "chat", pricing=ai.Pricing(price, price))
     assert model.cost(ai.Usage(1_000_000, 1_000_000)) is None
 
@@ -122,7 +122,7 @@ def test_a_time_to_wait_is_a_time(header: str, wait: float | None) -> None:
 
 
 @pytest.mark.parametrize("milliseconds", ["soon", "", "nan", "-1"])
-def test_milliseconds_that_are_none_do_not_hide_the_seconds(milliseconds: str) -> None:
+def test_invalid_milliseconds_do_not_hide_the_seconds(milliseconds: str) -> None:
     assert retry_after({"retry-after-ms": milliseconds, "retry-after": "7"}) == 7.0
 
 

@@ -28,7 +28,7 @@ def said(batch: list[StreamEvent]) -> list[tuple[str, int, str]]:
     return [(event.type, event.index, character) for event in deltas for character in event.text]
 
 
-def test_neighbours_in_one_part_become_one() -> None:
+def test_consecutive_deltas_of_one_part_are_joined() -> None:
     batch: list[StreamEvent] = [
         TextChunk(0, "a"),
         TextChunk(0, "b"),
@@ -41,7 +41,7 @@ def test_neighbours_in_one_part_become_one() -> None:
 
 
 @given(events)
-def test_nothing_is_lost_and_nothing_changes_its_place(batch: list[StreamEvent]) -> None:
+def test_nothing_is_lost_or_reordered(batch: list[StreamEvent]) -> None:
     found = [*joined(batch)]
     assert said(found) == said(batch)
     assert [event for event in found if not isinstance(event, DELTAS)] == [

@@ -33,7 +33,7 @@ async def test_white_space_around_a_key_is_left_out() -> None:
 
 
 @pytest.mark.parametrize("key", ["sk-abc\u2019", "\u201csk-abc\u201d", "sk-a\nbc", "sk-\x7fabc"])
-async def test_a_key_that_no_header_can_carry_is_told_without_showing_it(key: str) -> None:
+async def test_a_key_that_no_header_can_carry_is_reported_without_showing_it(key: str) -> None:
     seen: list[httpx.Request] = []
     for asking, source in (
         (client({"OPENAI_API_KEY": key}, seen).complete(MODEL, ASK), "OPENAI_API_KEY"),
@@ -57,7 +57,7 @@ async def test_a_word_in_place_of_a_key_stays_in_sentences(key: str) -> None:
         await ai.Client(transport=transport).complete(model, ASK)
 
 
-def test_a_word_in_the_place_of_a_key_of_a_local_server_is_no_secret() -> None:
+def test_a_word_in_place_of_a_local_servers_key_is_not_a_secret() -> None:
     local, far = "http://127.0.0.1:1234/v1", "https://gateway.example/v1"
     for word, url, replaced in [
         ("lm-studio-local", local, False),

@@ -65,6 +65,6 @@ async def test_the_same_sentence_inside_a_stream(name: str) -> None:
         await client(replying(sse({"error": {"message": said}}))).complete(CHAT, ASK)
 
 
-def test_too_early_is_no_bad_request() -> None:
+def test_too_early_is_not_a_bad_request() -> None:
     assert "could not take the request yet (425)" in str(body_error(CHAT, 425, {}, b""))
     assert type(body_error(CHAT, 429, {}, b"")) is RateLimitError

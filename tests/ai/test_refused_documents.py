@@ -59,7 +59,7 @@ OTHERS = {
 
 @pytest.mark.parametrize("failure", [body_error, http_failure])
 @pytest.mark.parametrize("server", REFUSALS)
-def test_a_refused_document_is_one_sentence_and_is_not_tried_again(server: str, failure: object) -> None:
+def test_a_refused_document_is_one_sentence_and_is_not_retried(server: str, failure: object) -> None:
     status, words = REFUSALS[server]
     assert callable(failure)
     error = failure(CHAT, status, {"x-should-retry": "true"}, json.dumps({"error": {"message": words}}).encode())

@@ -80,7 +80,7 @@ class Blind:
 
 @pytest.mark.parametrize("failure", [body_error, http_failure])
 @pytest.mark.parametrize("server", REFUSALS)
-def test_a_refusal_is_one_sentence_and_is_not_tried_again(server: str, failure: object) -> None:
+def test_a_refusal_is_one_sentence_and_is_not_retried(server: str, failure: object) -> None:
     status, words = REFUSALS[server]
     assert callable(failure)
     error = failure(CHAT, status, {}, json.dumps({"error": {"message": words}}).encode())
@@ -94,7 +94,7 @@ def test_a_refusal_is_one_sentence_and_is_not_tried_again(server: str, failure: 
 
 @pytest.mark.parametrize("failure", [body_error, http_failure])
 @pytest.mark.parametrize("server", UNREADABLE)
-def test_an_unreadable_image_is_one_sentence_and_is_not_tried_again(server: str, failure: object) -> None:
+def test_an_unreadable_image_is_one_sentence_and_is_not_retried(server: str, failure: object) -> None:
     status, words = UNREADABLE[server]
     assert callable(failure)
     error = failure(CHAT, status, {}, json.dumps({"error": {"message": words}}).encode())

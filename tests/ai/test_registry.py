@@ -100,7 +100,7 @@ def test_what_cannot_be_registered(provider: ai.Provider, dialect: Any, sentence
     assert "own" not in ai.list_providers()
 
 
-def test_a_name_that_is_taken_needs_a_word() -> None:
+def test_a_taken_name_needs_replace() -> None:
     ai.register(ai.Provider("house"), Echo())
     with pytest.raises(ConfigError, match="There is already a provider 'house'; choose another name or add replace"):
         ai.register(HOUSE)

@@ -1,4 +1,4 @@
-"""Addresses of servers: which are one, what is shown and stored of them, and whether others can read what is sent."""
+"""Addresses of servers: which are valid, what is shown and stored of them, and whether others can read what is sent."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ BAD = [
 
 
 @pytest.mark.parametrize("url", BAD)
-def test_what_is_no_address_is_one_sentence_without_a_password(url: str) -> None:
+def test_an_invalid_address_is_one_sentence_without_a_password(url: str) -> None:
     with pytest.raises(ConfigError, match="is not the address of a server; write base_url as in") as caught:
         ai.get_model("openai", "m", base_url=url)
     sentence = str(caught.value)

@@ -137,7 +137,7 @@ async def test_an_answer_that_repeats_the_credentials_is_not_recorded(tmp_path: 
             await client.complete(ai.get_model("acme", "any-model", base_url=server.url), HI)
 
 
-async def test_errors_are_in_the_projects_words_and_show_no_credentials() -> None:
+async def test_errors_are_worded_like_ours_and_show_no_credentials() -> None:
     async def fails(exchange: Exchange) -> None:
         body = json.dumps({"message": f"No: {exchange.headers['authorization']}"})
         await exchange.answer("400 Bad Request", body)
@@ -188,7 +188,7 @@ async def test_a_models_file_does_not_get_requests_signed_for_another_server() -
     assert auth_of(ai.get_model("acme:any-model")) is not None
 
 
-def test_a_broken_package_is_one_warning_and_the_others_go_on(acme: Path) -> None:
+def test_a_broken_package_is_one_warning_and_the_others_keep_working(acme: Path) -> None:
     broken = acme / "broken-1.0.dist-info"
     broken.mkdir()
     (broken / "METADATA").write_text("Metadata-Version: 2.1\nName: broken\nVersion: 1.0\n")

@@ -1,4 +1,4 @@
-"""Bad ends, on a real loopback server: each is one sentence, and nothing is left behind."""
+"""Requests that fail, on a real loopback server: each is one sentence, and nothing is left behind."""
 
 from __future__ import annotations
 
@@ -89,7 +89,9 @@ def error(message: str) -> str:
     ],
     ids=["401", "404", "429", "500", "502", "301", "html", "json", "cut", "reset", "stall", "silent"],
 )
-async def test_bad_ends(handler: Handler, expected: type[ProviderError], sentence: str) -> None:
+async def test_each_way_of_failing_is_one_sentence(
+    handler: Handler, expected: type[ProviderError], sentence: str
+) -> None:
     async with serving(handler, hello) as server, client() as http:
         with pytest.raises(expected, match=sentence) as caught:
             await http.complete(model_at(server.url), ASK)
@@ -126,7 +128,7 @@ async def test_bytes_that_are_not_http() -> None:
     ],
     ids=["refused", "unknown host"],
 )
-async def test_addresses_where_nobody_answers(base_url: str, sentence: str) -> None:
+async def test_addresses_without_a_server(base_url: str, sentence: str) -> None:
     async with client() as http:
         with pytest.raises(ProviderConnectionError, match=sentence):
             await http.complete(ai.get_model("openai", "m", base_url=base_url), ASK)
@@ -329,7 +331,7 @@ asyncio.run(dropped())
 """
 
 
-async def test_nothing_is_said_of_unclosed_connections() -> None:
+async def test_there_are_no_complaints_about_unclosed_connections() -> None:
     async with serving(hello) as server:
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-W", "error", "-X", "dev", "-c", QUIET, server.url),

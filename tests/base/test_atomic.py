@@ -37,7 +37,7 @@ def test_an_exception_in_the_block_leaves_the_old_content_and_no_temporary_file(
     assert [entry.name for entry in tmp_path.iterdir()] == ["file"]
 
 
-def test_a_directory_in_its_place_is_an_error_and_leaves_no_temporary_file(tmp_path: Path) -> None:
+def test_a_directory_at_the_path_is_an_error_and_leaves_no_temporary_file(tmp_path: Path) -> None:
     path = tmp_path / "folder"
     path.mkdir()
     with pytest.raises(OSError, match="folder"):
@@ -68,7 +68,7 @@ def test_the_content_is_synced_before_the_name_and_the_name_after_it(
     assert steps == ["file, temporary", "directory, renamed"]
 
 
-def test_a_reader_sees_one_of_the_contents_whole(tmp_path: Path) -> None:
+def test_a_reader_sees_the_whole_of_either_content(tmp_path: Path) -> None:
     path = tmp_path / "file"
     contents = [bytes([letter]) * 300_000 for letter in b"ab"]
     write_atomically(path, contents[0])

@@ -3,7 +3,7 @@ from __future__ import annotations
 from planck_nb.base.errors import did_you_mean
 
 
-def test_a_hint_names_each_once_and_not_thousands() -> None:
+def test_a_hint_lists_each_name_once_and_few_of_many() -> None:
     assert did_you_mean("agnt", ["agent", "agent", "x"]) == "Did you mean agent?"
     assert did_you_mean("zzz", ["a", "b", "a"]) == "Known are: a, b."
     assert did_you_mean("zzz", []) == ""

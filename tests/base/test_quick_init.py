@@ -22,7 +22,7 @@ class Point(Named):
     y: int = 2
 
 
-def test_it_is_the_same_class_in_every_other_way() -> None:
+def test_the_class_is_otherwise_unchanged() -> None:
     point = Point("p", 1)
     assert point == Point(name="p", x=1, y=2) == replace(point) == pickle.loads(pickle.dumps(point))
     assert repr(point) == "Point(name='p', x=1, y=2)"

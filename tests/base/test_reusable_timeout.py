@@ -72,7 +72,7 @@ async def test_an_await_that_takes_too_long_is_cancelled() -> None:
         assert await asyncio.sleep(0, "there") == "there"
 
 
-async def test_each_await_has_the_whole_time() -> None:
+async def test_each_await_gets_the_full_timeout() -> None:
     timer = ReusableTimeout(1.0)  # a busy machine may stop this process for half of it
     began = time.monotonic()
     for _ in range(4):
@@ -83,7 +83,7 @@ async def test_each_await_has_the_whole_time() -> None:
     assert time.monotonic() - began >= 2.6
 
 
-async def test_a_cancellation_from_outside_stays_one() -> None:
+async def test_an_outside_cancellation_is_not_a_timeout() -> None:
     timer = ReusableTimeout(60)
 
     async def wait() -> None:

@@ -1,4 +1,4 @@
-"""Blocking functions beside the event loop: threads that are used again, and that nothing waits for."""
+"""Blocking functions beside the event loop: their threads are reused, and nothing waits for them at exit."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ async def test_whatever_is_raised_comes_back_as_an_exception() -> None:
 async def test_an_idle_thread_keeps_no_result_alive(monkeypatch: pytest.MonkeyPatch) -> None:
     class Result: ...
 
-    monkeypatch.setattr(threads, "IDLE", 1_000.0)  # so that it is not the thread's end that lets go
+    monkeypatch.setattr(threads, "IDLE", 1_000.0)  # so that the result is not freed by the end of the thread
     found = weakref.ref(await run_in_thread(Result))
     async with asyncio.timeout(10):
         while found() is not None:
@@ -97,7 +97,7 @@ async def test_idle_threads_end_and_no_work_is_lost_when_they_do(monkeypatch: py
 
 
 def in_a_fresh_process(code: str) -> str:
-    """What the code prints; it must end by itself, and say nothing on stderr."""
+    """What the code prints; its process must end by itself, with nothing on stderr."""
     imports = "import asyncio, os, sys, threading, time\nfrom planck_nb.base.threads import run_in_thread\n"
     command = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", imports + code]
     done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True)
@@ -163,7 +163,7 @@ async def test_quick_functions_of_many_tasks_share_a_thread(monkeypatch: pytest.
     assert len(set(found)) == 1
 
 
-async def test_a_function_that_takes_its_time_leaves_the_loop_free() -> None:
+async def test_a_slow_function_does_not_block_the_loop() -> None:
     release = threading.Event()
     call = asyncio.create_task(run_in_thread(lambda: release.wait(20)))
     await asyncio.sleep(0)
@@ -180,7 +180,7 @@ async def test_the_outcome_arrives_whoever_is_first() -> None:
             raise KeyError(share)
         return share
 
-    for number in range(400):  # the loop loses patience at about the time when they end
+    for number in range(400):  # the loop stops blocking at about the time when they end
         share = 0.5 + number / 400
         call = asyncio.wait_for(run_in_thread(partial(linger, share)), 20)
         (found,) = await asyncio.gather(call, return_exceptions=True)
@@ -221,7 +221,7 @@ def run_apart(code: str) -> None:
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60, env=environment)
 
 
-def test_a_cancelled_function_is_interrupted_before_what_comes_next() -> None:
+def test_a_cancelled_function_is_interrupted_before_its_next_statement() -> None:
     run_apart(f"{INTERRUPTED}asyncio.run(main(0))")
 
 
@@ -230,7 +230,7 @@ def test_an_interrupted_function_stops_no_traced_code() -> None:
     run_apart(f"{INTERRUPTED}{traced}asyncio.run(main(20_000))")
 
 
-async def test_an_interrupt_that_comes_too_late_meets_no_other_function() -> None:
+async def test_a_late_interrupt_does_not_hit_another_function() -> None:
     async def cancelled(delay: float) -> None:
         call = asyncio.create_task(run_in_thread(partial(time.sleep, 0.001), interruptible=True))
         await asyncio.sleep(delay)

@@ -31,7 +31,7 @@ def test_it_raises_what_the_coroutine_raises() -> None:
     assert raised.value.__context__ is None, "a traceback shows the user's error alone"
 
 
-async def test_inside_a_running_loop_one_sentence_names_await() -> None:
+async def test_inside_a_running_loop_the_error_names_await() -> None:
     with pytest.raises(UsageError, match="use `await` instead of run_sync") as raised:
         run_sync(double(21))
     assert str(raised.value).count(".") == 1

@@ -34,7 +34,7 @@ HOSTILE = {
     "name": "<x onclick=hurt()><-bad><a:b href=javascript:hurt()>",
     "null": "<scr\x00ipt>hurt()</scr\x00ipt><img src=x on\x00error=hurt()>",
 }
-"""By what it tries. The browser tests use them, too."""
+"""Harmful HTML by what it attempts. The browser tests use it, too."""
 
 
 class Elements(HTMLParser):
@@ -69,7 +69,7 @@ def test_static_html_has_nothing_that_runs_or_loads(attack: str) -> None:
 
 
 @pytest.mark.parametrize("attack", HOSTILE)
-def test_framed_html_leads_nowhere(attack: str) -> None:
+def test_framed_html_does_not_lead_out_of_its_frame(attack: str) -> None:
     elements = Elements(framed_html(HOSTILE[attack]))
     assert elements.open == []
     for tag, attributes in elements.found:

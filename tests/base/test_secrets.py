@@ -67,7 +67,7 @@ def test_variables_that_are_secrets(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", OTHERS)
-def test_variables_that_are_none(name: str) -> None:
+def test_variables_that_are_not_secrets(name: str) -> None:
     value = OTHERS[name]
     assert not is_secret_variable(name, value)
     assert child_environment({name: value}) == {name: value}
@@ -185,7 +185,7 @@ def test_replacing_in_many_rows_costs_little_more_than_writing_them() -> None:
 
 
 @pytest.mark.parametrize("key", ["lm-studio", "sk-no-key-required", "not-needed", "token-abc123", "EMPTY", "sk-1234"])
-def test_words_in_the_place_of_keys_are_no_keys(key: str) -> None:
+def test_words_in_place_of_keys_are_not_keys(key: str) -> None:
     assert not looks_like_key(key)
 
 

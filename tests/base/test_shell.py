@@ -61,7 +61,7 @@ def test_every_quote_that_opens_is_closed_or_said_to_be_open(command: str) -> No
 
 
 @given(command=ANYTHING)
-def test_nothing_with_a_meaning_is_called_text(command: str) -> None:
+def test_no_special_character_is_lexed_as_text(command: str) -> None:
     special = {"bare": set("\\'\"$`<>;&|\n() \t"), "double": set('\\"$`'), "single": set("'")}
     unclosed = {lexeme.text for lexeme in lex(command) if lexeme.kind == "unclosed"}
     for lexeme in lex(command):
@@ -105,7 +105,7 @@ def test_words_are_those_of_the_shell(command: str) -> None:
         ("'\\'", [("quote", "'"), ("text", "\\"), ("quote", "'")]),
     ],
 )
-def test_pieces(command: str, expected: list[tuple[str, str]]) -> None:
+def test_lexemes_of_example_commands(command: str, expected: list[tuple[str, str]]) -> None:
     assert kinds(command) == expected
 
 

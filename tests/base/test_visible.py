@@ -53,7 +53,7 @@ def test_no_text_can_pretend_to_be_spelled_out() -> None:
         ("日本語test", "日本語test"),
     ],
 )
-def test_lookalikes_of_ascii_are_spelled_out_if_that_is_needed(text: str, shown: str) -> None:
+def test_lookalikes_of_ascii_are_spelled_out_on_request(text: str, shown: str) -> None:
     assert visible(text, lookalikes=True) == shown
 
 

@@ -27,12 +27,12 @@ async def fails() -> None:
     raise LookupError("gone")
 
 
-async def test_what_is_there_at_once_takes_no_timer(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_result_that_is_ready_needs_no_timer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(asyncio, "timeout", lambda _: pytest.fail("a timer was taken"))
     assert await within(10, at_once()) == "here"
 
 
-async def test_what_takes_its_time_is_waited_for() -> None:
+async def test_a_result_that_is_not_ready_is_awaited() -> None:
     assert await within(10, two_steps()) == "there"
 
 
@@ -48,14 +48,14 @@ async def empty() -> AsyncIterator[None]:
         yield
 
 
-async def test_what_takes_too_long_is_cancelled() -> None:
+async def test_an_await_that_takes_too_long_is_cancelled() -> None:
     ended: list[type[BaseException] | None] = []
     with pytest.raises(TimeoutError):
         await within(0, noting(ended, never))
     assert ended == [asyncio.CancelledError]
 
 
-async def test_a_limit_tells_afterwards_whether_it_has_expired() -> None:
+async def test_a_timeout_object_tells_afterwards_whether_it_has_expired() -> None:
     limit = asyncio.timeout(0)
     with pytest.raises(TimeoutError):
         await within(limit, never())
@@ -67,7 +67,7 @@ async def test_a_limit_tells_afterwards_whether_it_has_expired() -> None:
     assert await within(asyncio.timeout(None), two_steps()) == "there"
 
 
-async def test_a_cancellation_from_outside_stays_one() -> None:
+async def test_an_outside_cancellation_is_not_a_timeout() -> None:
     ended: list[type[BaseException] | None] = []
     task = asyncio.create_task(within(10, noting(ended, never)))
     await asyncio.sleep(0)
@@ -77,7 +77,7 @@ async def test_a_cancellation_from_outside_stays_one() -> None:
     assert ended == [asyncio.CancelledError]
 
 
-async def test_what_goes_on_after_a_cancellation_is_waited_for() -> None:
+async def test_cleanup_after_the_cancellation_is_awaited() -> None:
     async def stubborn() -> str:
         try:
             await never()

@@ -33,7 +33,7 @@ _MAX_PREFIXES = 20
 def simple_commands(command: str) -> tuple[str, ...] | None:
     """Return the commands that a shell runs for this text, with single blanks, or None unless that is certain.
 
-    Understood are words, quotes, and `;`, `&`, `|` and line ends between commands. Everything else that has a meaning
+    It understands words, quotes, and `;`, `&`, `|` and line ends between commands. Everything else that has a meaning
     for a shell (redirection, substitution, variables, subshells, comments, backslashes) is uncertain.
     """
     if len(command) > MAX_COMMAND_LENGTH:
@@ -56,7 +56,7 @@ def simple_commands(command: str) -> tuple[str, ...] | None:
 
 
 def _is_doubtful(lexeme: Lexeme) -> bool:
-    """Whether shells or readers may take a text for something else; what cannot be seen may only stand in quotes."""
+    """Whether shells or readers may take a text for something else. Hidden characters may only appear in quotes."""
     text = lexeme.text
     if lexeme.quotes != "bare":
         return "\0" in text
@@ -120,7 +120,7 @@ class CommandPattern:
 
 @lru_cache
 def _glob(pattern: str) -> str:
-    """The pattern in the syntax of `fnmatch`, in which other characters than stars have a meaning, too."""
+    """The pattern in the syntax of `fnmatch`, in which stars are not the only special characters."""
     return re.sub(r"\\\*|[?\[]", lambda found: f"[{found[0][-1]}]", pattern)
 
 

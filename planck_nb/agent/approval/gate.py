@@ -41,8 +41,8 @@ class Approvals:
 
     Args:
         policy: The rules; a person decides about calls that need approval.
-        deadline: Seconds that a person has to decide. The `deadline` of an `ApprovalRequest` is the time at which these
-            end.
+        deadline: Seconds that a person has to decide. The `deadline` of an `ApprovalRequest` is the time at which they
+            have passed.
         attendance: Set while a frontend is connected, so that a person sees requests; None if a person can always be
             asked.
         patience: Seconds to wait for a frontend before a call is denied.
@@ -141,7 +141,7 @@ class _Waiting:
     tool: Tool
     call: ApprovedCall
     rule: Rule | None
-    """The rule that may be remembered, None if each call has to be decided about."""
+    """The rule that may be remembered, None if each call needs its own decision."""
     answer: asyncio.Future[_Decision]
 
 

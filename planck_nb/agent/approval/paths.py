@@ -20,19 +20,19 @@ _CLASS = re.compile(r"\[!?\]?[^\]]*\]")
 
 
 class ResolvedPath(str):
-    """A path that was resolved before; it is not resolved again, because a link may have been put in its way since."""
+    """A path that is resolved already. It is not resolved again, because a link may have been inserted since."""
 
     __slots__ = ()
 
 
 class UnresolvedPath(str):
-    """A path that could not be resolved before, and so is not resolved later either."""
+    """A path that could not be resolved, and so is not resolved later either."""
 
     __slots__ = ()
 
 
 def resolve_once(effect: Effect, root: Path | None) -> Effect:
-    """Return the effect with the path that its target leads to now; all decisions about the effect are about this."""
+    """Return the effect with the path that its target leads to now, which all decisions about the effect then use."""
     if effect.kind not in ("read", "write") or isinstance(effect.target, ResolvedPath | UnresolvedPath):
         return effect
     path = resolved(effect.target, root)
@@ -50,7 +50,7 @@ def resolved(target: str, root: Path | None) -> Path | None:
         return None
     try:
         found = path.resolve()
-    except (OSError, RuntimeError, ValueError):  # a loop of links; NUL and characters that no path has
+    except (OSError, RuntimeError, ValueError):  # a loop of links; NUL, or characters that no path has
         return None
     # From Python 3.13 on, what comes after a loop of links is left as it is.
     return None if any(map(os_path.islink, (found, *found.parents))) else found

@@ -50,8 +50,8 @@ class Policy:
 
     If several rules match, deny beats allow and allow beats ask, in any order. If it is uncertain whether a deny rule
     matches, the call needs approval, even if another rule allows it. An ask rule does not override a default of "deny".
-    If a call has several effects, the strictest decision counts. A rule that allows a command by its text also allows
-    the network to it, unless another rule denies it.
+    If a call has several effects, the strictest decision counts. A rule that allows a command by its text also lets
+    it use the network, unless another rule denies that.
 
     Args:
         rules: The rules; their order does not matter.
@@ -278,7 +278,7 @@ class Policy:
         return Verdict(self.undeclared, None, _by_default(self.undeclared, f"Calling {tool}"))
 
     def _secret(self, rules: list[Rule], touch: Effect) -> str:
-        """A sentence on the secret that the effect is about, unless rules that allow it name it; else empty."""
+        """A sentence about the secret that the effect concerns; empty if there is none, or a rule allows it by name."""
         allowing = [rule for rule in rules if rule.action == "allow"]
         doing = "needs approval" if self.secrets == "ask" else "is forbidden"
         if touch.kind in ("read", "write"):
@@ -327,13 +327,13 @@ def _with_network(effects: tuple[Effect, ...], verdicts: list[Verdict]) -> list[
     commands = [verdict for effect, verdict in zip(effects, verdicts, strict=False) if effect.kind == "execute"]
     named = commands and all(each.action == "allow" and each.rule and each.rule.pattern for each in commands)
     return [
-        commands[0] if named and effect == Effect("network") and _is_mere_question(verdict) else verdict
+        commands[0] if named and effect == Effect("network") and _only_asks(verdict) else verdict
         for effect, verdict in zip(effects, verdicts, strict=False)
     ] or verdicts
 
 
-def _is_mere_question(verdict: Verdict) -> bool:
-    """Whether a person would be asked, and not because a rule that denies may match."""
+def _only_asks(verdict: Verdict) -> bool:
+    """Whether a person would be asked, other than because a deny rule may match."""
     return verdict.action == "ask" and (verdict.rule is None or verdict.rule.action == "ask")
 
 

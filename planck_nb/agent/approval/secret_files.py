@@ -1,6 +1,6 @@
 """Files that look like secrets: keys, passwords, tokens, and what gives access to them. This is the only list.
 
-A name is enough: what such a file contains is not looked at. Case does not matter.
+The name is enough: the content of such a file is not looked at. Case does not matter.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _FOLDERS = (
     "application?support/bravesoftware google/chrome/user?data mozilla/firefox microsoft/credentials "
     ".planck/key* .planck/trust* .planck/sign-in run/secrets"
 ).split()
-"""Consecutive names anywhere in a path; everything below is meant, too."""
+"""Consecutive names anywhere in a path; everything below them is secret, too."""
 
 SYSTEM_FILES = ("/etc/shadow", "/etc/gshadow", "/etc/sudoers")
 """Secrets of the system; their names are secret anywhere."""
@@ -72,8 +72,8 @@ def is_secret_path(path: Path | str) -> bool:
 def secret_words(command: str, root: Path | None) -> list[str]:
     """Return the words of a command that name a secret, as far as its text shows.
 
-    Quotes and backslashes do not hide a name. Patterns are compared with the files that there are; what variables,
-    substitutions or programs make of the text is not known.
+    Quotes and backslashes do not hide a name. Patterns are compared with existing files; what variables, substitutions
+    or programs make of the text is not known.
 
     Args:
         command: The command.
@@ -114,7 +114,7 @@ def _names_secret(word: str, root: Path | None) -> bool:
         path = None if root is None else resolved(_expanded(word), root)
         return path is not None and is_secret_path(path)
     if word.count("/") > _MAX_DEPTH and has_magic(word.rpartition("/")[0]):
-        return True  # finding out could take long
+        return True  # finding out could take a long time
     if root is None:
         name = word.rstrip("/").rpartition("/")[2].casefold()
         samples = _HIDDEN_SAMPLES if name.startswith(".") else _SAMPLES

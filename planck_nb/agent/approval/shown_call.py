@@ -17,11 +17,11 @@ MAX_LINES = 20_000
 _MAX_SPELLING_LENGTH = len("⟨U+10FFFF⟩")
 
 _ONE_LINE = frozenset("path file_path file cwd folder directory source target url host name command cmd".split())
-"""Arguments in which no other alphabets are mixed with Latin letters within a word."""
+"""Arguments in which no word should mix Latin letters with those of other alphabets."""
 
 
 class CallSize(NamedTuple):
-    """The size of a call with all of its hidden characters spelled out. What is far too long is not spelled out."""
+    """The size of a call with its hidden characters spelled out; those of a call that is far too long are not."""
 
     characters: int
     lines: int
@@ -35,11 +35,11 @@ class CallSize(NamedTuple):
 def call_size(args: JsonObject, effects: Sequence[Effect]) -> CallSize:
     """Measure the arguments of a call, and those of its effects that are not arguments."""
     values = list(map(value_text, args.values()))
-    given = set(values)  # as a command mostly is
+    given = set(values)  # the target of a command usually is an argument
     others = [effect.target for effect in effects if effect.target not in given]
     texts = [*args, *values, *others]
     characters = sum(map(len, texts))
-    if MAX_CHARACTERS / _MAX_SPELLING_LENGTH < characters <= MAX_CHARACTERS:  # else spelling decides nothing
+    if MAX_CHARACTERS / _MAX_SPELLING_LENGTH < characters <= MAX_CHARACTERS:  # else spelling out changes nothing
         shown = [argument_text(name, value, effects) for name, value in args.items()]
         characters = sum(map(len, shown)) + sum(len(visible(text, lookalikes=True)) for text in (*args, *others))
     return CallSize(characters, 1 + sum(text.count("\n") for text in texts))

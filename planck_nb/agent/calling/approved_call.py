@@ -22,8 +22,8 @@ class ApprovedCall:
     Args:
         args: The arguments, perhaps edited.
         touches: The effects that were approved, with the paths resolved; None if nothing was checked.
-        versions: The files that it was to change when a person was asked, by resolved path; None for a file that did
-            not exist. Empty if no person was asked.
+        versions: The files that it would change, as they were when a person was asked, by resolved path; None for a
+            file that did not exist. Empty if no person was asked.
     """
 
     args: JsonObject
@@ -32,7 +32,7 @@ class ApprovedCall:
 
 
 def file_version(path: Path) -> FileVersion | None:
-    """Return the version of a file, a link itself and not what it leads to; None if there is nothing."""
+    """Return the version of a file, or of a link itself rather than its target; None if there is nothing."""
     try:
         status = path.lstat()
     except (OSError, ValueError):

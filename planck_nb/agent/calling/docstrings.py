@@ -1,6 +1,6 @@
 """What a docstring tells a model about a function, with `docstring_parser` if it is installed.
 
-The process of a sidecar has few packages. Without that one, the Google style and reST fields are understood.
+A sidecar's environment has few packages. Without that one, the Google style and reST fields are understood.
 """
 
 from __future__ import annotations

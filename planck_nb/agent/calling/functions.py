@@ -18,7 +18,7 @@ from planck_nb.base.errors import ToolError, UsageError, did_you_mean
 from planck_nb.base.json_types import JsonObject
 
 ToolLike: TypeAlias = Tool | Callable[..., object] | ServerTool | str
-"""What a tool can be made of: a function, or a tool of the model's server or its name."""
+"""What a tool can be made from: a function, or a tool of the model's server or its name."""
 
 EffectDeclaration: TypeAlias = Callable[[JsonObject], Iterable[Effect]] | Sequence[EffectKind]
 """A function that returns the effects of a call from its arguments, or the kinds of effect that every call has."""
@@ -140,10 +140,10 @@ def by_name(candidates: Iterable[object]) -> dict[str, Tool]:
 
 
 def _are_different(one: Callable[..., Any] | None, other: Callable[..., Any] | None) -> bool:
-    """Whether these are two functions. Tools that are made of none, such as the built-in ones, can be replaced."""
+    """Whether these are two functions. Tools that are not made from one, such as the built-in ones, can be replaced."""
     if one is None or other is None or one is other:
         return False
-    bound = isinstance(one, MethodType) and isinstance(other, MethodType)  # made again by each access of its object
+    bound = isinstance(one, MethodType) and isinstance(other, MethodType)  # each attribute access makes a new one
     return not (bound and one == other)
 
 

@@ -15,7 +15,7 @@ from planck_nb.agent.calling.images import format_of, size_of
 from planck_nb.ai.messages import ImagePart
 
 MAX_SIDE = 8_000
-"""Pixels that every vendor accepts of width and height."""
+"""The greatest width and height in pixels that every vendor accepts."""
 
 _NAMES = {
     b"BM": "bmp",
@@ -42,7 +42,8 @@ def checked(image: ImagePart) -> tuple[ImagePart, str]:
         image: The image. One that is given by its address is not looked at.
 
     Returns:
-        The image, with the media type of what its bytes are; and why it cannot be used, as a clause, empty if it can.
+        The image, with the media type that its bytes have; and a clause that says why it cannot be used, empty if it
+        can.
     """
     if not image.data:
         return image, "" if image.url else "because it is empty"

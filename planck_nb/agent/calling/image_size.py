@@ -1,6 +1,6 @@
 """The width and height of an image, with `imagesize` if it is installed.
 
-The process of a sidecar has few packages, so the four formats that vendors accept are also read here.
+A sidecar's environment has few packages, so the four formats that vendors accept are also read here.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import io
 import struct
 
 _FRAME_HEADERS = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
-"""The markers of a JPEG after which its size stands."""
+"""The markers of a JPEG that its size follows."""
 
 _NO_LENGTH = frozenset({0x01, *range(0xD0, 0xD9)})
 """The markers of a JPEG that no length follows."""
@@ -18,7 +18,7 @@ _NO_LENGTH = frozenset({0x01, *range(0xD0, 0xD9)})
 def dimensions(data: bytes) -> tuple[int, int] | None:
     """Return width and height in pixels of a PNG, JPEG, GIF or WebP, None if the data does not contain them."""
     try:
-        import imagesize  # noqa: PLC0415 - it loads much that only files and addresses need
+        import imagesize  # noqa: PLC0415 - it imports much that only files and URLs need
     except ImportError:
         width, height = read_dimensions(data)
     else:

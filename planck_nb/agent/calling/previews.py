@@ -14,7 +14,7 @@ from planck_nb.base.text import encodable
 from planck_nb.base.visible import visible
 
 MAX_PREVIEWS = 10
-"""The most tables and HTML documents that are shown of one call."""
+"""The most tables and HTML documents that are shown for one call."""
 
 MAX_HTML_CHARACTERS = 300_000
 """A longer HTML document is not shown; the text that the model reads is shown instead."""
@@ -63,7 +63,7 @@ def html_preview(value: object, text: str) -> HtmlPreview | None:
     """Return the HTML of an object that has a representation for notebooks, None if it has none. Never raises.
 
     Args:
-        value: The object; classes are none.
+        value: The object; a class counts as having none.
         text: What the model reads instead of it.
     """
     if isinstance(value, type):
@@ -77,7 +77,7 @@ def html_preview(value: object, text: str) -> HtmlPreview | None:
 
 
 def html_document(html: object, text: str) -> HtmlPreview | None:
-    """Return HTML as a preview, None if it is empty, too long or no text.
+    """Return HTML as a preview, None if it is empty, too long or not a string.
 
     Args:
         html: The HTML.

@@ -107,10 +107,10 @@ class ProgressReporter:
 
 
 def _newest(text: str, known: Mapping[str, str]) -> str:
-    """The newest part of a text; without secrets if it is cut, because a part of one could not be found any more."""
+    """The newest part of a text; without secrets if it is cut, because half of one would not be recognised later."""
     if len(text) <= REPORT_CHARACTERS:
         return text
     end = text[-2 * MAX_LENGTH :]
-    # That cut may be inside a secret, of which this one leaves nothing.
+    # The first cut may leave half a secret, which is not recognised; this one removes it.
     text = redact(end, known)[0 if len(end) == len(text) else MAX_LENGTH :]
     return text if len(text) <= REPORT_CHARACTERS else f"…{text[1 - REPORT_CHARACTERS :]}"

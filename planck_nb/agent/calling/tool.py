@@ -323,7 +323,7 @@ def is_context(annotation: object) -> bool:
 
 
 def _failure(error: BaseException) -> str:
-    if isinstance(error, BaseExceptionGroup):  # of a task group, whose own message says nothing
+    if isinstance(error, BaseExceptionGroup):  # such as a task group's, whose own message says nothing
         return "; ".join(dict.fromkeys(map(_failure, error.exceptions)))
     message = str(error).strip()
     return f"{type(error).__name__}: {message}" if message else type(error).__name__
@@ -331,7 +331,7 @@ def _failure(error: BaseException) -> str:
 
 def _problem(error: ValidationError) -> str:
     where = ".".join(str(step) for step in error.absolute_path)
-    message = one_line(error.message, _PROBLEM_CHARACTERS)  # which quotes the value, however long it is
+    message = one_line(error.message, _PROBLEM_CHARACTERS)  # it quotes the value, however long that is
     return f"{where}: {message}" if where else message
 
 
@@ -341,7 +341,7 @@ def tool_specs(tools: Mapping[str, Tool]) -> tuple[ToolSpec, ...]:
 
 
 def server_tools(tools: Mapping[str, Tool]) -> tuple[ServerTool, ...]:
-    """Those of the tools that the model's server runs."""
+    """The tools that the model's server runs."""
     return tuple(tool.server for tool in tools.values() if tool.server is not None)
 
 

@@ -21,7 +21,7 @@ MAX_RESULT_CHARACTERS = 50_000
 """Planck's limits of a result, in lines and characters (bytes in Planck)."""
 
 MAX_IMAGES = 20
-"""The maximum number of images in one result; for further ones a note is put into the text."""
+"""The maximum number of images in one result; the text has a note for each further one."""
 
 _MAX_SPLIT_LENGTH = 20 * MAX_RESULT_CHARACTERS
 """A longer text is cut first, because splitting all of it into lines would take too long."""

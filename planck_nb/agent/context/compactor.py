@@ -290,7 +290,7 @@ class _WithFallback(Compactor):
 
     def stored(self) -> JsonObject:
         first = stored_compactor(self._first)
-        # By its name alone versions that do not know of a second compactor find the first one, or say that it is lost.
+        # With only a name, versions that know of no second compactor find the first one, or say that it is lost.
         own: JsonObject = first if first.keys() == {"name"} else {"first": first}
         return {**self._second.stored(), **own, "timeout": self._timeout}
 
@@ -336,7 +336,7 @@ class _FromFunction(Compactor):
 
 
 class _Named(Compactor):
-    """Another compactor under the name by which it was chosen, and by which it is found again."""
+    """Another compactor, stored under the name by which it was chosen and is found again."""
 
     def __init__(self, compactor: Compactor, name: str) -> None:
         self.name = name

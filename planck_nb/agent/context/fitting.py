@@ -1,7 +1,7 @@
 """Shortens what a model is sent, marked as such, if no summary made the conversation short enough.
 
-The history keeps everything. Oldest first, and only as far as it is needed: outputs of tools, prompts of earlier
-turns, then whole messages; at last the newest outputs. The newest prompt is never shortened.
+The history keeps everything. Oldest first, and only as far as needed: outputs of tools, prompts of earlier turns, then
+whole messages; finally the newest outputs, and the summary. The newest prompt is never shortened.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from planck_nb.ai.messages import Message, SummaryMessage, TextPart, UserMessage
 from planck_nb.base.text import head_and_tail
 
 EXCERPT = 400
-"""How many characters are kept of the texts of an earlier prompt."""
+"""How many characters are kept of each text of an earlier prompt, and of a summary."""
 
 LAST_EXCERPT = 200
 """How many characters are kept of each of the newest tool outputs, if nothing else is left to shorten."""
@@ -28,7 +28,7 @@ def size(messages: Sequence[Message]) -> int:
 
 
 def newest_prompts(messages: Sequence[Message]) -> tuple[int, int]:
-    """Where the newest prompts begin and end: the last messages of the user without a message of another kind between.
+    """Where the newest prompts begin and end: the last run of consecutive user messages.
 
     Both are the number of messages if there is no prompt.
     """

@@ -1,6 +1,6 @@
 """What the next request leaves out, after one was refused for an image, a document or a video.
 
-What was refused stays in the conversation, so that every later request would be refused for it again.
+What was refused stays in the conversation, so every later request would be refused for it again.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class RefusedMedia:
         prompts: Collection[UserMessage],
         model: Model,
     ) -> bool:
-        """Find out whose parts the server could not read, which it seldom says: the turn's prompts' or others'."""
+        """Find out whether the server could not read the turn's own prompts or other messages, which it seldom says."""
         own, others = self._messages_with(kinds, messages, prompts, model)
         tried = self._tried.setdefault((str(model), kinds), [])
         if others:
@@ -128,9 +128,9 @@ class RefusedMedia:
 
 
 def blamed_parts(words: str, messages: Sequence[MediaMessage], sent: Sequence[UserPart]) -> list[UserPart]:
-    """Those of several images or documents that a server could not read; empty if it cannot be told.
+    """The images or documents among several that a server could not read; empty if that cannot be told.
 
-    It is told by the server, which may name the file or the position of the part, or by a PDF that is incomplete.
+    The server may name the file or the position of the part; otherwise a PDF that is incomplete is to blame.
 
     Args:
         words: What the server said.

@@ -1,4 +1,4 @@
-"""What of a conversation its model can be sent: what it cannot read is replaced by a few words.
+"""The messages of a conversation as a model can be sent them: what it cannot read is replaced by a note.
 
 One image that no vendor can decode, or that the current model does not accept, would make every later request fail;
 so would a document that its server has refused.
@@ -58,7 +58,7 @@ class _RefusedParts:
 
 
 class SendableHistory:
-    """Prepares the messages of an agent for its model. It remembers what it has looked at: only messages are new.
+    """Prepares the messages of an agent for its model. Messages that were prepared before are not looked at again.
 
     `notes` are sentences about what is not sent, each once; the caller that reports them empties the list.
     """
@@ -131,8 +131,8 @@ class SendableHistory:
     def fit(self, messages: Sequence[Message], model: Model) -> Sequence[Message]:
         """The messages as they can be sent to the model; the same objects if it can read all of them.
 
-        What follows the latest reply is checked for images that cannot be decoded only: a prompt that the model does
-        not accept is refused with a sentence by its wire format, and only left out of later requests.
+        What follows the latest reply is only checked for images that cannot be decoded. Anything else in it that the
+        model does not accept is refused with a sentence by its wire format, and left out of later requests only.
         """
         is_same = model is self._model or model == self._model
         if is_same and messages is self._latest[0] and isinstance(messages, tuple):  # which cannot have changed

@@ -1,4 +1,4 @@
-"""Has a model write the summary of a conversation that became too long."""
+"""Has a model write the summary of a conversation that has become too long."""
 
 from __future__ import annotations
 
@@ -180,7 +180,7 @@ def _bounded(text: str, characters: int) -> str:
 
 
 def _chunks(texts: Iterable[str], tokens: int) -> Iterator[str]:
-    """The texts joined to pieces of at most this many tokens; a single text that is too long loses its middle."""
+    """The texts, joined into pieces of at most this many tokens; a single text that is too long loses its middle."""
     chunk: list[str] = []
     used = 0
     for text in texts:

@@ -24,7 +24,7 @@ class SystemPromptParts:
 
 
 def identity_line(name: str, agent_type: str) -> str:
-    """One line on who the agent is; empty if it has neither name nor type, and without a name that repeats the type."""
+    """One line on who the agent is, empty without name and type. A name that only repeats the type is left out."""
     if agent_type:
         name = "" if name.casefold() == agent_type.casefold() else name
         article = "an" if agent_type[0].lower() in "aeiou" else "a"

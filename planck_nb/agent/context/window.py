@@ -21,22 +21,22 @@ from planck_nb.base.async_tasks import cancel_and_wait, spawn
 from planck_nb.base.errors import AgentError, ContextOverflowError, PlanckError, PromptTooLongError
 
 FULL = 0.95
-"""The fraction of the window above which a turn waits for a compaction in the background."""
+"""The fraction of the window above which a turn waits for a background compaction to end."""
 
 TRIMMED_PART = 0.5
-"""The part of a refused conversation that is sent instead, if the refusal does not name the sizes."""
+"""The fraction of a refused conversation that is sent instead, if the refusal does not name the sizes."""
 
 MIN_TRIMMED_PART = 0.25
-"""The least part of it that is sent instead, if the refusal names only the limit: then the rest is an estimate."""
+"""The least fraction of it that is sent instead, if the refusal names only the limit: the rest is an estimate."""
 
 MARGIN = 0.9
-"""The part of a limit that is used, because the size of what is sent instead is an estimate."""
+"""The fraction of a limit that is used, because the size of what is sent instead is an estimate."""
 
 MOST = 0.75
-"""The fraction of the context window above which what is sent beside the prompt counts as too long, not the prompt."""
+"""If all but the prompt fills more than this fraction of the window, the prompt is not what is too long."""
 
 CALIBRATING_REPLIES = 3
-"""How many of the newest replies the ratio of counted to estimated tokens is taken from."""
+"""How many of the newest replies determine the ratio of counted to estimated tokens."""
 
 NOTHING_TO_SHORTEN = "There is nothing to shorten."
 TOO_LITTLE = (
@@ -112,7 +112,7 @@ class ContextWindow:
         return self._measure([*messages, *added] if added else messages, counted=self._trim_to is None)
 
     def tokens(self) -> int:
-        """The tokens of the next request: those of `usage`, without a look at the window."""
+        """The tokens of the next request, as in `usage`, without looking at the window."""
         messages, counted = self.messages(), self._trim_to is None
         return self._count_messages(messages, self._scale(messages if counted else self._whole()), counted)
 
@@ -121,7 +121,7 @@ class ContextWindow:
         self._overflowed = self._failed = False
 
     def require_fit(self) -> None:
-        """Refuse a request that its server would not refuse, but cut silently.
+        """Refuse a request that its server would not refuse but silently cut.
 
         Raises:
             ContextOverflowError: The request is longer than the window of such a server.
@@ -265,7 +265,7 @@ class ContextWindow:
             await cancel_and_wait(self._task)
 
     def _whole(self) -> Sequence[Message]:
-        entries = self._recorder.settled.messages  # a tuple, which is another one after every change
+        entries = self._recorder.settled.messages  # a new tuple after every change
         if self._sent[0] is not entries:
             self._sent = entries, tuple(entry.message for entry in sent(entries))
         return self._sent[1]
@@ -283,7 +283,7 @@ class ContextWindow:
         return short
 
     def _trim(self, part: float) -> bool:
-        """Send only about this part of what would be sent now; whether that is less."""
+        """From now on, send only about this fraction of what would be sent. Returns whether that is less."""
         before = self.messages()
         empty = self._measure_messages((), 1.0, False)
         self._trim_to = max(0, int(part * (empty.tokens + size(before))) - empty.tokens)
@@ -294,7 +294,8 @@ class ContextWindow:
     def _fits_again(self, usage: ContextUsage) -> bool:
         """Whether a conversation whose texts were cut has become short enough to be sent whole.
 
-        A refusal need not be about the window, so that one that fits into it is not sent as it was refused.
+        A refusal need not be about the window, so it is not enough that the conversation fits: it must also be shorter
+        than when it was refused.
         """
         if self._trim_to is None or usage.window is None or usage.tokens >= usage.window * MARGIN:
             return False
@@ -333,11 +334,11 @@ class ContextWindow:
         """Remember what a refusal says about the window and the tokenizer. Returns the limit that it names."""
         if cuts_silently(usage.model) and error.limit == usage.window:  # our own refusal
             return error.limit
-        setting = self._measure_messages((), 1.0, False).tokens
+        preamble = self._measure_messages((), 1.0, False).tokens
         read = error.tokens if error.input_tokens is None else error.input_tokens
         # What an image or a file really takes says nothing about the tokenizer.
         if read is not None and not any(map(has_media, self.messages())):
-            ratio = read / max(1, setting + size(self.messages()))
+            ratio = read / max(1, preamble + size(self.messages()))
             self._refused_scale = min(MAX_SCALE, max(self._refused_scale, ratio))
             self._learned_from = usage.model
         # Without a limit it says little about a window that is known.

@@ -1,4 +1,4 @@
-"""Cassettes: what models answered, kept in a file and played back without them; see `Cassette`."""
+"""Cassettes: recorded answers of models, played back without them; see `Cassette`."""
 
 from __future__ import annotations
 

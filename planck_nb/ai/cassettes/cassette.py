@@ -36,8 +36,8 @@ class CassetteRequest:
     """What a cassette needs to know about a request besides its bytes, and what it reports back to the client.
 
     `missing` is raised if the request has to be sent; a replayed one needs no key. The client sets `paused` after it
-    decoded an answer that is to be continued; the cassette sets `replayed` if the answer is a recorded one, and
-    `without_delay` if retries are not to wait.
+    has decoded an answer that is to be continued; the cassette sets `replayed` if the answer is a recorded one, and
+    `without_delay` if retries need not wait.
     """
 
     model: Model
@@ -84,7 +84,7 @@ class Cassette:
         mode: "record" sends every request and replaces older recordings. "replay" sends nothing and needs no key; a
             request that was not recorded raises `CassetteMissError`. "auto" replays recorded, complete answers and
             records the rest, unless the environment variable CI is set. "off" does nothing.
-        pace: Whether to replay as slowly as it was recorded instead of at once.
+        pace: Whether to replay answers at the speed at which they were recorded, instead of at once.
         normalise: A function that removes from a request what changes from run to run, such as a date.
         environment: Where to look for CI and for secrets, by default the process's environment.
 
@@ -156,7 +156,7 @@ class Cassette:
         return CassetteLookup(key, occurrence, request, entry)
 
     def has_answer(self, request_info: CassetteRequest) -> bool:
-        """Look whether `look_up` would find a recorded answer now, without counting the request.
+        """Check whether `look_up` would find a recorded answer now, without counting the request.
 
         Args:
             request_info: The request.

@@ -1,4 +1,4 @@
-"""One recorded answer, and the file of them: JSON lines that are only ever appended."""
+"""A recorded answer, and the file that holds them: JSON lines that are only ever appended."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ ERRORS: Mapping[str, type[ProviderError]] = {
 class CassetteEntry:
     """A request and its answer.
 
-    `occurrence` counts equal requests from 0. `status` is None if no answer began. Each chunk has the
-    milliseconds since the one before it, the first since the request. `end` is "eof", "closed" if the reader
-    stopped (an aborted run), or the name of the error that ended the answer early, whose sentence is `message`;
-    that was `end_ms` after the last chunk. `complete` is true if the chunks hold a complete message.
+    `occurrence` counts equal requests from 0. `status` is None if no answer began. Each chunk has the milliseconds
+    since the one before it, the first since the request. `end` is "eof", "closed" if the reader stopped (an aborted
+    run), or the name of the error that ended the answer early, whose sentence is `message`. `end_ms` is the time from
+    the last chunk to the end. `complete` is true if the chunks hold a complete message.
     """
 
     key: str
@@ -139,7 +139,7 @@ def _status(value: object) -> int:
 
 
 def _pause(value: object) -> float:
-    """Milliseconds; 0 for what cannot be that, because an answer is worth more than its pace."""
+    """A delay in milliseconds; 0 if it is not valid, because an answer is worth more than its timing."""
     usable = isinstance(value, int | float) and seconds(value / 1000) is not None
     return float(value) if usable and isinstance(value, int | float) else 0.0
 

@@ -23,14 +23,14 @@ _KEPT_HEADERS = frozenset(
 _OF_ENCODING = ("content-encoding", "content-length")
 
 _MARGIN = 2.0
-"""Seconds beyond the recorded time after which a recorded cancellation happens if the caller did not cancel."""
+"""Seconds after the recorded time at which a replayed answer cancels itself, if the caller has not cancelled it."""
 
 
 class CassetteTransport(httpx.AsyncBaseTransport):
     """Answers from a cassette, or sends requests to `inner` and records the answers.
 
-    Requests carry a `CassetteRequest` in their extensions. `timeout` is what cancels a request whose answer does not
-    begin in time: a request that is cancelled by it is a timeout, not an aborted run.
+    Requests carry a `CassetteRequest` in their extensions. `timeout` cancels a request whose answer does not begin in
+    time: that is recorded as a timeout, not as an aborted run.
     """
 
     def __init__(self, cassette: Cassette, inner: httpx.AsyncBaseTransport, timeout: ReusableTimeout) -> None:
@@ -89,7 +89,7 @@ class _Recording:
         self._chunks.append((self._pause(), chunk))
 
     def keep(self, *, ended: bool = False, error: BaseException | None = None) -> CassetteError | None:
-        """Write the entry once; return the error that prevented it. Errors other than a connection's are not kept."""
+        """Write the entry. Returns the error that prevented it. Only connection errors are recorded."""
         model = self._request_info.model
         whole = self._request_info.is_complete
         end, message = "eof" if ended or whole else "closed", ""
@@ -164,7 +164,7 @@ class _RecordedBody(httpx.AsyncByteStream):
         if self._closed:
             return
         self._closed = True
-        # A deadline cancels too, but has withdrawn its cancellation by now.
+        # A timeout cancels too, but has withdrawn its cancellation by now.
         task = asyncio.current_task()
         cancelled = self._cut and task is not None and task.cancelling() > 0
         error = TimeoutError() if self._cut and not cancelled else self._error

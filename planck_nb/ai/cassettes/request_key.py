@@ -1,4 +1,4 @@
-"""The identity of a request: its content, independent of wire format and of the run of the program."""
+"""The identity of a request: its content, independent of how it is encoded and of the run of the program."""
 
 from __future__ import annotations
 

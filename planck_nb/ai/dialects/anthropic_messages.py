@@ -15,7 +15,7 @@ from planck_nb.ai.dialect import Decoder, Pause, WireRequest
 from planck_nb.ai.dialects.anthropic_options import add_options, binds_to_tools, is_vendor, version_for
 from planck_nb.ai.dialects.json_wire import index_of, read_object, text_of, write_json
 from planck_nb.ai.dialects.request_checks import check_media, no_video, unreadable
-from planck_nb.ai.dialects.token_counts import TokenCounts, table
+from planck_nb.ai.dialects.token_counts import TokenCounts, as_object
 from planck_nb.ai.dialects.tool_fields import wire_tools
 from planck_nb.ai.message_builder import parse_arguments
 from planck_nb.ai.message_history.encoded_history import encode_history
@@ -76,7 +76,7 @@ _STATUS_OF_ERROR = {
 
 _IMAGES = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
 _FAILED = "The call failed and said nothing."
-"""The text of a tool error without text, which the API would refuse."""
+"""Stands for the missing text of a tool error, which the API requires."""
 
 
 _SERVER_TOOLS: Mapping[str, JsonObject] = {
@@ -84,14 +84,14 @@ _SERVER_TOOLS: Mapping[str, JsonObject] = {
     "web_fetch": {"type": "web_fetch_20250910", "name": "web_fetch"},
     "code_execution": {"type": "code_execution_20250825", "name": "code_execution"},
 }
-"""Of each the first version that needs no beta header (platform.claude.com, "Tool reference")."""
+"""The first version of each that needs no beta header (platform.claude.com, "Tool reference")."""
 
 
 class Messages:
     """The Messages dialect.
 
-    Anthropic signs thinking together with everything before it. A request contains the digest of that, and thinking
-    that was produced after something else is not sent.
+    Anthropic signs thinking together with everything before it. A request keeps a digest of that, and thinking that was
+    produced after something else is not sent.
     """
 
     framing: Literal["sse", "ndjson"] = "sse"
@@ -276,9 +276,9 @@ class MessagesDecoder:
                     return (TextChunk(index, text),)
                 raise TypeError(f"a text of type {type(text).__name__} at {index!r:.40}")
             return self._delta(index_of(index), delta)
-        return self._border(kind, event)
+        return self._boundary(kind, event)
 
-    def _border(self, kind: object, event: JsonObject) -> Iterable[StreamEvent | Pause]:
+    def _boundary(self, kind: object, event: JsonObject) -> Iterable[StreamEvent | Pause]:
         """Handle the start and end of blocks and of the message. Events of unknown kinds are skipped."""
         events: Iterable[StreamEvent | Pause] = ()
         match kind:
@@ -291,7 +291,7 @@ class MessagesDecoder:
             case "message_delta":
                 delta = event.get("delta") or {}
                 self._reason = text_of(delta.get("stop_reason")) or self._reason
-                self._details = table(delta.get("stop_details")) or self._details
+                self._details = as_object(delta.get("stop_details")) or self._details
                 events = self._count(event.get("usage"))
             case "message_stop":
                 self._finished = True
@@ -385,7 +385,7 @@ class MessagesDecoder:
             written=(known.get("output_tokens"),),
             cache_read=cached,
             cache_write=created,
-            thinking=table(known.get("output_tokens_details")).get("thinking_tokens"),
+            thinking=as_object(known.get("output_tokens_details")).get("thinking_tokens"),
         )
 
     def _failure(self, event: JsonObject) -> ProviderError:

@@ -1,6 +1,6 @@
 """The options that Anthropic's models accept, and the version of the API that supports them.
 
-The rules are those of the vendor's documentation of its models, API versions and structured outputs. An option that a
+The rules follow the vendor's documentation of its models, API versions and structured outputs. An option that a
 model does not accept is left out with a warning.
 """
 
@@ -21,11 +21,11 @@ VERSION = "2026-10-21"
 """The version of the API for requests to Anthropic."""
 
 SAMPLING_VERSION = "2023-06-01"
-"""The previous version, which has sampling options and which other servers support."""
+"""The previous version, which has sampling options and is supported by other servers."""
 
 _GENERATION = re.compile(r"claude-(?:[a-z]+-)?(\d+)(?:-(\d{1,2}))?(?:-|$)")
 _BINDING = (5, 1)
-_THINKS_UNASKED = (5, 0)
+_THINKS_BY_DEFAULT = (5, 0)
 
 _SAMPLING = frozenset({"temperature", "top_p", "top_k"})
 
@@ -37,7 +37,7 @@ _ADAPTIVE = {"type": "adaptive", "display": "summarized"}
 
 _CHOICES = {"auto": "auto", "none": "none", "required": "any"}
 
-_NO_LIMITS = frozenset(
+_UNSUPPORTED = frozenset(
     "minimum maximum exclusiveMinimum exclusiveMaximum multipleOf minLength maxLength pattern maxItems uniqueItems "
     "minProperties maxProperties".split()
 )
@@ -133,7 +133,7 @@ def _add_thinking(body: JsonObject, model: Model, level: str | None, warnings: l
         return
     if level == "off":
         # An unknown model may not accept this parameter.
-        if model.thinking_levels and (_generation(model) or (0, 0)) >= _THINKS_UNASKED:
+        if model.thinking_levels and (_generation(model) or (0, 0)) >= _THINKS_BY_DEFAULT:
             body["thinking"] = {"type": "disabled"}
     elif level not in LEVELS:
         warnings.append(
@@ -200,7 +200,7 @@ def _add_sampling(body: JsonObject, model: Model, options: Options, warnings: li
 
 
 def closed(schema: Any) -> Any:  # noqa: ANN401 - any JSON value
-    """A JSON Schema that the API accepts: objects without further properties, and limits as descriptions."""
+    """A JSON Schema that the API accepts: objects are closed, and unsupported keywords become part of descriptions."""
     if isinstance(schema, list):
         return [closed(item) for item in schema]
     if not isinstance(schema, Mapping):
@@ -214,7 +214,7 @@ def closed(schema: Any) -> Any:  # noqa: ANN401 - any JSON value
             found[name] = closed(value)
         elif name == "oneOf":
             found["anyOf"] = closed(value)
-        elif name in _NO_LIMITS or (name == "minItems" and value > 1) or (name == "format" and value not in _FORMATS):
+        elif name in _UNSUPPORTED or (name == "minItems" and value > 1) or (name == "format" and value not in _FORMATS):
             limits.append(f"{name}: {value}")
         else:
             found[name] = value

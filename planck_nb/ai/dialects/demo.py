@@ -2,7 +2,7 @@
 
 `demo:demo` finds the tools that match the prompt, calls them and reports their results; without a match it explains
 what it is and how to choose a real model. In a team, it delegates the tasks of a prompt one after another, and reports
-the responses. A structured answer has values from what it was told. `demo:script` answers with the replies of its
+the responses. A structured answer takes its values from the conversation. `demo:script` answers with the replies of its
 script, for tests and demonstrations. Both are deterministic: an answer depends only on the conversation.
 """
 
@@ -156,7 +156,7 @@ def answer(context: Context, output: JsonObject | None = None) -> Reply:
         output: The JSON Schema of the answer, None for text.
     """
     if output is not None:
-        return Reply(text=json.dumps(_structured(output, _told(context.messages)), ensure_ascii=False))
+        return Reply(text=json.dumps(_structured(output, _source_text(context.messages)), ensure_ascii=False))
     results = _last_results(context.messages)
     return _report(results) if results else _reply(context)
 
@@ -228,14 +228,14 @@ def _last_results(messages: Sequence[Message]) -> Sequence[ToolResultPart]:
 
 
 def _last_prompt(messages: Sequence[Message]) -> str:
-    """The newest prompt; responses of other agents are none."""
+    """The newest prompt; responses of other agents do not count as prompts."""
     texts = (_Received.of(message) for message in reversed(messages) if isinstance(message, UserMessage))
     return next((said.text for said in texts if said.kind != "Response"), "")
 
 
 @dataclass(frozen=True, slots=True)
 class _Received:
-    """A message, apart from the line that introduces one of another agent."""
+    """A message, without the line that introduces it if another agent sent it."""
 
     kind: str
     sender: str
@@ -264,8 +264,8 @@ def _since_prompt(messages: Sequence[Message]) -> tuple[list[_Received], int]:
     return responses, delegated
 
 
-def _told(messages: Sequence[Message]) -> str:
-    """What the values of a structured answer are taken from: the newest responses and results, else the prompt."""
+def _source_text(messages: Sequence[Message]) -> str:
+    """The text that a structured answer takes its values from: the newest responses and results, else the prompt."""
     told: list[str] = []
     for message in reversed(messages):
         if isinstance(message, UserMessage):
@@ -318,7 +318,7 @@ def _words(text: str) -> set[str]:
 def _places(tools: Sequence[ToolSpec], prompt: str) -> list[tuple[int, ToolSpec]]:
     """The positions in the prompt that refer to a tool, in order.
 
-    These are the names of tools; else words shared with their names; else two words shared with their descriptions.
+    They are tools' names, or else words shared with their names, or else two words shared with their descriptions.
     """
     named = [(found.start(), tool) for tool in tools for found in re.finditer(_whole(tool.name), prompt)]
     if named:

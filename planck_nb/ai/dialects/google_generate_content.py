@@ -104,7 +104,7 @@ _MODES = {"auto": "AUTO", "none": "NONE", "required": "ANY"}
 
 _BUDGETS = {"off": 0, "minimal": 512, "low": 2048, "medium": 8192, "high": 24576, "xhigh": 32768, "max": 32768}
 _BUDGET_RANGES = {"gemini-2.5-pro": (128, 32768), "gemini-2.5-flash-lite": (512, 24576), "gemini-2.5": (0, 24576)}
-"""The range of thinking tokens besides 0, which only the first does not accept (ai.google.dev, "Thinking")."""
+"""The range of thinking tokens; all but the first also accept 0 (ai.google.dev, "Thinking")."""
 _ALWAYS_THINKS = "gemini-2.5-pro"
 
 _ABOUT = ("groundingMetadata", "urlContextMetadata", "citationMetadata")
@@ -304,7 +304,7 @@ class GenerateContentDecoder:
         self._words = ""
         self._about: JsonObject = {}
         self._counts: JsonObject = {}
-        self._told: JsonObject = {}
+        self._reported: JsonObject = {}
         self._tokens = TokenCounts(model)
 
     def feed(self, data: bytes) -> Iterable[StreamEvent]:
@@ -404,8 +404,8 @@ class GenerateContentDecoder:
             self._open = None
 
     def _count(self, events: list[StreamEvent]) -> None:
-        if self._counts and self._counts is not self._told:
-            self._told = self._counts
+        if self._counts and self._counts is not self._reported:
+            self._reported = self._counts
             events.extend(self._usage(self._counts))
 
     def _usage(self, counts: Any) -> Iterable[StreamEvent]:  # noqa: ANN401 - any JSON value

@@ -19,7 +19,7 @@ from planck_nb.ai.dialect import Decoder, WireRequest
 from planck_nb.ai.dialects.google_common import failure, headers_for, http_failure, level_for, merge, sampling
 from planck_nb.ai.dialects.json_wire import read_object, text_of, write_json
 from planck_nb.ai.dialects.request_checks import check_choice, check_media
-from planck_nb.ai.dialects.token_counts import TokenCounts, table
+from planck_nb.ai.dialects.token_counts import TokenCounts, as_object
 from planck_nb.ai.dialects.tool_fields import wire_tools
 from planck_nb.ai.message_builder import parse_arguments
 from planck_nb.ai.message_history.encoded_history import encode_history
@@ -254,7 +254,7 @@ class InteractionsDecoder:
         if kind == "step.delta":
             self._delta(event["index"], event["delta"], events)
             if metadata := event.get("metadata"):
-                self._count(table(metadata).get("total_usage"), events)
+                self._count(as_object(metadata).get("total_usage"), events)
         elif kind == "step.start":
             self._start(event["index"], event["step"], events)
         elif kind == "step.stop":

@@ -15,10 +15,10 @@ from planck_nb.base.long_json import in_pieces
 
 _MAX_INDEX = 2**31 - 1
 _MAX_NUMBER_DIGITS = 400
-"""Digits; Python refuses to read much longer ones."""
+"""A longer integer becomes null; Python refuses to read much longer ones."""
 
 _NESTED = 6
-"""Levels from a request's body to the data of a part of a message; what is within them is written at once."""
+"""Levels from a request's body to the data of a message part; anything deeper is written at once."""
 
 
 def read_object(data: bytes, model: Model) -> JsonObject:
@@ -53,7 +53,7 @@ def read_object(data: bytes, model: Model) -> JsonObject:
 
 
 def text_of(value: object) -> str:
-    """The value if it is a text, empty for null. Raises TypeError for anything else."""
+    """The value if it is a string, empty for null. Raises TypeError for anything else."""
     if isinstance(value, str):
         return value
     if value is None:
@@ -77,7 +77,7 @@ def write_json(value: object) -> bytes:
 
 
 def write_long_json(value: object) -> bytes:
-    """What `write_json` returns, in a thread: written in short steps, between which other threads can run."""
+    """Like `write_json`, for a thread: writes in short steps, so that other threads can run in between."""
     try:
         return b"".join(in_pieces(value, _NESTED, to_json))
     except ValueError:
@@ -87,12 +87,14 @@ def write_long_json(value: object) -> bytes:
 def _read_leniently(data: bytes) -> Any:  # noqa: ANN401 - any JSON value
     try:
         text = data.decode("utf-8", "replace")
-        return _whole_text(json.loads(text, parse_constant=lambda _: None, parse_float=_float, parse_int=_whole))
+        return _without_lone_surrogates(
+            json.loads(text, parse_constant=lambda _: None, parse_float=_float, parse_int=_integer)
+        )
     except (ValueError, RecursionError):
         return None
 
 
-def _whole(text: str) -> int | None:
+def _integer(text: str) -> int | None:
     return int(text) if len(text) <= _MAX_NUMBER_DIGITS else None
 
 
@@ -100,11 +102,11 @@ def _float(text: str) -> float | None:
     return number if math.isfinite(number := float(text)) else None
 
 
-def _whole_text(value: Any) -> Any:  # noqa: ANN401 - any JSON value
+def _without_lone_surrogates(value: Any) -> Any:  # noqa: ANN401 - any JSON value
     if isinstance(value, str):
         return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     if isinstance(value, list):
-        return [_whole_text(item) for item in value]
+        return [_without_lone_surrogates(item) for item in value]
     if isinstance(value, dict):
-        return {key: _whole_text(item) for key, item in value.items()}
+        return {key: _without_lone_surrogates(item) for key, item in value.items()}
     return value

@@ -25,7 +25,7 @@ from planck_nb.ai.dialects.openai_common import (
     reasons,
 )
 from planck_nb.ai.dialects.request_checks import no_video
-from planck_nb.ai.dialects.token_counts import TokenCounts, table
+from planck_nb.ai.dialects.token_counts import TokenCounts, as_object
 from planck_nb.ai.dialects.tool_fields import add_extra, wire_tools
 from planck_nb.ai.message_history.encoded_history import encode_history
 from planck_nb.ai.message_history.portable_history import PreparedMessage
@@ -144,7 +144,7 @@ def _content(model: Model, part: UserPart) -> JsonObject:
 
 
 def _shown(model: Model, message: ToolResultMessage, warnings: list[str]) -> list[TextPart | ImagePart]:
-    """The images in tool results. A tool message may contain text only, so a user message after them has the images."""
+    """The images in tool results. A tool message may contain only text, so they go into a user message after it."""
     shown: list[TextPart | ImagePart] = []
     for part in message.content:
         if images := images_of(model, part, warnings):
@@ -231,7 +231,7 @@ class ChatDecoder:
         choice = choices[0]
         if choice.get("index"):
             return ()  # an alternative answer
-        # Some servers send the whole message instead of its deltas; in addition to them it only repeats them.
+        # Some servers send the whole message instead of deltas; after deltas it only repeats them.
         delta = choice.get("delta") or (not self._parts and choice.get("message")) or {}
         text = delta.get("content")
         # The hot path: a chunk that contains only text, or text and the role.
@@ -284,7 +284,7 @@ class ChatDecoder:
         if known is None or (call_id and known[1] and call_id != known[1]):
             known = self._calls[key] = (self._next(), call_id)
             yield ToolCallStart(known[0], call_id, function.get("name") or "")
-        elif call_id:  # which some servers send late; the call keeps the id that was generated for it
+        elif call_id:  # some servers send it late; the call keeps the id that was generated for it
             self._calls[key] = (known[0], call_id)
         arguments = function.get("arguments")
         if arguments:
@@ -301,7 +301,8 @@ class ChatDecoder:
     def _count(self, usage: Any) -> Iterable[StreamEvent]:  # noqa: ANN401 - any JSON value
         if not isinstance(usage, dict):
             return self._counts.unreadable(usage)
-        prompt, completion = table(usage.get("prompt_tokens_details")), table(usage.get("completion_tokens_details"))
+        prompt = as_object(usage.get("prompt_tokens_details"))
+        completion = as_object(usage.get("completion_tokens_details"))
         return self._counts.update(
             read=(usage.get("prompt_tokens"),),
             written=(usage.get("completion_tokens"),),

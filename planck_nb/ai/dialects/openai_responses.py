@@ -27,7 +27,7 @@ from planck_nb.ai.dialects.openai_common import (
     reasons,
 )
 from planck_nb.ai.dialects.request_checks import no_video
-from planck_nb.ai.dialects.token_counts import TokenCounts, table
+from planck_nb.ai.dialects.token_counts import TokenCounts, as_object
 from planck_nb.ai.dialects.tool_fields import add_extra, wire_tools
 from planck_nb.ai.message_builder import parse_arguments
 from planck_nb.ai.message_history.encoded_history import encode_history
@@ -69,7 +69,7 @@ _SERVER_TOOLS: Mapping[str, JsonObject] = {
     "code_execution": {"type": "code_interpreter", "container": {"type": "auto"}},
 }
 _RESULTS = {"web_search": "web_search_call.action.sources", "code_execution": "code_interpreter_call.outputs"}
-"""What a reply contains of the results of server tools only if it is asked for."""
+"""The results of server tools, which a reply contains only if they are requested."""
 
 
 class Responses:
@@ -329,7 +329,7 @@ class ResponsesDecoder:
         kind = event.get("type")
         shape = _DELTAS.get(kind)
         if shape is None:
-            return self._border(kind, event)
+            return self._boundary(kind, event)
         # The hot path: a chunk of the same text as the previous one.
         item_kind, field, delta = shape
         address = (kind, event.get("item_id"), event.get("output_index"), event.get(field))
@@ -354,7 +354,7 @@ class ResponsesDecoder:
             raise truncated(self._model)
         return ()
 
-    def _border(self, kind: object, event: JsonObject) -> Iterable[StreamEvent]:
+    def _boundary(self, kind: object, event: JsonObject) -> Iterable[StreamEvent]:
         """Handle the start and end of items and of the response. All other events repeat deltas or whole items."""
         if kind == "response.output_item.added" and event.get("item"):
             self._current = None
@@ -475,7 +475,7 @@ class ResponsesDecoder:
         counts = TokenCounts(self._model)
         if not isinstance(usage, dict):
             return counts.unreadable(usage)
-        read, written = table(usage.get("input_tokens_details")), table(usage.get("output_tokens_details"))
+        read, written = as_object(usage.get("input_tokens_details")), as_object(usage.get("output_tokens_details"))
         return counts.update(
             read=(usage.get("input_tokens"),),
             written=(usage.get("output_tokens"),),
@@ -495,7 +495,7 @@ class ResponsesDecoder:
 
 
 def _missing_text(text: _TextItem, whole: str | None) -> tuple[str, str | None]:
-    """The rest of the whole text that its deltas did not contain; or the whole text, if they contained another one."""
+    """The end of the whole text that the deltas left out; or the whole text, if the deltas differ from it."""
     said = "".join(text.chunks)
     if whole is None or not _adds(said, whole):
         return "", None
@@ -504,12 +504,12 @@ def _missing_text(text: _TextItem, whole: str | None) -> tuple[str, str | None]:
 
 
 def _adds(said: str, whole: object) -> bool:
-    """Whether the final text counts: it says more than the deltas, or something else. A part of them does not."""
+    """Whether the final text counts: it has more than the deltas or differs from them. A part of them does not."""
     return isinstance(whole, str) and not said.startswith(whole)
 
 
 def _adds_to(item: _Item, wire: JsonObject) -> bool:
-    """Whether the final item says more than when it ended."""
+    """Whether the item in the final response has more than the item had when it ended."""
     wholes: dict[tuple[str, int], object] = {("", 0): wire.get("arguments")} if item.kind == "function_call" else {}
     for field in ("content", "summary"):
         for at, content in enumerate(wire.get(field) or ()):

@@ -15,7 +15,7 @@ _QUOTED = 40
 
 
 class TokenCounts:
-    """The token counts of one reply. Those that cannot be right are unknown, with one warning for the reply."""
+    """The token counts of one reply. Counts that cannot be right become unknown, with one warning for the reply."""
 
     def __init__(self, model: Model) -> None:
         self._model = model
@@ -30,10 +30,10 @@ class TokenCounts:
         cache_write: object = None,
         thinking: object = None,
     ) -> list[StreamEvent]:
-        """The update for reported counts, and a warning about the first that is none.
+        """The update for reported counts, and a warning about the first one that cannot be right.
 
         Args:
-            read: Counts that add up to the input tokens. None stands for a count that is missing, which is 0.
+            read: Counts that add up to the input tokens. None stands for a missing count and counts as 0.
             written: Counts that add up to the output tokens.
             cache_read: The part of the input that came from the cache.
             cache_write: The part of the input that was written to it.
@@ -52,7 +52,7 @@ class TokenCounts:
         return [*self._warnings(wrong, usage), UsageUpdate(usage or Usage(), is_known=usage is not None)]
 
     def unreadable(self, found: object) -> list[StreamEvent]:
-        """The update for a value where an object with counts belongs."""
+        """The update for a value that is not an object with counts."""
         return [*self._warnings([found], None), UsageUpdate(Usage(), is_known=False)]
 
     def _warnings(self, wrong: list[object], usage: Usage | None) -> Iterable[StreamEvent]:
@@ -66,7 +66,7 @@ class TokenCounts:
         )
 
 
-def table(value: Any) -> JsonObject:  # noqa: ANN401 - any JSON value
+def as_object(value: Any) -> JsonObject:  # noqa: ANN401 - any JSON value
     """The value if it is an object, otherwise an empty one."""
     return value if isinstance(value, dict) else {}
 
@@ -80,7 +80,7 @@ def _count(value: object, wrong: list[object]) -> int | None:
 
 
 def _sum(values: Iterable[object], wrong: list[object]) -> int | None:
-    """The sum of counts, None if one of them is none."""
+    """The sum of counts, None if one of them cannot be right."""
     total = 0
     for value in values:
         if (count := _count(value, wrong)) is None:

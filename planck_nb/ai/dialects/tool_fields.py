@@ -1,4 +1,4 @@
-"""The tools in a request besides the agent's own: those of the server, and those of the caller's own fields."""
+"""The tools in a request besides the agent's own: those that the server runs, and those in the caller's own fields."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def add_extra(body: JsonObject, extra: Mapping[str, object]) -> None:
 
 
 def joined_tools(known: object, given: object) -> object:
-    """Both lists of tools as one; what is given if it is not a list."""
+    """Both lists of tools as one; `given` itself if either is not a list."""
     if not isinstance(known, list) or not isinstance(given, (list, tuple)):
         return given
     names = {_name(tool) for tool in given} - {None}

@@ -1,4 +1,4 @@
-"""Encodes the conversation of a request, and keeps what it encoded for the next request of the same conversation."""
+"""Encodes the conversation of a request, and caches the result for the next request of the same conversation."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from planck_nb.ai.models import Model
 from planck_nb.ai.request import Context, HistoryCache
 
 KEPT_CHARACTERS = 32_000_000
-"""The longest conversation of which anything is kept: a longer one would take too much memory twice."""
+"""The longest conversation that is cached: a longer one would take too much memory twice."""
 
 T = TypeVar("T")
 
@@ -29,7 +29,7 @@ class EncodedHistory(Generic[T]):
     """The messages of a request in a wire format.
 
     Args:
-        wire: What was made of each message.
+        wire: Each message in the wire format.
         warnings: What could not be sent.
         digest: The digest of all that is sent, None if none was asked for.
     """
@@ -44,8 +44,8 @@ def encode_history(
 ) -> EncodedHistory[T]:
     """Prepare the messages of a request for the model, and encode them.
 
-    A conversation grows at its end. What comes before its latest reply cannot change any more, unless messages are
-    taken back, summarized or sent to another model; so it is kept in the context's cache and not encoded again.
+    A conversation grows at its end. What comes before its latest reply does not change any more, unless messages are
+    removed, summarized or sent to another model; so it is kept in the context's cache and not encoded again.
 
     Args:
         context: The conversation.
@@ -73,7 +73,7 @@ def encode_history(
 
 
 def characters(context: Context) -> int:
-    """How many characters the messages of a request have, about. What is kept in its cache is not counted again."""
+    """About how many characters the messages of a request have. What its cache holds is not counted again."""
     kept = None if context.cache is None else context.cache.encoder
     if not isinstance(kept, _Encoder) or kept.count > len(context.messages):
         return sum(map(characters_of, context.messages))
@@ -81,7 +81,7 @@ def characters(context: Context) -> int:
 
 
 def characters_of(message: Message) -> int:
-    """How many characters a message has, about."""
+    """About how many characters a message has."""
     return sum(map(_characters_of_part, message.content))
 
 
@@ -109,8 +109,9 @@ class _Encoder(Generic[T]):
         self._preparation = Preparation(model, None if prefix is None else prefix.copy())
         self._messages: list[Message] = []
         self.count = 0
-        """How many messages were encoded, and below, how many characters they had."""
+        """How many messages were encoded."""
         self.characters = 0
+        """About how many characters they had."""
         self._latest: PreparedMessage | None = None
 
     @property

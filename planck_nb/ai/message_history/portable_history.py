@@ -25,11 +25,12 @@ INTERRUPTED = "The call was interrupted before it returned."
 """The result of a call that never returned."""
 
 PreparedMessage: TypeAlias = UserMessage | AssistantMessage | ToolResultMessage
-"""A message as it is sent: a summary became a user's message."""
+"""A message as it is sent: a summary has become a user's message."""
 
-_FOREIGN_TO_SOME = re.compile(r"[^a-zA-Z0-9_-]")
+_NOT_IN_EVERY_ID = re.compile(r"[^a-zA-Z0-9_-]")
 _MAX_ID_LENGTH = 40
-"""Characters that every vendor allows in a call's id: OpenAI's chat allows 40, Anthropic and its Responses 64."""
+"""Characters that every vendor allows in a call's id: OpenAI's Chat Completions allows 40, its Responses and
+Anthropic 64."""
 
 _SEAL = "planck_prefix"
 """The key of a signed part's state that holds the digest of what preceded it; never sent."""
@@ -40,7 +41,7 @@ _SIGNATURES = frozenset({"signature", "thoughtSignature", "thought_signature"})
 class Prefix:
     """A running digest of what a model is sent: two are equal when everything added to them was.
 
-    A vendor that signs thinking signs it for what precedes it; the digest shows whether that is unchanged.
+    A vendor that signs thinking signs it together with what precedes it; the digest shows whether that is unchanged.
     """
 
     def __init__(self, *values: object) -> None:
@@ -89,30 +90,30 @@ class Preparation:
     def add(self, messages: Sequence[Message], start: int, end: int) -> list[PreparedMessage]:
         """The messages from `start` to before `end` as they can be sent.
 
-        The results of calls are looked for up to the next reply, even after `end`.
+        The results of calls are searched for up to the next reply, even after `end`.
         """
         prepared: list[PreparedMessage] = []
         for position in range(start, end):
             message = _as_sent(messages[position])
             if message.type == "user":
                 if message.content:
-                    prepared.append(self._taken(message))
+                    prepared.append(self._added_to_prefix(message))
             elif message.type == "assistant":
                 own = _is_own(message, self._model)
-                content = tuple(_fitting(message.content, self.prefix) if own else _portable(message.content))
+                content = tuple(_own_parts(message.content, self.prefix) if own else _portable(message.content))
                 ids = [self._free_id(call.id, own=own) for call in message.tool_calls]
                 content = tuple(_renamed(content, ids)) if ids else content
                 if not content:
                     continue
                 reply = message if content == message.content else replace(message, content=content)
-                prepared.append(self._taken(reply))
+                prepared.append(self._added_to_prefix(reply))
                 if ids:
-                    prepared.append(self._taken(_results(message, messages, position + 1, ids)))
+                    prepared.append(self._added_to_prefix(_results(message, messages, position + 1, ids)))
         return prepared
 
     def _free_id(self, call_id: str, *, own: bool) -> str:
         """The id, in letters that every vendor accepts if it is another's, and different from all before it."""
-        stem = (call_id if own else _FOREIGN_TO_SOME.sub("_", call_id)[:_MAX_ID_LENGTH]) or "call"
+        stem = (call_id if own else _NOT_IN_EVERY_ID.sub("_", call_id)[:_MAX_ID_LENGTH]) or "call"
         free = stem
         if stem in self._used:
             number = self._numbers.get(stem, 2)
@@ -122,7 +123,7 @@ class Preparation:
         self._used.add(free)
         return free
 
-    def _taken(self, message: PreparedMessage) -> PreparedMessage:
+    def _added_to_prefix(self, message: PreparedMessage) -> PreparedMessage:
         if self.prefix is not None:
             self.prefix.add(message.type, *message.content)
         return message
@@ -148,7 +149,7 @@ def prepare(messages: Sequence[Message], model: Model, prefix: Prefix | None = N
 
 
 def seal(content: Iterable[AssistantPart], prefix: str) -> tuple[AssistantPart, ...]:
-    """A new reply's parts, where each signed thought knows the digest of what it was made for.
+    """A new reply's parts, in which each signed thinking part carries the digest of what preceded it.
 
     `prefix` is the digest of the request that the reply answers.
     """
@@ -168,7 +169,7 @@ def without_signatures(
 ) -> tuple[list[Message], frozenset[str]]:
     """The messages without thinking and signatures, and the digests of the parts that lost theirs.
 
-    `only` limits that to parts of these digests.
+    `only` limits this to the parts with these digests.
     """
     found: set[str] = set()
 
@@ -201,8 +202,8 @@ def _is_own(message: AssistantMessage, model: Model) -> bool:
     return (message.provider, message.model) == (model.provider, model.id) and message.api in ("", model.api)
 
 
-def _fitting(content: Iterable[AssistantPart], prefix: Prefix | None) -> Iterable[AssistantPart]:
-    """The parts of a model's own reply without thinking that was signed for something else than stands before it."""
+def _own_parts(content: Iterable[AssistantPart], prefix: Prefix | None) -> Iterable[AssistantPart]:
+    """The parts of a model's own reply, without thinking that was signed for anything but what now precedes it."""
     running = Prefix(prefix.digest) if prefix is not None else None
     for part in content:
         kept = part

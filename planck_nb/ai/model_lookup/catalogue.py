@@ -1,4 +1,4 @@
-"""The models that are known.
+"""The known models.
 
 There are three sources: a generated snapshot for vendors, the servers themselves for local ones, and the user.
 """
@@ -27,20 +27,20 @@ from planck_nb.ai.providers import (
     provider,
 )
 from planck_nb.ai.registry import REGISTRY
-from planck_nb.ai.server_address import is_readable_on_the_way
+from planck_nb.ai.server_address import is_readable_in_transit
 from planck_nb.base.errors import UnknownModelError, UnknownProviderError, did_you_mean
 from planck_nb.base.secrets import remember_secret
 from planck_nb.base.threads import run_in_thread
 
 _MAX_SIMILARITY = 0.85
-"""Ids more similar than this are taken for typing mistakes."""
+"""An id that is more similar than this to a known one is taken for a typo."""
 
 _own: dict[str, Model] = {}
 """The models of `add_models`, by the names of `by_name`."""
 
 
 def list_providers() -> list[str]:
-    """The names of all providers, the built-in ones, those that were registered and those of installed packages.
+    """List the names of all providers: built in, registered, or from installed packages.
 
     Returns:
         The names in alphabetical order. A package whose provider cannot be loaded is left out with a warning.
@@ -87,7 +87,7 @@ def list_models(provider_name: str, *, base_url: str | None = None, api_key: str
     Args:
         provider_name: The name of the provider.
         base_url: The address of the server, None for the provider's own.
-        api_key: The key for that server; by default the one that requests to it would have, from the environment.
+        api_key: The key for that server; by default the one that requests to it would use, from the environment.
 
     Returns:
         The models; none for a server that does not answer.
@@ -115,7 +115,7 @@ def list_models(provider_name: str, *, base_url: str | None = None, api_key: str
 
 
 def _key_for_listing(template: Model) -> str | None:
-    """The key that requests to the server have, None if there is none or it is computed for each request."""
+    """The key that requests to the server use, None if there is none or it is computed for each request."""
     if template.api_key or auth_of(template) is not None:
         key = (template.api_key or "").strip()
     else:
@@ -123,7 +123,7 @@ def _key_for_listing(template: Model) -> str | None:
     if not key or not (key.isascii() and key.isprintable()):
         return None
     remember_secret(key, "key")
-    if is_readable_on_the_way(base_url_of(template)):
+    if is_readable_in_transit(base_url_of(template)):
         warnings.warn(
             f"The key for {base_url_of(template)} is sent without encryption, and others on the network can read it; "
             "use https://, or a tunnel to this machine.",
@@ -138,7 +138,7 @@ async def discover(provider_name: str, base_url: str | None = None, *, api_key: 
     Args:
         provider_name: The name of the provider.
         base_url: The address of the server, None for the provider's own.
-        api_key: The key for that server; by default the one that requests to it would have, from the environment.
+        api_key: The key for that server; by default the one that requests to it would use, from the environment.
 
     Returns:
         The models; none for a server that does not answer.
@@ -165,7 +165,7 @@ def get_model(
     """Find a model by provider and id, by "provider:id", or by the alias of one of your own models.
 
     An id that the catalogue does not know is used as it is, with an unknown context window and price, unless it looks
-    like a typing mistake. With a `base_url` there is no such check, because another server has other models and prices.
+    like a typo. With a `base_url` there is no such check, because another server has other models and prices.
 
     Args:
         provider_name: The name of the provider, "provider:id", or an alias.
@@ -185,7 +185,7 @@ def get_model(
 
     Raises:
         UnknownProviderError: There is no such provider.
-        UnknownModelError: The id is missing, or looks like a typing mistake.
+        UnknownModelError: The id is missing, or looks like a typo.
         ConfigError: `base_url` is not a URL, or `api_key` is not a string.
 
     Example:

@@ -1,4 +1,4 @@
-"""Asks servers which models they have. A server that does not answer as it should has none."""
+"""Asks servers which models they have. A server that does not answer as expected has none."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _TIMEOUT = 2.0
 """Seconds for all requests to one server."""
 
 _GRACE = 0.5
-"""Seconds that the thread gets beyond them, to close its connections."""
+"""Seconds beyond `_TIMEOUT` in which the thread may close its connections."""
 
 _MAX_CONCURRENT = 8
 _MAX_BODY_BYTES = 4 * 1024 * 1024
@@ -40,7 +40,7 @@ _MAX_NUMBER_DIGITS = 20
 _OK = 200
 
 _UNUSABLE = (PlanckError, OSError, ValueError, KeyError, TypeError, AttributeError)
-"""The errors of a server that is not there, or that is another one than expected."""
+"""What is raised if there is no server, or not one of the expected kind."""
 
 
 def models_of(template: Model, key: str | None) -> list[Model]:
@@ -56,13 +56,13 @@ def models_of(template: Model, key: str | None) -> list[Model]:
 
     def work() -> None:
         try:
-            # Not `asyncio.run`, which nest-asyncio replaces by one that needs a loop in this thread.
+            # Not `asyncio.run`, which nest-asyncio replaces with one that needs a loop in this thread.
             with asyncio.Runner() as runner:
                 found.set_result(runner.run(_models(template, key, Transport(Timeouts()))))
-        except BaseException as error:  # noqa: BLE001 - raised where the result is waited for
+        except BaseException as error:  # noqa: BLE001 - raised again by `found.result`
             found.set_exception(error)
 
-    # A thread that can be left behind: finding an address has no timeout, and this may be called in an event loop.
+    # A thread that can be left behind: resolving a host has no timeout, and this may be called in an event loop.
     Thread(target=work, name="planck-discovery", daemon=True).start()
     try:
         return found.result(_TIMEOUT + _GRACE)
@@ -127,7 +127,7 @@ async def _models(template: Model, key: str | None, transport: Transport) -> lis
 
 
 def _described(template: Model, row: Any) -> Model | None:  # noqa: ANN401 - any JSON value
-    """A row of an OpenAI-compatible list, None if it has no usable id; what a server adds to the id has many names."""
+    """A row of an OpenAI-compatible list, None if it has no usable id; servers name the context length differently."""
     if not isinstance(row, dict) or not _is_id(row.get("id")):
         return None
     meta = row.get("meta")
@@ -167,7 +167,7 @@ async def _ollama(template: Model, server: _Server) -> list[Model]:
             return await _show(name, server)
 
     shown = await asyncio.gather(*map(show, names))
-    return list(_chatting(template, zip(names, shown, strict=True)))
+    return list(_chat_models(template, zip(names, shown, strict=True)))
 
 
 async def _show(name: str, server: _Server) -> JsonObject:
@@ -179,7 +179,7 @@ async def _show(name: str, server: _Server) -> JsonObject:
     return shown if isinstance(shown, dict) else {}
 
 
-def _chatting(template: Model, shown: Iterator[tuple[str, dict[str, Any]]]) -> Iterator[Model]:
+def _chat_models(template: Model, shown: Iterator[tuple[str, dict[str, Any]]]) -> Iterator[Model]:
     """The models that can chat; others only compute embeddings."""
     for name, facts in shown:
         model = replace(template, id=name, name=name, context_window=_window(facts))
@@ -243,6 +243,5 @@ class _Server:
         async with aclosing(reply):
             if reply.status != _OK:
                 raise ConnectionError(f"{root}{path} answered with status {reply.status}")
-            return from_json(
-                await reply.body(_MAX_BODY_BYTES)
-            )  # refuses deep nesting without exhausting Python's stack
+            body = await reply.body(_MAX_BODY_BYTES)
+            return from_json(body)  # refuses deep nesting without exhausting Python's stack

@@ -1,7 +1,7 @@
 """How a model was found, as JSON data that a session stores, and the same model again from that data.
 
-The data never contains a credential: of a key only the name of its variable is stored, and of an address neither a
-user name nor a query. A model that cannot be found again as it was is refused rather than replaced by a similar one.
+The data never contains a credential: only the name of a key's variable is stored, and an address is stored without user
+name and query. A model that cannot be found again as it was is refused rather than replaced by a similar one.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def model_source(model: Model) -> JsonObject:
         base = None
     overrides, left_out = _overrides(model, base or Model(model.provider, model.id, model.api), _FACTS)
     reported = None if base is None or model.alias else _reported(base)
-    address = _open_address(model.base_url) if model.base_url else None
+    address = _address_without_secrets(model.base_url) if model.base_url else None
     if address != (model.base_url or None):
         left_out.append("base_url")
     parts: JsonObject = {
@@ -89,7 +89,7 @@ def find_again(reference: str, source: Mapping[str, Any], *, own: Iterable[Model
     Args:
         reference: The model as "provider:id".
         source: What `model_source` returned for it; empty or with fewer keys in sessions of earlier versions.
-        own: The user's own models, to look for before those of `add_models`.
+        own: The user's own models, searched before those of `add_models`.
 
     Returns:
         The model. Its key is not checked; see `Client.key_for`.
@@ -183,7 +183,7 @@ def _is_scripted(provider_name: str, name: str) -> bool:
 def _place(model: Model) -> tuple[object, ...]:
     """Where requests go and which key they carry, as far as it may be stored."""
     variables = key_variables_of(model) if model.has_api_key and REGISTRY.find(model.provider) else ()
-    address = _open_address(model.base_url) if model.base_url else None
+    address = _address_without_secrets(model.base_url) if model.base_url else None
     return model.api, address, variables, model.has_api_key
 
 
@@ -201,7 +201,7 @@ def _stored_place(reference: str, source: Mapping[str, Any]) -> tuple[object, ..
 
 
 @lru_cache  # agents are created by the hundred, most of them for models at one address
-def _open_address(url: str) -> str:
+def _address_without_secrets(url: str) -> str:
     """The address without a user name, a password, a query or anything else that looks like a secret."""
     whole = url if "://" in url else f"http://{url}"
     try:
@@ -222,7 +222,7 @@ def _credentials(model: Model) -> str | None:
 
 
 def _overrides(model: Model, base: Model, facts: Iterable[str]) -> tuple[JsonObject, list[str]]:
-    """Those facts of the model that differ from those of `base`, and the names of the parts that cannot be stored."""
+    """The facts of the model that differ from those of `base`, and the names of the parts that cannot be stored."""
     found: JsonObject = {}
     left_out: list[str] = []
     for name in facts:
@@ -238,7 +238,7 @@ def _overrides(model: Model, base: Model, facts: Iterable[str]) -> tuple[JsonObj
 
 
 def _reported(base: Model) -> JsonObject:
-    """The facts of a model as it was looked up that only its server has reported."""
+    """The facts that a server has reported about a model as it was looked up."""
     return _overrides(base, catalogued(base.provider, base.id), _REPORTED)[0]
 
 

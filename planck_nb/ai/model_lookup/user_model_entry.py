@@ -22,7 +22,7 @@ class _Table(BaseModel):
 
     @property
     def unknown(self) -> list[str]:
-        """The keys that mean nothing."""
+        """The unknown keys."""
         return sorted(self.model_extra or {})
 
 

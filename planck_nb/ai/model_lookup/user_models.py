@@ -1,4 +1,4 @@
-"""Models that a user describes: servers of other makers, short names, custom prices and defaults.
+"""Models that a user describes: other vendors' servers, short names, custom prices and defaults.
 
 The description is data, from a JSON or TOML file for instance. An entry that cannot be used is left out with a sentence
 that gives the reason; the rest stays. The format is in this package's README.

@@ -21,7 +21,7 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 _MAX_REMEMBERED = 256
-"""Limiters, and servers that were reached, that are remembered: those that were used last."""
+"""How many of each are remembered: servers that were reached or refused images, and the limiters used last."""
 
 
 class KnownServers:

@@ -22,7 +22,7 @@ _SECONDS_SINCE = 1.5e9
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
-    """The seconds that the server asks to wait, at most `MAX_WAIT`; None if it does not, or not for a time."""
+    """The seconds that the server asks to wait, at most `MAX_WAIT`; None if it does not, or the value is not a time."""
     milliseconds = _number(headers.get("retry-after-ms", ""))
     if milliseconds is not None:
         return _bounded(milliseconds / 1000)
@@ -64,7 +64,7 @@ def _count(value: str) -> float | None:
 
 
 def _number(value: str) -> float | None:
-    """The number from 0 on in a header, None if it has another one or none."""
+    """The number in a header, None if there is none or it is negative."""
     try:
         number = float(value)
     except ValueError:

@@ -13,7 +13,7 @@ _WINDOW = 1.0
 """Seconds over which accepted requests are counted to learn a rate."""
 
 _MIN_RATE = 0.2
-"""Requests a second that are sent however many are refused."""
+"""Requests per second that are sent no matter how many are refused."""
 
 _FIRST = 1.0
 """The lowest rate that one refusal leads to."""
@@ -22,10 +22,10 @@ _BACK_OFF = 0.9
 """What is left of the rate when a paced request is refused."""
 
 _GROWTH = 0.02
-"""By how much the rate grows in each second without a refusal, as a part of the rate that was learned."""
+"""By how much the rate grows in each second without a refusal, as a fraction of it."""
 
 _PROBING = 0.25
-"""The same as long as the rate that was learned has not been too high."""
+"""The same, until the learned rate has been too high for the first time."""
 
 _DOUBLING = 30.0
 """Seconds after which the rate has doubled in any case, and grows fast, because the limit has probably changed."""
@@ -34,13 +34,13 @@ _FORGET = 120.0
 """Seconds without a refusal after which nothing is paced any more."""
 
 _CATCH_UP = 0.1
-"""Seconds by which a late request does not delay those after it."""
+"""Seconds by which a request may be late without delaying those after it."""
 
 _MAX_SLEEP = 0.5
 """The longest sleep in seconds of a waiting request, because the rate may rise while it sleeps."""
 
 _MIN_SLEEP = 0.005
-"""The shortest one, because the rate grows faster than the time until a request passes when others are stuck."""
+"""The shortest one: behind stuck requests, the growing rate would make the sleeps ever shorter."""
 
 _STUCK_AFTER = 3 * _MAX_SLEEP
 """Seconds after which a request that has not tried again, because its event loop is blocked, delays no other."""
@@ -49,7 +49,7 @@ _REMEMBERED = 512
 
 
 class RateLimiter:
-    """Learns how many requests a server accepts, from those that it refuses with 429 and from its headers.
+    """Learns how many requests a server accepts, from its headers and from the requests that it refuses with 429.
 
     Until the first refusal nothing waits. After it, requests are sent in the order in which they were made, at the rate
     that the server has accepted. The rate grows slowly until the next refusal, and is forgotten two minutes after the
@@ -128,7 +128,7 @@ class RateLimiter:
             if rate is None or sent < self._learned:
                 return
             self._refused_in_row = 0
-            # Quickly back to what was good before the server refused everything for a while.
+            # Return quickly to the rate that was accepted before the server refused everything for a while.
             faster = max(offered, min(rate * 1.5, self._good / 2))
             if faster > rate:
                 self._rate, self._learned = faster, now

@@ -29,7 +29,7 @@ class RequestAttempts:
         servers: Remembers which servers were reached, and paces the requests to them.
         request_info: The request, as the cassette knows it.
         url: The URL of the request.
-        cassette: May have the answers; then nothing waits for a server.
+        cassette: A request whose answer it has does not wait for others.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class RequestAttempts:
         self._answered = False
 
     def begin(self, *, continues: bool) -> None:
-        """Begin a request, which continues a turn or does not, or the request for the rest of a message."""
+        """Begin the request, or one for the rest of its message. `continues` says whether it continues a turn."""
         self.close()
         self.number = 1
         self._ticket = self._limiter.ticket()
@@ -63,7 +63,7 @@ class RequestAttempts:
         self._end = None
 
     def close(self) -> None:
-        """No attempt follows."""
+        """Give up the place in the order of requests: no attempt follows."""
         if self._ticket is not None:
             self._limiter.release(self._ticket)
 
@@ -90,7 +90,7 @@ class RequestAttempts:
         return self._ticket if self._limiter.is_pacing and not self._has_recorded_answer() else None
 
     def answered(self, status: int, headers: Mapping[str, str]) -> None:
-        """The server has begun to answer."""
+        """Note that the server has begun to answer."""
         self._answered = True
         if self._request_info.replayed:
             return
@@ -108,7 +108,7 @@ class RequestAttempts:
         elif (
             isinstance(error, ProviderConnectionError) and error.is_absent and not self._servers.was_reached(self._url)
         ):
-            delay = None  # it was not started, or the address is wrong; of a server that was reached, it is an outage
+            delay = None  # not started, or a wrong address; for a server that was reached before, it is an outage
         else:
             delay = self._policy.delay(error, self.number, left=self._seconds_left(error))
         if delay is not None:
@@ -134,7 +134,7 @@ class RequestAttempts:
 
 
 def _is_rate_limit(error: ProviderError) -> bool:
-    """Whether the request was refused for the number of requests; for a quota that is spent, no request waits."""
+    """Whether the request was refused because there were too many; for a spent quota, no request waits."""
     return isinstance(error, RateLimitError) and not isinstance(error, QuotaExceededError)
 
 

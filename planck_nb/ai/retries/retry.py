@@ -57,8 +57,8 @@ class RetryPolicy:
             one for which no time is left.
         loading: Seconds to wait for a server that is loading its model.
         random: The source of randomness; a seeded one makes delays reproducible.
-        seconds: How long a request that continues a turn is sent again.
-        first_seconds: How long the first request of a turn is sent again.
+        seconds: For how many seconds a request that continues a turn is retried.
+        first_seconds: For how many seconds the first request of a turn is retried.
         clock: Returns the time in seconds.
         sleep: An async function that waits for some seconds.
     """
@@ -80,7 +80,7 @@ class RetryPolicy:
         Args:
             error: The failure.
             attempt: The number of the attempt that failed, from 1.
-            left: For how many seconds the request may still be sent again if `retries` is None; None for `seconds`.
+            left: For how many seconds the request may still be retried if `retries` is None; None for `seconds`.
 
         Returns:
             Seconds to wait, or None if the failure is to be reported.

@@ -1,4 +1,4 @@
-"""Approval: what may run runs, what is asked waits for somebody, and every decision is on disk before the call."""
+"""Approval: what may run runs, what needs approval waits, and every decision is on disk before the call."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def decisions(events: list[AgentEvent]) -> list[tuple[bool, str]]:
     return [(event.allowed, event.by) for event in events if isinstance(event, ApprovalDecision)]
 
 
-async def test_what_a_rule_allows_runs_and_is_noted(tmp_path: Path) -> None:
+async def test_what_a_rule_allows_runs_and_is_recorded(tmp_path: Path) -> None:
     shell = Shell()
     approvals = asking(tmp_path, Rule.parse("allow", "sh:git status"))
     agent = Agent(model=scripted_model(commands("git status")), tools=[shell.tool()], approvals=approvals)
@@ -91,7 +91,7 @@ async def test_what_a_rule_denies_does_not_run(tmp_path: Path) -> None:
     assert decisions([event async for event in run]) == [(False, "rule")]
 
 
-async def test_tools_that_touch_nothing_need_no_word(tmp_path: Path) -> None:
+async def test_tools_without_effects_need_no_approval(tmp_path: Path) -> None:
     def add(a: int, b: int) -> int:
         return a + b
 
@@ -246,7 +246,7 @@ async def test_a_deadline_denies(tmp_path: Path) -> None:
     assert "Nobody approved sh within 0.01 s" in said(agent)[2]
 
 
-async def test_where_nobody_is_there_the_call_is_denied_with_the_option_that_allows_it(tmp_path: Path) -> None:
+async def test_if_nobody_can_be_asked_the_call_is_denied_and_the_option_that_allows_it_named(tmp_path: Path) -> None:
     shell = Shell()
     approvals = replace(asking(tmp_path), attendance=asyncio.Event(), patience=0.01)
     agent = Agent(model=scripted_model(commands("make")), tools=[shell.tool()], approvals=approvals)
@@ -307,7 +307,7 @@ async def test_a_rule_that_is_added_decides_what_waits_as_well(tmp_path: Path) -
     ]
 
 
-async def test_an_answer_shows_that_somebody_is_there(tmp_path: Path) -> None:
+async def test_an_answer_shows_that_a_frontend_is_connected(tmp_path: Path) -> None:
     shell = Shell()
     approvals = replace(asking(tmp_path), attendance=asyncio.Event(), patience=600.0)
     agent = Agent(model=scripted_model(commands("make")), tools=[shell.tool()], approvals=approvals)
@@ -317,7 +317,7 @@ async def test_an_answer_shows_that_somebody_is_there(tmp_path: Path) -> None:
     assert shell.ran == ["make"]
 
 
-async def test_an_answer_counts_even_where_nobody_seemed_to_be_there(tmp_path: Path) -> None:
+async def test_an_answer_counts_even_if_no_frontend_seemed_connected(tmp_path: Path) -> None:
     shell = Shell()
     approvals = replace(asking(tmp_path), attendance=asyncio.Event(), patience=0.05)
     agent = Agent(model=scripted_model(commands("make")), tools=[shell.tool()], approvals=approvals)
@@ -360,7 +360,7 @@ async def test_several_calls_are_asked_about_at_once_and_decided_apart(tmp_path:
     assert said(agent)[2] == "tool_result: Error: The user denied this call.|ran two|ran three"
 
 
-async def test_invalid_arguments_are_not_worth_a_question(tmp_path: Path) -> None:
+async def test_calls_with_invalid_arguments_are_not_asked_about(tmp_path: Path) -> None:
     agent = Agent(
         model=scripted_model(calling(("sh", {"cmd": "x"}), ("ghost", {}))),
         tools=[Shell().tool()],
@@ -509,7 +509,7 @@ async def test_a_request_contains_whether_commands_run_in_a_sandbox(
         await run
 
 
-async def test_of_a_tool_that_says_nothing_about_a_sandbox_it_is_not_known(tmp_path: Path) -> None:
+async def test_whether_a_tool_is_sandboxed_is_unknown_if_it_does_not_say(tmp_path: Path) -> None:
     async with Agent(model=scripted_model(commands("ls")), tools=[Shell().tool()], approvals=asking(tmp_path)) as agent:
         run = agent.prompt("go")
         event = await requested(run)

@@ -93,14 +93,14 @@ def test_the_text_of_a_rule(text: str, rule: Rule) -> None:
         ("read:a\0b", "NUL"),
     ],
 )
-def test_what_is_no_rule(text: str, hint: str) -> None:
+def test_texts_that_are_not_rules(text: str, hint: str) -> None:
     with pytest.raises(UsageError, match=r"\w") as caught:
         Rule.parse("allow", text)
     assert hint in str(caught.value)
     assert str(caught.value).endswith((".", "itself."))
 
 
-def test_what_is_no_action_and_no_policy(tmp_path: Path) -> None:
+def test_invalid_actions_and_policies_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="'forbid'"):
         Rule.parse("forbid", "bash")  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="'denied'"):
@@ -127,7 +127,7 @@ def rules(draw: st.DrawFn, actions: tuple[Action, ...] = STRICTNESS) -> Rule:
 
 
 @given(rules())
-def test_a_rule_says_what_parses_to_it(rule: Rule) -> None:
+def test_the_text_of_a_rule_parses_to_the_rule(rule: Rule) -> None:
     assert Rule.parse(rule.action, str(rule)) == rule
 
 
@@ -153,7 +153,7 @@ def test_an_agent_without_a_policy_does_everything() -> None:
         assert action(policy, kind, "") == action(policy, kind, "/etc/passwd") == "allow"
 
 
-def test_one_sentence_tells_why() -> None:
+def test_one_sentence_says_why() -> None:
     policy = deny("write:secret", policy=Policy.ask_before_changes(ROOT))
     said = policy.decide("edit", [Effect("write", "/srv/project/secret/x")], {})
     assert said.reason == "Writing /srv/project/secret/x is forbidden by the rule 'deny write:secret'."
@@ -166,7 +166,7 @@ def test_one_sentence_tells_why() -> None:
     assert "\n" not in said.reason
 
 
-def test_several_touches_the_strictest_decides() -> None:
+def test_the_strictest_of_several_effects_decides() -> None:
     policy = deny("network", policy=Policy.ask_before_changes(ROOT))
     read, write, network = (
         Effect("read", "/srv/project/a"),
@@ -199,13 +199,13 @@ def test_deny_beats_allow_beats_ask_in_any_order() -> None:
     assert running(Policy((three[1],), ROOT, {"execute": "allow"}), "ls") == "ask"
 
 
-def test_an_ask_rule_lifts_no_default_of_deny() -> None:
+def test_an_ask_rule_does_not_override_a_default_of_deny() -> None:
     policy = Policy((Rule.parse("ask", "bash"),), ROOT, {"execute": "deny"}, undeclared="deny")
     assert running(policy, "ls") == "deny"
     assert policy.decide("bash", [], {}).action == "deny"
 
 
-def test_a_doubt_lifts_no_default_of_deny() -> None:
+def test_an_uncertain_deny_rule_does_not_weaken_a_default_of_deny() -> None:
     policy = deny("bash:rm *", policy=Policy(root=ROOT, default={"execute": "deny"}))
     assert running(policy, "$X") == "deny"
     assert running(allow("bash", policy=policy), "$X") == "ask"
@@ -317,7 +317,7 @@ def test_path_patterns(pattern: str, inside: list[str], elsewhere: list[str]) ->
         assert action(denying, "write", str(ROOT / path)) == "allow", path
 
 
-def test_a_path_nobody_knows_may_be_denied() -> None:
+def test_a_path_that_cannot_be_resolved_may_be_denied() -> None:
     assert action(deny("write:src"), "write", "") == "ask"
     assert action(deny("edit:~/.ssh"), "write", "/home/a/.ssh/x", "edit") == "ask"
     assert action(allow("write:src"), "write", "") == "ask"
@@ -326,7 +326,7 @@ def test_a_path_nobody_knows_may_be_denied() -> None:
     assert action(deny("write:src"), "write", "/srv/project/\ud800") == "ask"
 
 
-def test_a_link_is_what_it_leads_to(tmp_path: Path) -> None:
+def test_a_link_is_judged_by_its_target(tmp_path: Path) -> None:
     root, other = tmp_path / "a", tmp_path / "ab"
     root.mkdir()
     other.mkdir()
@@ -378,7 +378,7 @@ def test_no_path_escapes(tree: Path, steps: list[str], more: list[Rule]) -> None
     assert action(policy, "write", target) == ("allow" if is_inside else "deny")
 
 
-def test_case_is_the_file_systems(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_case_matters_as_in_the_file_system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "Notes"
     folder.mkdir()
     assert ignores_case(folder / "x") == (tmp_path / "nOTES").exists()
@@ -413,7 +413,7 @@ def test_a_pattern_takes_linear_time() -> None:
         ("", ()),
     ],
 )
-def test_commands_beyond_doubt(command: str, parts: tuple[str, ...]) -> None:
+def test_commands_that_are_certain(command: str, parts: tuple[str, ...]) -> None:
     assert simple_commands(command) == parts
 
 
@@ -421,7 +421,7 @@ def test_commands_beyond_doubt(command: str, parts: tuple[str, ...]) -> None:
     "command",
     [*("a <b", "a >b", "a `b`", "a $(b)", "a $b", "a <(b)", "(a)", "a \\b", "a # 'b", "a 'b", 'a "b', "a\rb", "a\0b")],
 )
-def test_commands_in_doubt(command: str) -> None:
+def test_commands_that_are_uncertain(command: str) -> None:
     assert simple_commands(command) is None
     assert running(allow("bash:a *"), command) == "ask"
     assert running(allow("bash:a*"), command) == "ask"
@@ -580,14 +580,14 @@ def test_addresses() -> None:
         ("an odd:name", Effect("network", "a.org"), "network@an?odd?name:a.org"),
     ],
 )
-def test_what_always_means(tool: str, touch: Effect, rule: str) -> None:
+def test_what_always_allows(tool: str, touch: Effect, rule: str) -> None:
     policy = Policy.ask_before_changes(ROOT)
     remembered = policy.remembering(tool, [touch])
     assert (remembered.action, str(remembered)) == ("allow", rule)
     assert policy.with_rule(remembered).decide(tool, [touch], {}).action == "allow"
 
 
-def test_what_always_does_not_mean() -> None:
+def test_what_always_does_not_allow() -> None:
     policy = Policy.ask_before_changes(ROOT)
 
     def after(*touches: Effect) -> Policy:

@@ -58,7 +58,7 @@ def test_a_secret_needs_approval_whatever_is_allowed(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ORDINARY)
-def test_ordinary_files_need_none(name: str) -> None:
+def test_ordinary_files_need_no_approval(name: str) -> None:
     assert not is_secret_path(HOME / name)
     assert action(allowing(Path("/")), "read", HOME / name) == "allow"
 

@@ -75,7 +75,7 @@ async def test_arguments_are_converted_and_the_tool_stays_a_function() -> None:
         await total.run({"points": [], "scale": -1})
 
 
-async def test_awkward_parameter_names_work() -> None:
+async def test_unusual_parameter_names_work() -> None:
     def odd(model_config: int, schema: int, _private: int) -> int:
         return model_config + schema + _private
 
@@ -102,7 +102,7 @@ def test_a_function_that_json_cannot_call_is_refused_in_one_sentence() -> None:
             tool(function)
 
 
-async def test_an_exception_tells_its_class_and_text() -> None:
+async def test_an_exception_is_reported_with_its_class_and_text() -> None:
     def bad() -> None:
         raise KeyError("city")
 

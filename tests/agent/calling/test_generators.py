@@ -133,7 +133,7 @@ async def test_a_generator_that_takes_too_long_is_stopped() -> None:
     assert await asyncio.to_thread(closed.wait, 10)
 
 
-async def test_the_context_is_not_for_the_model_to_give() -> None:
+async def test_the_model_cannot_pass_the_context() -> None:
     @tool
     def sync(x: int, who: ToolContext) -> str:
         """Add.
@@ -168,7 +168,7 @@ async def test_the_context_is_not_for_the_model_to_give() -> None:
         def two(first: ToolContext, second: Callable[[], ToolContext]) -> None: ...
 
 
-async def test_what_a_tool_touches_is_told_for_its_arguments() -> None:
+async def test_effects_are_declared_as_kinds_or_by_a_function() -> None:
     @tool(touches=["read", "network"], guidance="Use it sparingly.")
     def fixed(x: int) -> int:
         return x
@@ -206,7 +206,7 @@ def test_a_declaration_that_fails_counts_as_touching_anything() -> None:
 @pytest.mark.parametrize(
     ("way", "said"), [(SystemExit(3), "SystemExit: 3"), (KeyboardInterrupt(), "KeyboardInterrupt")]
 )
-async def test_an_async_tool_that_leaves_does_not_take_the_kernel_along(way: BaseException, said: str) -> None:
+async def test_an_async_tool_that_exits_does_not_end_the_kernel(way: BaseException, said: str) -> None:
     @tool
     async def leave() -> None:
         raise way
@@ -215,7 +215,7 @@ async def test_an_async_tool_that_leaves_does_not_take_the_kernel_along(way: Bas
         await run(leave)
 
 
-async def test_a_slow_result_of_an_async_tool_does_not_hold_the_loop() -> None:
+async def test_a_slow_result_of_an_async_tool_does_not_block_the_loop() -> None:
     drawing, drawn = asyncio.Event(), threading.Event()
     loop = asyncio.get_running_loop()
 

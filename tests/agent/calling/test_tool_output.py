@@ -132,7 +132,7 @@ def test_values_become_text(value: object, text: str) -> None:
     assert as_output(value) == ToolOutput(text)
 
 
-def test_what_holds_itself_is_shown_all_the_same() -> None:
+def test_a_value_that_contains_itself_is_shown() -> None:
     cycle: list[object] = []
     cycle.append(cycle)
     assert as_output(cycle).text == "[list] [[...]]"
@@ -284,7 +284,7 @@ def test_figures_are_drawn() -> None:
     assert as_output([axes, line]).images == drawn.images
 
 
-def test_other_libraries_are_shown_in_their_own_words() -> None:
+def test_objects_of_other_libraries_are_shown() -> None:
     polars = pytest.importorskip("polars", reason="install polars to see its frames")
     assert "shape: (10_000, 1)" in as_output(polars.DataFrame({"a": range(10_000)})).text
     image = pytest.importorskip("PIL.Image", reason="install pillow to see its images").new("RGB", (8, 4))

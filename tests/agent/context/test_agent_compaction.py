@@ -31,7 +31,7 @@ def small(script: Sequence[Reply | str], window: int = 400) -> Model:
 
 
 class Shortening(Compactor):
-    """Acts from a size on; the test says how, and may hold it up."""
+    """Compacts from a given size on; the test says how, and may delay it."""
 
     def __init__(self, at: int = 0, give: Callable[[Sequence[Message]], object] | None = None) -> None:
         self.at = at
@@ -89,7 +89,7 @@ async def test_a_function_is_asked_before_every_request_and_may_decline() -> Non
     assert kinds(await told(agent), "compacting", "compacted") == ["compacting", "compacted"]
 
 
-async def test_the_summary_is_told_stored_and_counted(tmp_path: Path) -> None:
+async def test_the_summary_is_published_stored_and_counted(tmp_path: Path) -> None:
     session_spend, listening = SessionSpend(), Listening()
     with Session.create(tmp_path) as session:
         compactor = Shortening(150)
@@ -190,7 +190,7 @@ async def test_abort_ends_one_in_the_background() -> None:
     assert len(agent.state.messages) == 2
 
 
-async def test_whoever_asks_for_it_hears_that_it_was_stopped() -> None:
+async def test_the_caller_is_told_that_it_was_stopped() -> None:
     compactor = Shortening(10_000)
     agent = Agent(model=small(["one"]), on_compact=compactor)
     await agent.prompt("go")
@@ -262,7 +262,7 @@ async def test_what_is_kept_survives_the_session_being_opened_again(tmp_path: Pa
         await revived.stop()
 
 
-async def test_a_fact_of_the_first_chapter_is_in_the_second_summary() -> None:
+async def test_a_fact_of_the_first_summary_is_in_the_second() -> None:
     """Two compactions by a model that repeats what it is told: the earlier summary is part of what it reads."""
 
     def carry(messages: Sequence[Message]) -> Compact:
@@ -368,7 +368,7 @@ async def test_a_refused_length_is_shortened_and_asked_again() -> None:
     assert seen[0] > 3_000 >= seen[1]
 
 
-async def test_where_there_is_no_other_way_old_tool_outputs_are_left_out() -> None:
+async def test_old_tool_outputs_are_left_out_if_there_is_no_other_way() -> None:
     seen: list[int] = []
     agent = Agent(model=scripted_model([Reply(calls=[Call("long", {}), Call("long", {})]), "ok"]), tools=[long])
     await agent.prompt("go")
@@ -388,7 +388,7 @@ def long() -> str:
     return "word " * 2_000
 
 
-async def test_where_nothing_helps_the_refusal_is_told() -> None:
+async def test_if_nothing_helps_the_refusal_is_raised() -> None:
     seen: list[int] = []
     agent = Agent(model=CHAT, client=client(overflowing(10, seen)))
     with pytest.raises(ContextOverflowError):
@@ -402,7 +402,7 @@ def test_what_a_compactor_raises_has_a_name_of_its_own() -> None:
 
 
 @pytest.mark.parametrize("way", ["spend", "result"])
-async def test_what_an_own_compactor_reports_is_counted_once(way: str) -> None:
+async def test_what_a_custom_compactor_reports_is_counted_once(way: str) -> None:
     took, dollars = Usage(input_tokens=700, output_tokens=30), 0.25
 
     async def summarize(messages: Sequence[Message], context_usage: ContextUsage) -> Compact | None:

@@ -92,7 +92,7 @@ async def test_another_model_may_write_the_summary() -> None:
     assert len(found.kept) == 3
 
 
-async def test_keeping_moves_to_a_place_that_splits_no_pair() -> None:
+async def test_the_cut_moves_to_a_place_that_splits_no_pair() -> None:
     messages = rounds(10)
     found = await compacted(Compactor.build(keep_recent=5), messages)
     assert list(found.kept) == messages[-4:]
@@ -159,7 +159,7 @@ async def test_what_is_kept_is_always_the_end_of_a_valid_conversation(
     assert len(kept) <= max(keep_recent, 1)
 
 
-async def test_a_fact_of_the_first_chapter_survives_the_second_compaction() -> None:
+async def test_a_fact_of_the_first_summary_survives_the_second_compaction() -> None:
     """The second summary is written from the first one, among other things."""
     entries: list[Entry] = []
 
@@ -303,7 +303,7 @@ def test_what_a_compactor_gives_is_checked(result: object, sentence: str) -> Non
         checked(result, rounds(2))
 
 
-def test_a_checked_result_holds_the_very_messages_that_were_given() -> None:
+def test_a_checked_result_has_the_message_objects_that_were_given() -> None:
     messages = rounds(3)
     found = checked(Compact("s", rounds(3)[-2:]), messages)
     assert found is not None

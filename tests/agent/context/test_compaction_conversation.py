@@ -163,7 +163,7 @@ def test_the_oldest_outputs_go_first_and_no_more_than_needed() -> None:
     ]  # fmt: skip
 
 
-def test_of_the_newest_outputs_the_beginning_and_the_end_stay() -> None:
+def test_the_newest_outputs_keep_their_beginning_and_end() -> None:
     newest = _results(without_old_outputs(long_turn(), 0))[-1].text
     assert newest.startswith("line 3\nline 3\n")
     assert newest.endswith("line 3\n")

@@ -53,7 +53,7 @@ class Server:
         )
 
     def prompts(self) -> list[str]:
-        """What the user is made to say in each request."""
+        """The user's message in each request."""
         return [_words(request["messages"][-1]) for request in self.asked]
 
 
@@ -185,7 +185,7 @@ async def test_a_failure_says_so_in_one_sentence(server: Server) -> None:
             await summarise(CONVERSATION, model=MODEL, window=None, client=server.client)
 
 
-async def test_where_nothing_was_said_no_model_is_asked() -> None:
+async def test_without_messages_no_model_is_asked() -> None:
     server = Server()
     summary = await summarise([AssistantMessage((ThinkingPart("hm"),))], model=MODEL, window=None, client=server.client)
     assert (summary.text, server.asked) == ("", [])

@@ -196,7 +196,7 @@ async def test_an_earlier_document_is_sent_again_if_that_of_the_prompt_is_the_ba
     assert server.sent(GOOD, BAD) == [True, False]
 
 
-async def test_of_several_documents_none_is_said_to_be_the_bad_one() -> None:
+async def test_no_single_document_is_blamed_if_it_could_be_any_of_several() -> None:
     server = Server()
     server.refused = {CHAT.id: [BAD]}
     agent = server.agent()
@@ -222,7 +222,7 @@ CUT = FilePart(b"%PDF-1.4 cut", name="cut.pdf")
         (CUT, "messages.0.content.0.pdf: The PDF specified was not valid."),  # which is the position of a text
     ],
 )
-async def test_of_several_documents_only_the_bad_one_is_left_out_if_that_can_be_told(bad: FilePart, words: str) -> None:
+async def test_only_the_bad_one_of_several_documents_is_left_out_if_it_is_known(bad: FilePart, words: str) -> None:
     server = Server()
     server.refused, server.words = {CHAT.id: [bad]}, words
     agent = server.agent()

@@ -38,7 +38,7 @@ KEY = "sk-open-a1b2c3"
 
 
 class Unreachable(httpx.AsyncBaseTransport):
-    """Where no request may arrive."""
+    """A transport that no request may reach."""
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         raise AssertionError(f"{request.url} was asked")
@@ -85,7 +85,7 @@ async def test_a_replayed_answer_has_the_events_of_the_recorded_one(
     assert [chunk for _, chunk in next(read_entries(path)).chunks] == chunks
 
 
-async def test_no_key_is_needed_in_replay_but_where_a_request_has_to_be_sent(tmp_path: Path) -> None:
+async def test_a_key_is_needed_only_if_a_request_has_to_be_sent(tmp_path: Path) -> None:
     path = tmp_path / "chat.jsonl"
     await recorder(path, replying(CHAT_HELLO)).complete(VENDOR, ask())
     assert (await player(path).complete(VENDOR, ask())).text == "Hello"
@@ -98,7 +98,7 @@ async def test_no_key_is_needed_in_replay_but_where_a_request_has_to_be_sent(tmp
         await player(path, mode="off").complete(VENDOR, ask())
 
 
-async def test_what_is_kept_of_an_exchange(tmp_path: Path) -> None:
+async def test_what_is_recorded_of_a_request_and_its_answer(tmp_path: Path) -> None:
     path = tmp_path / "folder" / "chat.jsonl"
 
     async def answer(served: Served) -> None:
@@ -525,7 +525,7 @@ async def test_pace_keeps_the_recorded_pauses(tmp_path: Path, monkeypatch: pytes
     assert set(pauses) == {0}
 
 
-async def test_what_changes_from_run_to_run_can_be_taken_out(tmp_path: Path) -> None:
+async def test_what_changes_from_run_to_run_can_be_normalised_away(tmp_path: Path) -> None:
     path = tmp_path / "chat.jsonl"
 
     def undated(request: dict[str, Any]) -> dict[str, Any]:
@@ -540,7 +540,7 @@ async def test_what_changes_from_run_to_run_can_be_taken_out(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(("mode", "words"), [("replay", "cannot be read"), ("record", "cannot be written")])
-async def test_a_file_that_cannot_be_used_is_no_broken_connection(mode: Mode, words: str, tmp_path: Path) -> None:
+async def test_an_unusable_file_is_not_reported_as_a_broken_connection(mode: Mode, words: str, tmp_path: Path) -> None:
     seen: list[Any] = []
     asking = client(replying(CHAT_HELLO, seen=seen), retries=2)
     # A folder cannot be read, a link into a folder that is not there cannot be written.

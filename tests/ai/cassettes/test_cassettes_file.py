@@ -76,7 +76,7 @@ def spoiled(**changes: object) -> bytes:
         spoiled(v="one"),
     ],
 )
-def test_a_line_that_is_no_entry_is_named(line: bytes, tmp_path: Path) -> None:
+def test_a_line_that_is_not_an_entry_is_named(line: bytes, tmp_path: Path) -> None:
     path = tmp_path / "tape.jsonl"
     path.write_bytes(entry().line() + line + b"\n" + entry("two").line())
     with pytest.raises(CassetteError, match=r"^Line 2 of the cassette .*tape\.jsonl is not a recorded answer; remove"):

@@ -86,7 +86,7 @@ def test_a_recorded_notebook_shows_the_same_without_the_server(tmp_path: Path) -
 
 
 @pytest.mark.timeout(180)
-def test_the_verb_switches_and_says_what_holds(llama: str, tmp_path: Path) -> None:
+def test_the_verb_switches_the_mode_and_reports_it(llama: str, tmp_path: Path) -> None:
     ask = "answer = %planck -q --new -t get_weather,get_time What is the weather in Paris and the time in Rome?"
     with running_kernel(tmp_path) as kernel:
         kernel.run("%load_ext planck_nb")

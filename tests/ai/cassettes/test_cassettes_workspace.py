@@ -58,7 +58,7 @@ async def test_an_answer_with_a_pause_is_replayed_whole(mode: Any, tmp_path: Pat
     assert (again.text, again.usage) == (live.text, live.usage)
 
 
-async def test_thinking_that_was_not_taken_back_is_repaired_in_replay_too(tmp_path: Path) -> None:
+async def test_refused_thinking_is_left_out_in_replay_too(tmp_path: Path) -> None:
     path = tmp_path / "tape.jsonl"
     first = await record(path, replying(MESSAGES_TOOLS))
     words = "messages.1.content.0: `thinking` blocks in the latest assistant message cannot be modified"

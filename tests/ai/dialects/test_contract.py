@@ -1,4 +1,4 @@
-"""What holds for every wire format: the same reply, written in each, is read as the same message."""
+"""The contract of every wire format: the same reply, written in each, is read as the same message."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ async def test_missing_and_repeated_ids_become_unique(wire: Wire, ids: tuple[str
 
 
 @pytest.mark.parametrize("text", ['{"city": ', "[1]", "Rom", '{"city": NaN}'])
-async def test_arguments_that_are_no_object_are_kept_as_text(wire: Wire, text: str) -> None:
+async def test_arguments_that_are_not_an_object_are_kept_as_text(wire: Wire, text: str) -> None:
     message = await ask(wire, Reply((Call("get_weather", (text[:2], text[2:]), "a"),)))
     call = message.tool_calls[0]
     assert call.args == {}
@@ -206,7 +206,7 @@ async def test_a_stream_cut_inside_its_last_event_is_truncated(wire: Wire) -> No
         await collect(wire, [*chunks[:last], chunks[last][: len(chunks[last]) // 2]])
 
 
-async def test_an_error_inside_the_stream_is_told_by_its_kind(wire: Wire) -> None:
+async def test_an_error_inside_the_stream_has_the_class_of_its_kind(wire: Wire) -> None:
     begun = wire.write(Reply((Say(("Hel", "lo")),)))[: -1 - wire.optional]
     seen: list[Any] = []
     stream = client(replying([*begun, wire.failure], kind=wire.kind, seen=seen), retries=2).stream(wire.model, ASK)
@@ -220,7 +220,7 @@ async def test_an_error_inside_the_stream_is_told_by_its_kind(wire: Wire) -> Non
     assert stream.message.error == str(caught.value)
 
 
-async def test_an_error_before_the_first_content_is_tried_again(wire: Wire) -> None:
+async def test_an_error_before_the_first_content_is_retried(wire: Wire) -> None:
     answers = [wire.failure, b"".join(wire.write(EVERYTHING))]
 
     def handle(request: httpx.Request) -> httpx.Response:
@@ -303,7 +303,7 @@ async def requests(wire: Wire, *messages: ai.Message, **options: Any) -> dict[st
 
 
 @pytest.mark.parametrize("writer", [pytest.param(wire, id=f"from-{name}") for name, wire in WIRES.items()])
-async def test_the_history_of_any_other_model_is_taken(wire: Wire, writer: Wire) -> None:
+async def test_the_history_of_any_other_model_is_accepted(wire: Wire, writer: Wire) -> None:
     said = await ask(writer, EVERYTHING)
     results = tuple(ai.ToolResultPart(call.id, call.name, f"result {at}") for at, call in enumerate(said.tool_calls))
     history: list[ai.Message] = [HI, said, ai.ToolResultMessage(results), ai.UserMessage("and now?")]
@@ -347,7 +347,7 @@ async def test_what_a_model_cannot_be_given_is_refused_before_anything_is_sent(w
     assert seen == []
 
 
-async def test_a_tool_choice_that_is_no_tool_is_refused_before_anything_is_sent(wire: Wire) -> None:
+async def test_an_unknown_tool_choice_is_refused_before_anything_is_sent(wire: Wire) -> None:
     if wire.model.api == "ollama":  # which knows no choice, and says so in a warning
         return
     with pytest.raises(UnsupportedFeatureError, match=r"'get_wether' is not a tool .*Did you mean get_weather\?"):

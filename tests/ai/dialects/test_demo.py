@@ -176,7 +176,7 @@ def test_tools_for_teams_are_called_only_by_their_names(prompt: str) -> None:
         ("", '{"total": 0, "city": "", "ok": false, "parts": []}'),
     ],
 )
-def test_a_structured_answer_has_values_from_what_it_was_told(told: str, expected: str) -> None:
+def test_a_structured_answer_takes_its_values_from_the_conversation(told: str, expected: str) -> None:
     schema = {
         "type": "object",
         "properties": {

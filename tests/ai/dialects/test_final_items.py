@@ -61,9 +61,7 @@ async def answered(
         ("Hello", "Hello", "Hello"),
     ],
 )
-async def test_the_text_of_the_final_item_counts_where_it_says_more(
-    place: str, said: str, whole: str, text: str
-) -> None:
+async def test_the_text_of_the_final_item_counts_if_it_has_more(place: str, said: str, whole: str, text: str) -> None:
     done = text_item(whole) if place == "done" else text_item(said)
     final = [text_item(whole)] if place == "completed" else []
     message = await answered(text_item(""), said, done, final)

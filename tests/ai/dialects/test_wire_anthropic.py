@@ -193,14 +193,14 @@ def test_defaults_that_are_always_sent() -> None:
     assert "cache_control" not in request(FOREIGN).body
 
 
-def test_a_tool_choice_that_is_no_tool_is_refused() -> None:
+def test_an_unknown_tool_choice_is_refused() -> None:
     with pytest.raises(
         UnsupportedFeatureError, match=r"'get_tme' is not a tool of this request\. Did you mean get_time"
     ):
         request(SONNET, tool_choice="get_tme")
 
 
-async def test_what_was_dropped_is_told_once_as_a_warning_before_the_answer() -> None:
+async def test_what_was_dropped_is_reported_once_as_a_warning_before_the_answer() -> None:
     server = Server((503, "Busy"), reply(text()))
     events = await read(server.client(retries=1).stream(OPUS, ai.Context(messages=[HI]), ai.Options(temperature=1)))
     assert [event.type for event in events[:3]] == ["warning", "retry", "usage"]
@@ -329,7 +329,7 @@ SIGNED = ai.ThinkingPart("Hm.", {"type": "thinking", "signature": "sig"})
 @pytest.mark.parametrize(
     ("parts", "thinks"), [((SIGNED,), True), ((REDACTED,), True), ((), False), ((ai.TextPart("So."),), False)]
 )
-def test_a_budget_model_is_not_asked_to_think_amid_calls_made_without(
+def test_a_budget_model_is_not_asked_to_think_between_calls_made_without_thinking(
     parts: tuple[ai.AssistantPart, ...], thinks: bool
 ) -> None:
     made = request(HAIKU, HI, called(HAIKU, *parts), result("noon"), thinking="low")
@@ -453,7 +453,7 @@ async def test_an_answer_goes_on_after_a_pause() -> None:
     assert server.bodies[-1]["messages"][1]["content"] == [*so_far, text("It is noon."), use()]
 
 
-async def test_a_server_that_only_pauses_is_given_up() -> None:
+async def test_a_server_that_keeps_pausing_is_given_up() -> None:
     server = Server(reply(SEARCH, stop="pause_turn"))
     with pytest.raises(ProviderProtocolError, match="paused 21 times"):
         await server.client().complete(SONNET, ai.Context(messages=[HI]))
@@ -470,7 +470,7 @@ EARLIER = ai.AssistantMessage((SIGNED, ai.TextPart("So.")), provider="anthropic"
 
 
 @pytest.mark.parametrize("words", REFUSED)
-async def test_thinking_that_is_not_taken_back_is_left_out_once_and_visibly(words: str) -> None:
+async def test_refused_thinking_is_left_out_once_and_visibly(words: str) -> None:
     server = Server((400, words), reply(text("Yes.")))
     http = server.client()
     stream = http.stream(SONNET, ai.Context(messages=[HI, EARLIER, HI]))
@@ -564,7 +564,7 @@ async def test_a_thought_behind_one_that_is_gone_is_gone_too() -> None:
     assert kinds(request(SONNET, HI, shorter, HI).body) == ["text", "text"]
 
 
-async def test_what_was_thought_after_an_edit_stays() -> None:
+async def test_thinking_after_an_edit_is_kept() -> None:
     first, answer, *_ = await conversation(ALWAYS)
     server = Server(reply(thought("new"), text("new")))
     newer = await ask(server, ALWAYS, EDITED, answer, first)

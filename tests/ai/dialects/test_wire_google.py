@@ -359,7 +359,7 @@ def test_counts_of_tools_and_caches() -> None:
     assert not any(isinstance(event, UsageUpdate) for event in decode(NEW, sse(only_traffic)))
 
 
-def test_counts_are_told_at_the_beginning_and_at_the_end() -> None:
+def test_counts_are_reported_at_the_beginning_and_at_the_end() -> None:
     def counted(output: int, finish: str | None = None) -> JsonObject:
         return {
             **piece({"text": "x"}, finish=finish),

@@ -176,7 +176,7 @@ async def test_steps_go_back_as_they_came() -> None:
     ]
 
 
-def test_nothing_stays_with_the_vendor() -> None:
+def test_nothing_is_stored_at_the_vendor() -> None:
     made = request(
         max_tokens=9,
         top_p=0.5,
@@ -236,7 +236,7 @@ async def test_statuses(status: str, reason: str) -> None:
     assert (await answer(start(0, "model_output"), delta(0, "text", text="x"), completed(status))).stop_reason == reason
 
 
-async def test_a_status_that_is_not_known_is_told() -> None:
+async def test_an_unknown_status_is_reported() -> None:
     *_, told, last = decode(MODEL, bodies(completed("celebrated")))
     assert last == Finish("stop")
     assert isinstance(told, StreamWarning)

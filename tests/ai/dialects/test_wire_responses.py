@@ -211,7 +211,7 @@ async def test_no_item_names_an_id_whose_reasoning_is_gone() -> None:
     assert [item.get("id") for item in sent[3:5]] == [None, None]
 
 
-async def test_reasoning_without_what_it_led_to_is_not_sent() -> None:
+async def test_reasoning_without_a_following_item_is_not_sent() -> None:
     cut = [*EVENTS[:7], added(WEATHER, 1, arguments=""), delta("function_call_arguments", "fc_1", 1, "{")]
     stream = client(replying(sse(*cut))).stream(REASONING, ASK)
     with pytest.raises(StreamTruncated):

@@ -91,7 +91,7 @@ def theirs(response: Response) -> Interjection:
 
 
 def sdk_says(body: bytes) -> Interjection:
-    """By the SDK's plain stream: its helper fails on servers that number nothing."""
+    """The message from the SDK's plain stream: its helper fails on servers that number nothing."""
     transport = httpx2.MockTransport(
         lambda request: httpx2.Response(200, headers={"content-type": "text/event-stream"}, content=body)
     )
@@ -103,7 +103,7 @@ def sdk_says(body: bytes) -> Interjection:
 
 
 def sdk_helper_says(body: bytes) -> Interjection:
-    """By the SDK's assembling helper."""
+    """The message from the SDK's assembling helper."""
     transport = httpx2.MockTransport(
         lambda request: httpx2.Response(200, headers={"content-type": "text/event-stream"}, content=body)
     )

@@ -183,7 +183,7 @@ async def test_a_new_id_at_the_same_index_is_a_new_call() -> None:
 
 
 @pytest.mark.parametrize("text", ['{"a": ', "[1]", "nothing", '{"a": NaN}'])
-async def test_arguments_that_are_no_object_are_kept_as_text(text: str) -> None:
+async def test_arguments_that_are_not_an_object_are_kept_as_text(text: str) -> None:
     call = {"index": 0, "id": "a", "function": {"name": "f", "arguments": text}}
     message = await ask(sse(chat_chunk({"tool_calls": [call]}, "tool_calls"), "[DONE]"))
     assert message.tool_calls == (ai.ToolCallPart("a", "f", {}, invalid=text),)
@@ -197,7 +197,7 @@ async def test_stop_reason_follows_the_parts() -> None:
     assert (await ask(sse(chat_chunk({"refusal": "No."}), chat_chunk({}, "stop"), "[DONE]"))).stop_reason == "refusal"
 
 
-async def test_broken_text_becomes_whole() -> None:
+async def test_broken_characters_are_replaced() -> None:
     halves = b'data: {"choices": [{"delta": {"content": "a\\ud83d"}}]}\n\n'
     invalid = b'data: {"choices": [{"delta": {"content": "b\xff"}}]}\n\n'
     assert (await ask([halves, invalid, b"data: [DONE]\n\n"])).text == "a\ufffdb\ufffd"
@@ -209,7 +209,7 @@ async def test_a_frame_that_is_not_of_the_format_is_one_sentence(payload: str) -
         await ask(sse(payload))
 
 
-async def test_events_before_an_error_are_given_out_first() -> None:
+async def test_events_before_an_error_are_delivered_first() -> None:
     chunk = b"".join([*CHAT_HELLO[:2], *sse({"error": {"message": "Slow down", "code": 429}})])
     stream = client(replying([chunk])).stream(CHAT, ASK)
     assert (await anext(stream)).type == "text_delta"
@@ -237,7 +237,7 @@ async def test_events_before_an_error_are_given_out_first() -> None:
         (CHAT, {"choices": [{"delta": {}, "finish_reason": "error"}], "error": {"message": "Busy"}}, PlanckError),
     ],
 )
-async def test_errors_inside_a_stream_are_told_by_their_type(
+async def test_errors_inside_a_stream_have_the_class_of_their_type(
     model: ai.Model, error: object, expected: type[PlanckError]
 ) -> None:
     with pytest.raises(expected, match="Busy") as caught:
@@ -266,7 +266,7 @@ async def events_of(stream: AsyncIterator[StreamEvent]) -> list[StreamEvent]:
 
 
 @pytest.mark.parametrize("status", [408, 409, 429, 500, 503, 529])
-async def test_passing_failures_are_tried_again(status: int) -> None:
+async def test_transient_failures_are_retried(status: int) -> None:
     transport = Failing((status, {}, b"{}"), (status, {}, b"{}"))
     events = await events_of(client(transport, retries=2).stream(CHAT, ASK))
     assert [event.attempt for event in events if event.type == "retry"] == [1, 2]
@@ -274,14 +274,14 @@ async def test_passing_failures_are_tried_again(status: int) -> None:
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 413, 422])
-async def test_lasting_failures_are_not(status: int) -> None:
+async def test_permanent_failures_are_not_retried(status: int) -> None:
     transport = Failing((status, {}, b"{}"))
     with pytest.raises(PlanckError):
         await client(transport, retries=2).complete(CHAT, ASK)
     assert transport.requests == 1
 
 
-async def test_a_spent_quota_is_not_tried_again() -> None:
+async def test_a_spent_quota_is_not_retried() -> None:
     body = json.dumps({"error": {"message": "You exceeded your current quota", "code": "insufficient_quota"}}).encode()
     transport = Failing((429, {}, body))
     with pytest.raises(QuotaExceededError, match="add credit"):
@@ -325,7 +325,7 @@ async def test_a_model_that_loads_is_not_waited_for_forever() -> None:
     ],
     ids=["protocol", "url", "certificate"],
 )
-async def test_a_wrong_address_or_certificate_is_met_once(error: Exception, tmp_path: Path) -> None:
+async def test_a_wrong_address_or_certificate_is_tried_only_once(error: Exception, tmp_path: Path) -> None:
     asked: list[httpx.Request] = []
 
     def handle(request: httpx.Request) -> httpx.Response:
@@ -354,14 +354,14 @@ async def test_a_long_retry_after_is_reported_at_once(value: str) -> None:
     assert caught.value.retry_after > 120
 
 
-async def test_an_overloaded_server_inside_a_stream_is_tried_again_before_content() -> None:
+async def test_an_overload_inside_a_stream_is_retried_before_content() -> None:
     error = sse({"type": "error", "error": {"type": "overloaded_error", "message": "Busy"}})
     transport = Failing((200, {}, MESSAGES_TOOLS[0] + error[0]), at_last=MESSAGES_TOOLS)
     events = await events_of(client(transport, retries=1).stream(MESSAGES, ASK))
     assert [event.type for event in events[:4]] == ["usage", "retry", "usage", "thinking_delta"]
 
 
-async def test_nothing_is_tried_again_after_content() -> None:
+async def test_nothing_is_retried_after_content() -> None:
     error = sse({"error": {"message": "Busy", "code": 503}})
     transport = Failing((200, {}, CHAT_HELLO[1] + error[0]))
     with pytest.raises(ProviderUnavailableError):

@@ -116,7 +116,9 @@ messages = st.one_of(
 
 
 @given(st.lists(messages, max_size=8))
-def test_every_call_is_answered_once_right_after_it_by_an_id_that_everybody_takes(history: list[ai.Message]) -> None:
+def test_every_call_is_answered_once_right_after_it_by_an_id_that_every_vendor_accepts(
+    history: list[ai.Message],
+) -> None:
     prepared = prepare(history, READER)
     seen: set[str] = set()
     for at, message in enumerate(prepared):
@@ -189,7 +191,7 @@ def test_a_signature_is_sent_as_long_as_nothing_before_it_changed(
     assert thoughts(history) == [*left, *unsigned]
 
 
-def test_a_prefix_tells_all_differences() -> None:
+def test_any_difference_changes_the_prefix_digest() -> None:
     image = ai.ImagePart(b"a")
     values: list[object] = [
         "a", ("a",), ai.TextPart("a"), ai.ThinkingPart("a"), image, ai.ImagePart(b"b"), call("a"), call("b"),
@@ -201,7 +203,7 @@ def test_a_prefix_tells_all_differences() -> None:
     assert len(set(digests)) == len(digests)
 
 
-def test_signatures_are_taken_away_and_what_was_said_stays() -> None:
+def test_signatures_are_removed_and_text_stays() -> None:
     signed = ai.ToolCallPart("a", "f", {}, provider_state={"thoughtSignature": "s", "id": "7"})
     history: list[ai.Message] = [
         HI,

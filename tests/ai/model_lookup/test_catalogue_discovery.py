@@ -39,7 +39,7 @@ async def ollama(exchange: Exchange) -> None:
         await exchange.answer("500 Internal Server Error", '{"error": "no"}')
 
 
-async def test_ollama_tells_what_its_models_can() -> None:
+async def test_ollama_reports_what_its_models_can_do() -> None:
     async with serving(ollama) as server:
         found = {model.id: model for model in await ai.discover("ollama", f"{server.url}/v1")}
     assert list(found) == ["llama3.2", "qwen3", "old", "broken"]
@@ -60,7 +60,7 @@ async def test_ollama_tells_what_its_models_can() -> None:
         (None, 32768, None),
     ],
 )
-async def test_llama_cpp_tells_the_context_it_runs_with(
+async def test_llama_cpp_reports_the_context_it_runs_with(
     props: dict[str, Any] | None, window: int, modalities: tuple[str, ...] | None
 ) -> None:
     async def server_of_one(exchange: Exchange) -> None:
@@ -93,7 +93,7 @@ async def test_other_servers_are_asked_with_their_key() -> None:
 
 
 @pytest.mark.parametrize("provider", ["ollama", "llama_cpp", "openai"])
-def test_nobody_there(provider: str) -> None:
+def test_a_server_that_is_not_there_has_no_models(provider: str) -> None:
     assert ai.list_models(provider, base_url=f"http://127.0.0.1:{free_port()}") == []
 
 
@@ -117,12 +117,12 @@ async def nested(exchange: Exchange) -> None:
 
 @pytest.mark.parametrize("handler", [garbage, half, nested])
 @pytest.mark.parametrize("provider", ["ollama", "llama_cpp"])
-async def test_what_is_no_model_server_has_no_models(provider: str, handler: Handler) -> None:
+async def test_what_is_not_a_model_server_has_no_models(provider: str, handler: Handler) -> None:
     async with serving(handler) as server:
         assert await ai.discover(provider, server.url) == []
 
 
-async def test_a_key_is_not_carried_elsewhere() -> None:
+async def test_a_key_is_not_sent_to_another_server() -> None:
     async with serving(garbage) as other:
 
         async def elsewhere(exchange: Exchange) -> None:
@@ -134,7 +134,7 @@ async def test_a_key_is_not_carried_elsewhere() -> None:
         assert other.connections == 0
 
 
-async def test_a_server_has_so_much_time_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_slow_server_is_given_up_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(discovery, "_TIMEOUT", 0.3)
 
     async def drips(exchange: Exchange) -> None:

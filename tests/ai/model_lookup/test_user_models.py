@@ -116,13 +116,13 @@ def test_an_entry_that_cannot_be_used_is_left_out_and_the_rest_stays(change: dic
 
 
 @pytest.mark.parametrize("data", [5, [], {"models": 5}, {"providers": [], "models": []}])
-def test_a_description_that_is_none(data: object) -> None:
+def test_a_description_that_is_not_one(data: object) -> None:
     own = read_models(data)
     assert own.models == ()
     assert len(own.warnings) == 1
 
 
-def test_entries_that_are_nothing_and_entries_twice() -> None:
+def test_empty_and_duplicate_entries() -> None:
     own = read_models({"providers": {"nvidia": NVIDIA}, "models": [5, FAST, FAST, {**FAST, "id": "x", "tempo": 1}]})
     assert [model.alias for model in own.models] == ["fast", "x"]
     assert [warning[:30] for warning in own.warnings] == [

@@ -59,7 +59,7 @@ def test_unknown_ids_work(name: str, settings: dict[str, str]) -> None:
         ("zzz:x", UnknownProviderError, "Known are: .*demo"),
     ],
 )
-def test_typing_mistakes_are_named(name: str, expected: type[Exception], hint: str) -> None:
+def test_typos_are_named(name: str, expected: type[Exception], hint: str) -> None:
     with pytest.raises(expected, match=hint):
         ai.get_model(name)
 

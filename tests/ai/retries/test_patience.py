@@ -149,7 +149,7 @@ def test_delays_are_not_the_same_for_all() -> None:
         (answering(503, x_should_retry="false"), ProviderUnavailableError),
     ],
 )
-def test_what_will_not_pass_fails_at_once(
+def test_a_permanent_failure_fails_at_once(
     fail: Callable[[httpx.Request], httpx.Response], kind: type[PlanckError]
 ) -> None:
     server = Outage(99, fail)
@@ -180,9 +180,7 @@ def test_the_time_that_the_server_names_is_waited_for(asked: str, context: ai.Co
     [("11", ASK, "11 seconds"), ("61", AFTER_TOOLS, "61 seconds"), ("3600", AFTER_TOOLS, "3600 seconds (60 minutes)")],
 )
 @pytest.mark.parametrize("status", [429, 503, 529])
-def test_a_time_for_which_nobody_waits_is_named_at_once(
-    asked: str, context: ai.Context, said: str, status: int
-) -> None:
+def test_a_delay_that_is_too_long_is_reported_at_once(asked: str, context: ai.Context, said: str, status: int) -> None:
     result, told, took = ask(Outage(9999, answering(status, retry_after=asked)), context)
     assert isinstance(result, RateLimitError | ProviderUnavailableError)
     assert said in str(result)

@@ -129,7 +129,7 @@ def test_fifty_agents_at_ten_requests_a_second_are_all_answered_at_that_rate(
     assert server.refused < agents + total / 5, "after the first burst few are refused"
 
 
-def test_nobody_starves() -> None:
+def test_no_agent_starves() -> None:
     server = Limited(TokenBucket(10, 10))
     ends, took = storm(server, 30, 8)
     assert min(ends) > took * 0.7, "all advance together"

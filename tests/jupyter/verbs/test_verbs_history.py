@@ -500,7 +500,7 @@ async def test_only_what_was_deleted_is_said_to_be(tmp_path: Path, monkeypatch: 
     said = await session_verbs._delete_several(sizes, "of old", "", yes=True)
     assert str(said) == "Deleted 2 sessions of old: first, last. This freed 2.0 MB. open is in use."
     assert [session.name for session in list_sessions(tmp_path)] == ["open"]
-    sizes = {session: 1_000_000 for session in list_sessions(tmp_path)}
+    sizes = dict.fromkeys(list_sessions(tmp_path), 1_000_000)
     assert str(await session_verbs._delete_several(sizes, "", "", yes=True)) == "Nothing was deleted. open is in use."
 
 
