@@ -66,14 +66,15 @@ class PendingRequest:
         self._servers = servers
         self._pauses = 0
         self._messages = without_signatures(context.messages, refused)[0] if refused else context.messages
+        self._partial: Sequence[Message] = ()
+        """The answer so far, if the server has paused in it: every later request continues it."""
         self._is_long = characters(context) > _ENCODE_IN_THREAD_FROM
         self.request: WireRequest
         request_info.auth = self.auth
 
     async def build(self) -> None:
         """Build the request: in a thread if it is long, because it would block the event loop."""
-        build = partial(self._request, self._messages)
-        self.request = await run_in_thread(build) if self._is_long else build()
+        self.request = await run_in_thread(self._request) if self._is_long else self._request()
         self._builder.prefix = self.request.prefix
 
     @property
@@ -111,10 +112,11 @@ class PendingRequest:
         if not is_about_thinking(error):
             raise error
         self._messages, found = without_signatures(self._messages)
-        if not found:  # a second time there is nothing left to leave out
+        self._partial, found_in_partial = without_signatures(self._partial)
+        if not (found or found_in_partial):  # a second time there is nothing left to leave out
             raise error
-        self._refused |= found
-        self.request = self._request(self._messages)
+        self._refused |= found | found_in_partial
+        self.request = self._request()
         self._builder.prefix = self.request.prefix
         return StreamWarning(
             f"{self.model} did not accept its earlier thinking; the request is sent again without it."
@@ -129,7 +131,7 @@ class PendingRequest:
             raise error
         self._servers.refused_images(self.model)
         self.model = self._servers.accepting(self.model)
-        self.request = self._request(self._messages)
+        self.request = self._request()
         self._builder.prefix = self.request.prefix
         return StreamWarning(f"{self.model} does not accept images; the request is sent again without them.")
 
@@ -144,10 +146,12 @@ class PendingRequest:
                 provider=self.model.provider,
                 model=self.model.id,
             )
-        self.request = self._request([*self._messages, self._builder.build("stop")])
+        self._partial = (self._builder.build("stop"),)
+        self.request = self._request()
         self._builder.resume()
 
-    def _request(self, messages: Sequence[Message]) -> WireRequest:
+    def _request(self) -> WireRequest:
+        messages = [*self._messages, *self._partial] if self._partial else self._messages
         context = self._context if messages is self._context.messages else replace(self._context, messages=messages)
         return self.wire.request(self.model, context, self._options, self.key)
 

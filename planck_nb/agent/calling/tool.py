@@ -189,9 +189,12 @@ class Tool:
         Raises:
             ToolError: If the arguments do not match `parameters`. The model reads the message and can correct the call.
         """
+        self._require_valid(args if self.accept is None else self.accept(args))
+
+    def _require_valid(self, args: JsonObject) -> None:
+        """Raise `ToolError` unless the schema allows the arguments, which `accept` has returned."""
         if self.function is not None:
             return  # pydantic validates and converts them just before the function is called
-        args = args if self.accept is None else self.accept(args)
         problems = [_problem(error) for error in errors_of(self._validator, args)]
         if problems:
             raise ToolError(f"Invalid arguments for {self.name}: {'; '.join(problems)}.")
@@ -240,7 +243,7 @@ class Tool:
     async def _execute(self, args: JsonObject, context: ToolContext, stopped: threading.Event) -> ToolOutput:
         """Check the arguments, call the function and convert what it returns; `run` handles whatever this raises."""
         args = args if self.accept is None else self.accept(args)
-        self.check(args)
+        self._require_valid(args)
         count = self._required_count
         positional = (context.agent_id, context.call_id, args)[-count:] if count in {1, 2, 3} else (args,)
         call = partial(self.execute_fn, *positional)

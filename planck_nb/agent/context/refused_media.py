@@ -93,7 +93,7 @@ class RefusedMedia:
             self._leave_out_blamed(words, refused, model, kinds)
             return True
         if own:
-            self._sendable.send_again(tried, model)
+            self._sendable.send_again(tried, model, kinds)
             self._leave_out_blamed(words, own, model, kinds)
         return False
 

@@ -37,24 +37,39 @@ MediaMessage: TypeAlias = UserMessage | ToolResultMessage
 
 
 @dataclass(frozen=True, slots=True)
-class _RefusedParts:
-    """What is left out of one message.
+class _Refusal:
+    """Parts of one message that are left out.
 
     Args:
-        message: The message, which is kept so that no other object gets its id.
         kinds: The types of the parts.
-        problem: Why, as a clause.
+        problem: Why they are left out, as a clause.
         only: The parts of these types that are left out; empty for all of them.
     """
 
-    message: MediaMessage
     kinds: frozenset[str]
     problem: str
     only: tuple[UserPart, ...] = ()
 
-    def has(self, part: UserPart) -> bool:
+    def covers(self, part: UserPart) -> bool:
         """Whether the part is left out."""
-        return part.type in self.kinds and (not self.only or any(part is each for each in self.only))
+        return part.type in self.kinds and (not self.only or _is_one_of(part, self.only))
+
+
+@dataclass(frozen=True, slots=True)
+class _RefusedParts:
+    """All that is left out of one message.
+
+    Args:
+        message: The message, which is kept so that no other object gets its id.
+        refusals: What was refused, the latest first.
+    """
+
+    message: MediaMessage
+    refusals: tuple[_Refusal, ...]
+
+    def problem_of(self, part: UserPart) -> str:
+        """Why the part is left out; empty if it is sent."""
+        return next((refusal.problem for refusal in self.refusals if refusal.covers(part)), "")
 
 
 class SendableHistory:
@@ -105,18 +120,22 @@ class SendableHistory:
         """
         of_model = self._refused.setdefault(_key(model), {})
         for message in messages:
-            parts = tuple(part for part in message.content if part in only) if message.type == "user" else ()
+            parts = tuple(part for part in message.content if _is_one_of(part, only)) if message.type == "user" else ()
             if only and not parts:
                 continue
-            if parts and (known := of_model.get(id(message))) is not None:
-                parts += known.only
-            of_model[id(message)] = _RefusedParts(message, kinds, problem, parts)
+            known = of_model.get(id(message))
+            refusals = (_Refusal(kinds, problem, parts), *(() if known is None else known.refusals))
+            of_model[id(message)] = _RefusedParts(message, refusals)
         self._model, self._latest = None, ((), ())
 
-    def send_again(self, messages: Iterable[MediaMessage], model: Model) -> None:
-        """Send messages whole again."""
+    def send_again(self, messages: Iterable[MediaMessage], model: Model, kinds: frozenset[str]) -> None:
+        """Send again the parts of the messages that were left out as parts of these types."""
+        of_model = self._refused.get(_key(model), {})
         for message in messages:
-            self._refused.get(_key(model), {}).pop(id(message), None)
+            if (known := of_model.pop(id(message), None)) is None:
+                continue
+            if others := tuple(refusal for refusal in known.refusals if refusal.kinds != kinds):
+                of_model[id(message)] = _RefusedParts(message, others)
         self._model, self._latest = None, ((), ())
 
     def media(self, message: MediaMessage, model: Model, kinds: frozenset[str]) -> list[UserPart]:
@@ -126,7 +145,7 @@ class SendableHistory:
             parts = [part for part in message.content if part.type in kinds]
         else:
             parts = [image for result in message.content for image in result.images] if "image" in kinds else []
-        return parts if refused is None else [part for part in parts if not refused.has(part)]
+        return parts if refused is None else [part for part in parts if not refused.problem_of(part)]
 
     def fit(self, messages: Sequence[Message], model: Model) -> Sequence[Message]:
         """The messages as they can be sent to the model; the same objects if it can read all of them.
@@ -160,17 +179,16 @@ class SendableHistory:
         refused = self._refused.get(_key(model), {}).get(id(message)) if self._refused else None
         if isinstance(message, UserMessage):
             parts = [
-                self._part(part, model, answered=answered)
-                if refused is None or not refused.has(part)
-                else TextPart(self._left_out(part, model, refused.problem))
+                TextPart(self._left_out(part, model, problem))
+                if refused is not None and (problem := refused.problem_of(part))
+                else self._part(part, model, answered=answered)
                 for part in message.content
             ]
             if message.sender_name is not None:
                 return UserMessage(with_sender(parts, message.sender_name, message.purpose))
             return message if all(map(operator.is_, parts, message.content)) else UserMessage(parts)
         if isinstance(message, ToolResultMessage) and any(part.images for part in message.content):
-            problem = "" if refused is None else refused.problem
-            results = tuple(self._result(part, model, problem) for part in message.content)
+            results = tuple(self._result(part, model, refused) for part in message.content)
             if not all(map(operator.is_, results, message.content)):
                 return ToolResultMessage(results)
         return message
@@ -185,11 +203,12 @@ class SendableHistory:
             return TextPart(self._left_out(part, model, "because the model cannot watch videos"))
         return part
 
-    def _result(self, result: ToolResultPart, model: Model, refused: str) -> ToolResultPart:
+    def _result(self, result: ToolResultPart, model: Model, refused: _RefusedParts | None) -> ToolResultPart:
         images: list[ImagePart] = []
         words: list[str] = []
         for image in result.images:
-            if problem := unreadable_by(image, model.provider) or refused:
+            problem = unreadable_by(image, model.provider)
+            if problem := problem or ("" if refused is None else refused.problem_of(image)):
                 words.append(self._left_out(image, model, problem))
             else:
                 images.append(checked(image)[0])
@@ -214,6 +233,11 @@ class SendableHistory:
                 return f"[video {part.url or part.mime}: left out, {problem}]"
             case TextPart():
                 return part.text
+
+
+def _is_one_of(part: object, parts: Iterable[UserPart]) -> bool:
+    """Whether the part is one of these objects: a message can have equal parts, of which only one is to blame."""
+    return any(part is each for each in parts)
 
 
 def _images(message: Message) -> Iterator[ImagePart]:

@@ -317,17 +317,19 @@ class ContextWindow:
 
     def _scale(self, messages: Sequence[Message]) -> float:
         """The ratio of counted to estimated tokens, by the newest counts and refusals of the model."""
-        scale, seen = self._refused_scale, 0
+        scale, recent = self._refused_scale, dict[int, tuple[Message, float]]()
         for index in range(len(messages) - 1, -1, -1):
             message = messages[index]
             if message.type != "assistant" or message.usage is None or message.estimated:
                 continue
             known = self._ratios.get(id(message))
             if known is None or known[0] is not message:
-                known = self._ratios[id(message)] = message, self._ratio(messages, index)
-            scale, seen = max(scale, known[1]), seen + 1
-            if seen == CALIBRATING_REPLIES:
+                known = message, self._ratio(messages, index)
+            recent[id(message)] = known
+            scale = max(scale, known[1])
+            if len(recent) == CALIBRATING_REPLIES:
                 break
+        self._ratios = recent
         return scale
 
     def _learn(self, error: ContextOverflowError, usage: ContextUsage) -> int | None:

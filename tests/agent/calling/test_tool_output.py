@@ -335,3 +335,10 @@ async def test_what_a_tool_says_of_its_failure_is_bounded_and_can_be_sent() -> N
     text = result.content[0].text
     assert text.startswith("Error: ValueError: ?xxx")
     assert len(text) < 2 * MAX_RESULT_CHARACTERS
+
+
+async def test_arguments_are_converted_once() -> None:
+    schema = {"type": "object", "properties": {"list": {"type": "array"}}, "required": ["list"]}
+    tool = Tool("t", "d", schema, lambda args: str(args["list"]), accept=lambda args: {"list": [args["item"]]})
+    assert (await tool.run({"item": 1})).text == "[1]"
+    tool.check({"item": 1})

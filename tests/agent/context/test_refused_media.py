@@ -257,6 +257,25 @@ async def test_a_second_bad_document_is_left_out_too() -> None:
     assert len(server.asked) == 3
 
 
+async def test_an_earlier_prompt_is_sent_without_its_image_and_without_its_document() -> None:
+    asked: list[str] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        sent = request.content.decode()
+        asked.append(sent)
+        words = "Could not process image" if PIXEL in sent else "Failed to parse bad.pdf" if str(BAD.data) in sent else ""
+        if words and OTHER.id in sent:
+            return httpx.Response(400, json={"error": {"message": words}})
+        return httpx.Response(200, headers={"content-type": "text/event-stream"}, content=b"".join(CHAT_HELLO))
+
+    agent = Agent(model=CHAT, client=client(httpx.MockTransport(answer)))
+    await agent.prompt([ImagePart(PIXEL), GOOD, BAD])
+    agent.model = OTHER
+    assert (await agent.prompt("more")).text == "Hello"
+    assert len(asked) == 4, "answered, refused for the image, refused for the document, answered"
+    assert [part in asked[-1] for part in (PIXEL, str(BAD.data), str(GOOD.data))] == [False, False, True]
+
+
 async def test_a_fallback_may_read_the_document_of_the_prompt() -> None:
     server = Server()
     server.refused = {CHAT.id: [BAD]}

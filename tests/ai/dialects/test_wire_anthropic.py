@@ -483,6 +483,24 @@ async def test_refused_thinking_is_left_out_once_and_visibly(words: str) -> None
     assert server.bodies[2]["messages"][1]["content"] == [text("So.")]
 
 
+async def test_an_answer_goes_on_if_its_thinking_is_refused_after_a_pause() -> None:
+    server = Server(
+        reply(thought(), text("It is"), stop="pause_turn"),
+        (400, REFUSED[0]),
+        reply(text(" noon."), stop="pause_turn"),
+        reply(text(" And warm.")),
+    )
+    stream = server.client().stream(SONNET, ai.Context(messages=[HI]))
+    assert len(warnings(await read(stream))) == 1
+    assert stream.message.text == "It is noon. And warm."
+    assert [body["messages"][1:] for body in server.bodies] == [
+        [],
+        [{"role": "assistant", "content": [thought(), text("It is")]}],
+        [{"role": "assistant", "content": [text("It is")]}],
+        [{"role": "assistant", "content": [text("It is"), text(" noon.")]}],
+    ]
+
+
 async def test_it_is_left_out_only_once() -> None:
     server = Server((400, REFUSED[0]))
     with pytest.raises(BadRequestError, match="Invalid `signature`"):
