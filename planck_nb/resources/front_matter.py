@@ -1,4 +1,4 @@
-"""Front matter: the YAML between two lines of three dashes with which a file begins.
+"""Front matter: YAML between two lines of three dashes, at the beginning of a file.
 
 Every value is a string, or a list or mapping of strings: what YAML makes of `no`, `1.10` or a date is not what the
 author of a name or a version meant.

@@ -15,7 +15,7 @@ from planck_nb.base.text import printable
 INSTRUCTIONS_FILE = "AGENTS.md"
 
 MAX_BYTES = 65_536
-"""Bytes that all instructions have together."""
+"""Bytes that all instructions together may have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ def find_instructions(directory: str | Path, *, foreign: bool = True) -> Instruc
 
     Args:
         directory: The working directory, with `~` for the home folder.
-        foreign: Whether files are used that another user has written or can write.
+        foreign: Whether to use files that another user owns or can write.
 
     Returns:
         The instructions. Files that cannot be read are in its warnings; nothing is raised.

@@ -39,7 +39,7 @@ class SkillPool:
 
     Args:
         dirs: The directories, with `~` for the home folder.
-        foreign: Whether skills are used that another user has written or can write.
+        foreign: Whether to use skills that another user owns or can write.
     """
 
     def __init__(self, dirs: Iterable[str | Path], *, foreign: bool = True) -> None:

@@ -116,12 +116,12 @@ def absolute(folder: str | Path) -> Path:
     """Return the absolute path of a folder, `~` expanded."""
     try:
         return Path(folder).expanduser().absolute()
-    except RuntimeError:  # `~name` of a user that does not exist: a folder that does not exist
+    except RuntimeError:  # `~name` of an unknown user: treated as a folder that does not exist
         return Path(folder).absolute()
 
 
 def collect(folders: Iterable[Path], read: SkillReader) -> SkillReport:
-    """Do what `load_all` does, for absolute folders and with another function that reads a SKILL.md."""
+    """Like `load_all`, for absolute folders and with `read` in place of `read_skill`."""
     skills: dict[str, Skill] = {}
     skipped: list[LoadFailure] = []
     for folder in dict.fromkeys(folders):

@@ -1,4 +1,4 @@
-"""Bounds and redaction of what is given to other programs: text of models and of sessions is data."""
+"""Bounds and redacts texts and data before they are given to other programs."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from planck_nb.base.secrets import around_secret, process_secrets, redact, redac
 from planck_nb.base.text import encodable, head_and_tail
 
 MAX_TEXT_LENGTH = 4_000
-"""Characters of a text within a result at most."""
+"""The most characters that a text within a result may have."""
 
 MAX_ANSWER_LENGTH = 200_000
-"""Characters of an answer, a document, or all rows of a result at most."""
+"""The most characters that an answer, a document, or all rows of a result may have."""
 
 _MAX_ITEMS = 1_000
 _MAX_DEPTH = 20

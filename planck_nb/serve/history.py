@@ -1,4 +1,4 @@
-"""The stored history for other programs: bounded, without secrets, and never more than the sessions."""
+"""The stored history for other programs: bounded, without secrets, and nothing but the sessions."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from planck_nb.sessions import (
 )
 
 MAX_ROWS = 1_000
-"""Rows that a query returns at most."""
+"""The most rows that a query returns."""
 
 MAX_MESSAGES = 200
-"""Messages of a transcript at most."""
+"""The most messages that a transcript has."""
 
 _SECONDS = 30.0
 """Seconds that a query may take."""
@@ -66,7 +66,7 @@ class History:
             `sessions`, and how many there are in `total`.
 
         Raises:
-            SessionError: The directory may not be read.
+            SessionError: The directory cannot be read.
         """
 
         def described() -> JsonObject:

@@ -22,13 +22,13 @@ from planck_nb.workspace import Workspace
 from planck_nb.workspace.agent_names import find_agent, full_name, named_agents
 
 MAX_PROMPT_LENGTH = 200_000
-"""Characters of a prompt at most."""
+"""The most characters that a prompt may have."""
 
 MAX_WATCH_SECONDS = 120.0
-"""Seconds that events are watched at most."""
+"""The longest time for which one call watches events."""
 
 MAX_EVENTS = 500
-"""Events that one call returns at most."""
+"""The most events that one call returns."""
 
 Progress = Callable[[str], None]
 
@@ -54,10 +54,10 @@ class KernelCalls:
         Args:
             method: Its name.
             params: Its parameters.
-            progress: Called with sentences about how far it is.
+            progress: Called with sentences about its progress.
 
         Raises:
-            PlanckError: There is no such call, it has other parameters, or it failed.
+            PlanckError: There is no such call, its parameters are wrong, or it failed.
         """
         found = self._methods.get(method) if isinstance(method, str) else None
         if found is None or not isinstance(params, dict):
@@ -112,7 +112,7 @@ class KernelCalls:
         deadline = time.monotonic() + seconds
         size = 0
         end = workspace.subscribe().position
-        # A position beyond the end is one of another session.
+        # A position beyond the end is from another session.
         start = since if isinstance(since, int) and 0 <= since <= end else None
         async with workspace.subscribe(since=start) as events:
             while len(found) < max_events and size < MAX_ANSWER_LENGTH:
@@ -154,7 +154,7 @@ def _number(params: JsonObject, name: str, default: float) -> float:
 
 
 async def _next(events: Subscription[AgentEvent], seconds: float | None) -> AgentEvent | None:
-    """The next event, None if there is none within so many seconds or at all; None waits for as long as it takes."""
+    """The next event, None if none comes within `seconds`, or ever; `seconds` of None waits as long as it takes."""
     try:
         async with asyncio.timeout(None if seconds is None else max(seconds, 0)):
             return await anext(events)

@@ -62,7 +62,7 @@ class KernelClient:
         Args:
             method: The name of the call.
             params: Its parameters.
-            progress: Awaited with each sentence about how far the call is.
+            progress: Awaited with each sentence about the progress of the call.
 
         Returns:
             The result.
@@ -91,7 +91,7 @@ class KernelClient:
             writer.close()
 
     async def _connect(self) -> tuple[KernelAddress, asyncio.StreamReader, asyncio.StreamWriter]:
-        """Connect to the kernel; what one has left that was killed is removed."""
+        """Connect to the kernel; sockets that killed kernels left are removed."""
         while True:
             address = self.address()
             try:

@@ -1,4 +1,4 @@
-"""The socket by which `planck-nb mcp` reaches a running kernel. The kernel opens it; no code is run over it."""
+"""The socket through which `planck-nb mcp` reaches a running kernel. The kernel opens it; no code is run over it."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ _log = logging.getLogger(__name__)
 _MAX_CONNECTIONS = 32
 _MESSAGE_CHARACTERS = 1_000
 _REQUEST_TIMEOUT = 10.0
-"""Seconds in which a client must have sent its request."""
+"""Seconds within which a client must send its request."""
 
 _MAX_WAITING = 1024 * 1024
-"""Bytes that a client has not read yet, above which it gets no progress."""
+"""A client that has more unread bytes than this gets no progress."""
 
 _open: WeakSet[KernelSocket] = WeakSet()
 _UCRED = struct.Struct("3i")
@@ -50,7 +50,7 @@ class KernelSocket:
     Args:
         workspace: Its agents can be listed, prompted and watched.
         address: Where the socket is, and what a client must send.
-        listening: The bound socket, which listens.
+        listening: The bound socket, listening already.
     """
 
     def __init__(self, workspace: Workspace, address: KernelAddress, listening: socket.socket) -> None:
@@ -59,11 +59,11 @@ class KernelSocket:
         self._listening = listening
         self._connections: set[asyncio.Task[None]] = set()
         self._closed = False
-        # Agents must not take over what belongs to the cell that opened the socket, such as where its output goes.
+        # Agents must not inherit the context of the cell that opened the socket, such as where its output goes.
         self._serving = asyncio.get_running_loop().create_task(
             self._serve(), name="planck-kernel-socket", context=contextvars.Context()
         )
-        # The event loop must have let go of the socket before that is closed.
+        # The event loop must let go of the socket before it is closed.
         self._serving.add_done_callback(lambda _: listening.close())
         atexit.register(self._remove)
         _open.add(self)
@@ -261,7 +261,7 @@ async def open_kernel_socket(workspace: Workspace, *, folder: Path | None = None
 
 
 def _is_same_user(writer: asyncio.StreamWriter) -> bool:
-    """Whether the client is a process of this user. Elsewhere than on Linux, the folder's mode has to suffice."""
+    """Whether the client is a process of this user. On systems other than Linux, the folder's mode must suffice."""
     if not hasattr(socket, "SO_PEERCRED"):
         return True
     connected = writer.get_extra_info("socket")

@@ -39,7 +39,7 @@ _INSTRUCTIONS = (
 
 
 class HistoryServer:
-    """Serves a directory of sessions, and the kernel that runs over it.
+    """Serves a directory of sessions, and the agents of a running kernel.
 
     Args:
         history: The stored sessions.

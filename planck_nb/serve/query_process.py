@@ -1,4 +1,4 @@
-"""Runs one query of another program in a process of its own, which can be killed and has a bounded memory.
+"""Runs one query of another program in a process of its own, which can be killed and has bounded memory.
 
 DuckDB's limit does not count the texts that functions make, and some functions cannot be interrupted.
 `python -m planck_nb.serve.query_process` reads a request from standard input and writes the result to standard output.
@@ -27,7 +27,7 @@ _MEMORY = 4 * 1024 * 1024 * 1024
 """Bytes of memory that the process may reserve."""
 
 _GRACE = 5
-"""Seconds after which the process ends itself, should its parent have been killed."""
+"""Seconds past the time limit after which the process ends itself, in case its parent was killed."""
 
 _TOO_LARGE = "The query needs too much memory; select less."
 

@@ -15,9 +15,9 @@ from pathlib import Path
 from planck_nb.base.errors import ConfigError
 
 _FOLDER = "planck-nb"
-_OTHERS = 0o077
+_OTHER_USERS = 0o077
 _MAX_PATH_BYTES = 100
-"""Bytes in the path of a Unix socket, of which the smallest system allows 104."""
+"""The longest path of a socket, in bytes; the strictest systems allow 104."""
 
 _MAX_BYTES = 64 * 1024
 
@@ -107,7 +107,7 @@ def check_folder(folder: Path) -> None:
         raise ConfigError(f"{folder} is not a folder; remove it, or set XDG_RUNTIME_DIR to another folder.")
     if found.st_uid != os.getuid():
         raise ConfigError(f"{folder} belongs to another user; set XDG_RUNTIME_DIR to a folder of yours.")
-    if found.st_mode & _OTHERS:
+    if found.st_mode & _OTHER_USERS:
         raise ConfigError(f"Other users can enter {folder}; run `chmod 700 {folder}`.")
 
 
@@ -143,7 +143,7 @@ def _read(file: Path) -> KernelAddress | None:
             found, beside = os.fstat(content.fileno()), socket.lstat()
             if not (stat.S_ISREG(found.st_mode) and stat.S_ISSOCK(beside.st_mode)):
                 return None
-            if any(each.st_uid != os.getuid() or each.st_mode & _OTHERS for each in (found, beside)):
+            if any(each.st_uid != os.getuid() or each.st_mode & _OTHER_USERS for each in (found, beside)):
                 return None
             data = json.loads(content.read(_MAX_BYTES))
         return KernelAddress(

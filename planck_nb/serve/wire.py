@@ -16,7 +16,7 @@ from planck_nb.base.json_types import JsonObject
 from planck_nb.base.text import encodable
 
 MAX_LINE_BYTES = 8 * 1024 * 1024
-"""Bytes of a line at most, in both directions."""
+"""The most bytes that a line may have, in either direction."""
 
 _CLOSED = (
     "The connection was closed before the call was complete; try again. If the kernel has ended, run `%planck serve` "
@@ -33,7 +33,7 @@ async def read_line(reader: asyncio.StreamReader) -> JsonObject:
     """Read one line.
 
     Raises:
-        AgentError: The connection was closed, or the line is too long or no JSON object.
+        AgentError: The connection was closed, or the line is too long or not a JSON object.
     """
     try:
         line = await reader.readuntil(b"\n")

@@ -1,4 +1,4 @@
-"""Finds what readers of a journal skip: damaged lines, and rows whose id an earlier row has."""
+"""Finds what readers of a journal skip: damaged lines, and rows that repeat an earlier id."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ class SessionInfo:
         copied: The id of the last row that was copied from `parent`; 0 if there is none.
         renamed: Whether its file has another name than the session had when it was created, as a copy has.
         notice: A sentence about what waits until the user trusts the session; only `import_session` fills it in.
-        state: What changes when the journal is written or replaced, as it was when the session was found.
+        state: Changes when the journal is written or replaced; as it was when the session was found.
     """
 
     id: str
@@ -97,7 +97,7 @@ class SessionInfo:
 
 
 def make_sessions_directory(directory: Path) -> None:
-    """Create the directory for sessions if it does not exist, which only its user can read.
+    """Create the directory for sessions, which only its user can read, if it does not exist.
 
     In a `.planck` folder, a new `.gitignore` keeps it out of Git: sessions are private, while the tools, skills and
     models in that folder are meant to be committed. Raises OSError.
@@ -121,7 +121,7 @@ def warn_once(sentence: str) -> None:
 def clean_name(name: str) -> str:
     """Turn a name into one that can be part of a file name, for example "My Cool  Session!!" into "my-cool-session".
 
-    A name that can is unchanged. The result is empty if nothing is left.
+    A name that can be part of one is unchanged. The result is empty if nothing is left.
     """
     if _NAME.fullmatch(name):
         return name
@@ -140,7 +140,7 @@ def new_session_info(directory: Path, session_id: str, name: str) -> SessionInfo
 
 
 def unused_name(directory: Path, name: str) -> str:
-    """Return the name as it will be. Raises SessionError if a session in the directory has it."""
+    """Return the cleaned name. Raises SessionError if a session in the directory has it."""
     name = clean_name(name)
     if any(session.name == name for session in list_sessions(directory)):
         raise SessionError(f"There is a session named {name!r} already; choose another name.")
@@ -148,7 +148,7 @@ def unused_name(directory: Path, name: str) -> str:
 
 
 def numbered_name(directory: Path, name: str) -> str:
-    """Return the name as it will be, with a number if a session in the directory has it."""
+    """Return the cleaned name, with a number if a session in the directory has it."""
     name = clean_name(name) or "imported"
     taken = {session.name for session in list_sessions(directory)}
     names = chain([name], (f"{name[: 79 - len(str(number))]}-{number}" for number in count(2)))
@@ -165,7 +165,7 @@ def list_sessions(directory: Path) -> list[SessionInfo]:
         The sessions, oldest first.
 
     Raises:
-        SessionError: The directory may not be read.
+        SessionError: The directory cannot be read.
     """
     found = []
     for path, status in _journal_files(directory):
@@ -307,7 +307,7 @@ def _journals(directory: Path) -> list[Path]:
 
 
 def _journal_files(directory: Path) -> list[tuple[str, os.stat_result]]:
-    """List the journals with what the directory knows of them. There may be thousands, and a `Path` of each is slow."""
+    """List the journals with their status. There may be thousands, and making a `Path` for each is slow."""
     try:
         with os.scandir(directory) as entries:
             named = [entry for entry in entries if entry.name.endswith(_SUFFIX) and _FILE.fullmatch(entry.name)]

@@ -20,9 +20,9 @@ _SIZES = (16_384, 1_048_576, 67_108_864)
 def last_used_first(sessions: Iterable[SessionInfo]) -> Iterator[SessionInfo]:
     """The sessions in the order of their last use, the latest first.
 
-    A copied or restored file has a new modification time, so it counts when its newest row was appended. No row is
-    newer than the file, however: a time that is later, as a wrong clock leaves it, counts as the file's. So a journal
-    is read only when no other one can come before it, and for the first few sessions very few are.
+    A copied or restored file has a new modification time, so what counts is when its newest row was appended. No row is
+    newer than its file, however: a later time, as from a wrong clock, counts as that of the file. So a journal is read
+    only when no other can come before it, and for the first few sessions very few are.
 
     Args:
         sessions: The sessions.

@@ -84,7 +84,7 @@ class _Owner:
 
     @property
     def is_here(self) -> bool:
-        """Whether it is a process of this computer, so that one can see whether it is running."""
+        """Whether it is a process of this computer, so that it can be checked whether it is running."""
         here = (self.host, self.boot, self.namespace) == (socket.gethostname(), boot_id(), process_namespace())
         return self.process > 0 and here
 

@@ -116,7 +116,7 @@ from store.all_messages where role = 'assistant' and stop_reason not in ('error'
 
 @dataclass(frozen=True, slots=True)
 class AgentRecord:
-    """One agent of a session as it was last: what it takes to create it again.
+    """The last state of one agent of a session: what is needed to create it again.
 
     Args:
         identity: Its id, name, type, role, team and parent.

@@ -184,7 +184,7 @@ class SessionReader:
         return export_session(self._info, form)
 
     def close(self) -> None:
-        """End reading, as `Session.close` does. A reader keeps nothing open, so that it can be used after that, too."""
+        """Do nothing: a reader keeps nothing open and stays usable. It has this method because `Session` has."""
 
     def __enter__(self) -> Self:
         return self

@@ -539,7 +539,7 @@ class Session(SessionReader):
         return self._signer.signed(data, session_id=self.id, row_id=row_id, owner=owner) if self._signer else data
 
     def _signed_again(self, record: JsonObject, session_id: str) -> JsonObject:
-        """The record for another session, with signatures of that session instead of those that are valid in this."""
+        """The record for another session, with signatures that are valid there in place of those valid here."""
         if self._signer is None:
             return record
         if record["kind"] == "event":

@@ -1,4 +1,4 @@
-"""Removes what killed processes have left in a sessions directory: temporary files, and locks of no session."""
+"""Removes what killed processes left in a sessions directory: temporary files, and lock files without a session."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _OF_SESSION = re.compile(r"([0-9a-f]{16})_[A-Za-z0-9_.-]{1,80}\.journal(?:\.next
 _LOCK = re.compile(r"([0-9a-f]{16})\.lock")
 _STALE = 24 * 60 * 60
 _UNUSED = 10
-"""Seconds after which a lock file without a session is removed: no process has created it and not locked it yet."""
+"""Seconds after which a lock file without a session is removed: by then, a process that created it has locked it."""
 
 
 def remove_stale_files(directory: Path) -> None:
     """Remove the user's own temporary files of forks, imports and compactions that were killed more than a day ago.
 
-    The lock files of sessions that were killed before they had a journal are removed, too. Files of a session that a
-    process has open are kept.
+    Lock files of processes that were killed before their session had a journal are removed, too. Files of a session
+    that a process has open are kept.
     """
     with suppress(OSError), os.scandir(directory) as scanned:
         entries = list(scanned)

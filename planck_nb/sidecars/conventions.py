@@ -1,4 +1,4 @@
-"""The names and defaults that the two sides of a sidecar share: what its author uses and the link in the kernel.
+"""The names and defaults that both sides of a sidecar share: the author's and the kernel's.
 
 A sidecar is an ordinary MCP server. What goes beyond MCP is in `_meta`, so that other MCP clients can ignore it.
 """
@@ -59,7 +59,7 @@ ACTION_SKIP: Final = "skip"
 """The `action` of a compactor that leaves the messages as they are."""
 
 ACTION_COMPACT: Final = "compact"
-"""The `action` of a compactor that replaces the messages by `summary`, except for those in `keep_ids`."""
+"""The `action` of a compactor that replaces the messages with `summary`, except for those in `keep_ids`."""
 
 DEFAULT_TIMEOUT_MS: Final = 300_000
 """The time that a call of a tool may take by default, in milliseconds."""

@@ -30,8 +30,8 @@ def addressed_agent(team: TeamMembers[Agent], args: JsonObject) -> Agent:
     """The member of the team that the arguments of a call name.
 
     All ways of addressing that Planck has had are accepted: `agent_id`, which may also be a name or a type;
-    `identifier` with `identifier_type`; and `id`, `name` or `type`, of which an id counts before a name and a name
-    before a type.
+    `identifier` with `identifier_type`; and `id`, `name` or `type`. An id takes precedence over a name, and a name over
+    a type.
 
     Raises:
         ToolError: No member is named, or there is none, or there are several.
@@ -52,7 +52,7 @@ def addressed_agent(team: TeamMembers[Agent], args: JsonObject) -> Agent:
 
 
 def _names(args: JsonObject) -> list[tuple[tuple[str, ...], str]]:
-    """What the arguments name an agent by: where to look, and the value."""
+    """The names in the arguments: what kind of name each may be, besides an id, and its value."""
     found: list[tuple[tuple[str, ...], str]] = []
     kind = args.get("identifier_type")
     for key, kinds in (

@@ -17,7 +17,7 @@ class GrantedSkills:
 
     Args:
         pool: All skills.
-        names: The names of those that were given.
+        names: The names of the skills that the agent was given.
     """
 
     def __init__(self, pool: SkillSource, names: Collection[str]) -> None:

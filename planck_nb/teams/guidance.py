@@ -1,4 +1,4 @@
-"""What the system prompt of an agent says on working in a team; only on the tools that the agent has."""
+"""The section of a system prompt about working in a team; it explains only the tools that the agent has."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ Removes a worker for good. Do this when its work is done and you will not need i
 }
 
 INTER_AGENT = frozenset({"ask_agent", "delegate_task", "send_response", "list_team", "spawn_agent", "interrupt_agent"})
-"""Tools that make an agent one that works with others."""
+"""An agent with any of these tools gets the section."""
 
 
 def team_guide(names: Collection[str]) -> str:

@@ -1,7 +1,7 @@
 """The tools by which the agents of a team work together.
 
-They are stateless: a tool finds its team by the agent that calls it. So the same ones do for every agent, whether its
-team was made from a template, by hand, or resumed.
+They are stateless: a tool finds its team by the agent that calls it. So all agents can share them, whether their team
+was made from a template, by hand, or resumed.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def worker_tools() -> list[Tool]:
 
 @cache
 def _worker_tools() -> tuple[Tool, ...]:
-    """The tools of all workers: a team may have a thousand of them."""
+    """The tools of all workers, made once: a team may have a thousand workers."""
     return (
         _tool(
             "ask_agent",
@@ -217,7 +217,7 @@ def _addressed_otherwise(args: JsonObject) -> JsonObject:
 
 
 def _without_nulls(args: JsonObject) -> JsonObject:
-    """Accept null for what is optional, as models write it that have to write every property."""
+    """Drop nulls: models that must write every property send null for an optional one."""
     return {name: value for name, value in args.items() if value is not None}
 
 

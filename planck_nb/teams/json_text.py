@@ -7,7 +7,7 @@ from math import isfinite
 from typing import Any, NoReturn
 
 MAX_DEPTH = 50
-"""Lists and objects within one another."""
+"""How deep lists and objects may be nested."""
 
 _MAX_DIGITS = 100
 
@@ -15,7 +15,7 @@ _MAX_DIGITS = 100
 def parse_json(content: bytes) -> object:
     """Return the data of a UTF-8 file with JSON text, with or without a byte order mark.
 
-    Two equal keys in one object are refused, because a reader sees one of them and a program uses the other.
+    Duplicate keys in an object are refused, because a person may see one of them while a program uses the other.
 
     Raises:
         ValueError: The content is something else; the message is the end of a sentence.
@@ -71,7 +71,7 @@ def _int(text: str) -> int:
 
 
 def _check_depth(data: object) -> None:
-    """Level by level, without recursion."""
+    """Raise ValueError for data that is nested too deep; checks level by level, without recursion."""
     level: list[object] = [data]
     for _ in range(MAX_DEPTH + 1):
         level = [

@@ -269,7 +269,7 @@ class MemberReader:
 
 
 def kind(value: object) -> str:
-    """What a value of JSON is, for messages."""
+    """The kind of a JSON value, for messages."""
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
     names = {int: "a number", float: "a number", str: "a text", dict: "an object", list: "a list", tuple: "a list"}

@@ -1,4 +1,4 @@
-"""The request options of a member, as its description has them."""
+"""Reads the request options in the description of a member."""
 
 from __future__ import annotations
 
@@ -44,11 +44,11 @@ def read_options(written: Mapping[Any, Any]) -> tuple[JsonObject, list[tuple[str
         if name == "stop" and isinstance(value, str):
             value = [value]
         try:
-            accepted = _problem(name, value)
+            problem = _problem(name, value)
         except (RecursionError, TypeError, ValueError):
-            accepted = "must be JSON data"
-        if accepted:
-            problems.append((name, f"{accepted}; the option is not used"))
+            problem = "must be JSON data"
+        if problem:
+            problems.append((name, f"{problem}; the option is not used"))
         else:
             read[name] = value
     return read, problems

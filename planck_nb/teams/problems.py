@@ -14,8 +14,8 @@ class TemplateProblem:
 
     Args:
         path: The file, None for a description that does not come from a file.
-        member: The member, such as "member 2 (coder)"; empty if the problem is not that of one member.
-        field: The field, such as "tools" or "opts.temperature"; empty if it is not that of one field.
+        member: The member, such as "member 2 (coder)"; empty if the problem concerns no single member.
+        field: The field, such as "tools" or "opts.temperature"; empty if it concerns no single field.
         reason: What is wrong, as a part of a sentence.
         note: Whether this is not a mistake but a decision that readers should know of. `strict` accepts these.
 
@@ -43,7 +43,7 @@ def as_sentence(text: str) -> str:
 
 
 def on_one_line(text: str) -> str:
-    """The text with everything spelled out that cannot be seen, line breaks included."""
+    """The text with invisible characters spelled out, line breaks included."""
     return visible(text).replace("\n", "⟨U+000A⟩").replace("\t", "⟨U+0009⟩")
 
 

@@ -1,4 +1,4 @@
-"""The prompts of members that are in files beside a template, and in its folder only."""
+"""Reads the prompts of members from files in the folder of their template, and from nowhere else."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _SUFFIXES = (".md", ".txt")
 
 def is_prompt_file(text: str) -> bool:
     """Return whether a `system_prompt` names a file: it ends in .md or .txt, has one line and no spaces around it."""
-    return text.lower().endswith(_SUFFIXES) and text == text.strip() and not any(map(_is_not_in_names, text))
+    return text.lower().endswith(_SUFFIXES) and text == text.strip() and not any(map(_is_invisible, text))
 
 
 def prompt_text(content: bytes) -> str:
@@ -38,7 +38,7 @@ class PromptFiles:
 
     Args:
         folder: The folder of the template. Nothing outside of it is read, whatever a path or a link names.
-        foreign: Whether files are read that another user has written or can write.
+        foreign: Whether to read files that another user owns or can write.
     """
 
     def __init__(self, folder: Path, *, foreign: bool = True) -> None:
@@ -86,7 +86,7 @@ class PromptFiles:
 
     @staticmethod
     def _relative(written: str) -> str:
-        """The path relative to the folder, normalised. Raises ValueError if it is another one."""
+        """The path relative to the folder, normalised. Raises ValueError if it leads elsewhere."""
         if PurePosixPath(written).is_absolute() or PureWindowsPath(written).anchor:
             raise ValueError("it is an absolute path; write a path relative to the template")
         name = Path(os.path.normpath(written))
@@ -95,5 +95,5 @@ class PromptFiles:
         return name.as_posix()
 
 
-def _is_not_in_names(char: str) -> bool:
+def _is_invisible(char: str) -> bool:
     return char in "\n\t" or is_hidden(char)

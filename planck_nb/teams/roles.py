@@ -20,7 +20,7 @@ RoleRule: TypeAlias = Literal["role", "spawn_agent", "type", "first"]
 
 
 class RoleSource(Protocol):
-    """What a role is decided from."""
+    """What `decide_roles` reads of a member."""
 
     @property
     def name(self) -> str: ...  # noqa: D102
@@ -80,7 +80,7 @@ def decide_roles(members: Sequence[RoleSource], *, first: bool = False) -> RoleD
 
 
 def role_alone(member: RoleSource) -> Role:
-    """The role that a member has by its own description; empty if that has none."""
+    """The role that follows from a member's own description; empty if none does."""
     if member.role:
         return member.role
     return "orchestrator" if any(applies(member) for _, applies in _RULES) else ""

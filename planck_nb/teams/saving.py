@@ -30,7 +30,7 @@ from planck_nb.teams.team_template import TEAM_FILE, TeamTemplate, parse_templat
 PROMPTS_FOLDER = "members"
 
 _MAX_FILE_NAME_BYTES = 100
-"""Bytes of a member's name that its file is named with."""
+"""Bytes of a member's name that become part of the name of its file."""
 
 _RESERVED = frozenset(
     ("con", "prn", "aux", "nul", *(f"com{digit}" for digit in range(10)), *(f"lpt{digit}" for digit in range(10)))
@@ -61,23 +61,23 @@ def save_template(
 ) -> SavedTemplate:
     """Save a team as a template in a folder: `TEAM.json`, and `members/NAME.md` for each system prompt.
 
-    A new folder appears with all of its files at once. In a folder that exists, other files stay as they are, each file
-    is replaced at once, and TEAM.json is the last one. Secrets are never written: options that contain one and the
+    A new folder appears with all of its files at once. In a folder that exists, other files stay as they are, and each
+    file is replaced atomically, TEAM.json last. Secrets are never written: options that contain one and the
     user, password and query of a `base_url` are left out, and secrets in texts are replaced by descriptions of them.
 
     Args:
-        path: The folder, or a TEAM.json in it; `~` is the home folder. The folder is named like the alias.
+        path: The folder, or a TEAM.json in it; `~` is the home folder. The name of the folder is the alias.
         name: The name of the template, None for none.
         description: What the team is for, None for nothing.
         members: The members. If no role, tool or type says who orchestrates, the first one is given the role.
-        overwrite: Whether to replace files that are there and have another content.
+        overwrite: Whether to replace existing files with other content.
 
     Returns:
         The template, and what was left out of it.
 
     Raises:
-        ConfigError: The members are no team, a file with another content is there, or a file cannot be written. If a
-            new folder was to be made, nothing is there then.
+        ConfigError: The members are not a team, a file with other content exists, or a file cannot be written. No new
+            folder is left behind then.
     """
     left_out: list[TemplateProblem] = []
     try:
@@ -97,7 +97,7 @@ def save_template(
 
 
 def _with_orchestrator(members: Sequence[AgentSpec]) -> list[AgentSpec]:
-    """The members, of which one orchestrates by its own description. Raises ConfigError."""
+    """The members, one of which its own description makes the orchestrator. Raises ConfigError."""
     if not members:
         raise ConfigError("a team needs at least one member.")
     decision = decide_roles(members, first=True)
@@ -154,22 +154,22 @@ def _without_secrets(spec: AgentSpec, known: Mapping[str, str], left_out: list[T
         row[field] = redact(text, known, formats=True)
         if row[field] != text:
             left_out.append(TemplateProblem(None, member, field, "contained a secret, which was replaced"))
-    if spec.base_url and (address := _open_address(spec.base_url)) != spec.base_url:
+    if spec.base_url and (address := _without_credentials(spec.base_url)) != spec.base_url:
         row["base_url"] = address
         left_out.append(TemplateProblem(None, member, "base_url", "contained credentials, which were left out"))
     # Empty grants stay: they grant nothing, while no grants leave the decision to the team.
     return {key: value for key, value in row.items() if value or key not in {"opts", "description", "system_prompt"}}
 
 
-def _open_address(url: str) -> str:
-    """The address of a server without user, password and query. Raises ConfigError if it is none."""
+def _without_credentials(url: str) -> str:
+    """The address of a server without user, password and query. Raises ConfigError if it is not an address."""
     address = server_address(url)
     parts = urlsplit(url)
     return address.url if "@" in parts.netloc or parts.query or parts.fragment else url
 
 
 def _fits_a_file(prompt: str) -> bool:
-    """Whether a file with this text is read as exactly this text."""
+    """Whether the prompt reads back from a file exactly as it is."""
     try:
         return prompt_text(prompt.encode() + b"\n") == prompt
     except ValueError:
@@ -177,7 +177,7 @@ def _fits_a_file(prompt: str) -> bool:
 
 
 def _file_name(name: str, taken: Mapping[str, bytes]) -> str:
-    """A name for the prompt of a member that every file system accepts, other than those that are taken."""
+    """A file name for the prompt of a member that every file system accepts, and that is not taken."""
     kept = "".join(char if char.isalnum() or char in "-_" else "-" for char in unicodedata.normalize("NFC", name))
     base = kept.encode()[:_MAX_FILE_NAME_BYTES].decode(errors="ignore").strip("-") or "member"
     base = f"member-{base}" if base.casefold() in _RESERVED else base
@@ -189,7 +189,7 @@ def _file_name(name: str, taken: Mapping[str, bytes]) -> str:
 
 
 def _read_back(folder: Path, files: Mapping[str, bytes]) -> TeamTemplate:
-    """The template that these files are. Raises ConfigError if it is not a whole one."""
+    """The template that is read from these files. Raises ConfigError if anything in it is wrong."""
     prompts = PromptFiles(folder)
     prompts.contents.update({file: content for file, content in files.items() if file != TEAM_FILE})
     problems: list[TemplateProblem] = []
@@ -211,7 +211,7 @@ def _write(folder: Path, files: Mapping[str, bytes], *, overwrite: bool) -> None
     if others and not overwrite:
         names = " and ".join(map(on_one_line, others[:_SHOWN]))
         raise ConfigError(
-            f"{names} of another content would be overwritten; choose another folder, or pass overwrite=True."
+            f"{names} would be overwritten with other content; choose another folder, or pass overwrite=True."
         )
     if any(Path(file).parent.name for file in files):
         (folder / PROMPTS_FOLDER).mkdir(exist_ok=True)

@@ -26,7 +26,7 @@ MAX_WORKERS = 20
 """An orchestrator may spawn workers until its team has this many."""
 
 WORKER_TOOLS = INTER_AGENT_TOOLS - {"spawn_agent", "destroy_agent", "interrupt_agent", "list_models"}
-"""The names of the tools that every worker has, the former ones too."""
+"""The names of the tools that every worker has, former names included."""
 
 _MAX_CHARACTERS = 200
 
@@ -65,7 +65,7 @@ class Spawner:
 
     @property
     def description(self) -> str:
-        """What the model reads of the tool."""
+        """The description of the tool, for models."""
         tools = ", ".join(self._tools) or "none"
         skills = ", ".join(self._skills) or "none"
         return (
@@ -164,7 +164,7 @@ class Spawner:
         return list(found.values())
 
     def _model(self, caller: Agent, args: JsonObject) -> Model:
-        """The model that the arguments name among those that the caller may give; by default the caller's own."""
+        """The model named in the arguments, which the caller must be allowed to give; by default the caller's own."""
         provider, model_id, base_url = (_line(args, key) for key in ("provider", "model_id", "base_url"))
         if not (provider or model_id or base_url):
             return caller.model

@@ -99,7 +99,7 @@ class AgentSpec:
 
     @classmethod
     def from_map(cls, data: Mapping[str, Any], base_dir: str | Path | None = None) -> AgentSpec:
-        """Make the description that an object of a team template stands for.
+        """Make a description from an object of a team template.
 
         Args:
             data: The fields, as JSON has them.
@@ -124,7 +124,7 @@ class AgentSpec:
 
     @classmethod
     def from_list(cls, data: Iterable[object], base_dir: str | Path | None = None) -> SpecList:
-        """Make the descriptions that a list of objects stands for; those that cannot be used are left out.
+        """Make descriptions from a list of objects, leaving out objects that cannot be used.
 
         Args:
             data: The objects, each as for `from_map`.
@@ -170,8 +170,8 @@ class AgentSpec:
         }
         if grants is not None:
             lists = {"tools": list(grants.tools), "skills": list(grants.skills), "models": list(grants.models)}
-            return {**_set(written), "grants": _set(lists)}
-        return _set(written)
+            return {**_without_empty(written), "grants": _without_empty(lists)}
+        return _without_empty(written)
 
     def to_start_opts(
         self,
@@ -195,9 +195,9 @@ class AgentSpec:
         """Return the arguments for `Agent(**options)` to start the agent; each call gives another id.
 
         Args:
-            tools: Tools that the agent has in addition to those that it names, and instead of them if it names none.
-            tool_pool: The tools that its names stand for; None for the built-in ones.
-            skill_pool: The skills that its names stand for. While there are any, it also has the tools to load them.
+            tools: Tools that the agent has in addition to those that it names.
+            tool_pool: Where the names of its tools are looked up; None for the built-in tools.
+            skill_pool: Where the names of its skills are looked up. If it has any skills, the agent can load them all.
             team_id: The team that it belongs to.
             session: Stores its messages.
             available_models: Models that were found already. The agent's own is looked for among them first, and it
@@ -209,11 +209,11 @@ class AgentSpec:
             role: Its role; by default the one that follows from its description.
             parent_id: The agent that starts it.
             grants: What it may give to the agents that it starts if its description does not say.
-            limits: The limits of its turns, which its own go before.
+            limits: The limits of its turns; those in its description take precedence.
             cwd: Its working directory.
 
         Returns:
-            The arguments. `problems` of it names the tools, skills, options and the compactor that do not exist.
+            The arguments. Their `problems` name the tools, skills, options and the compactor that do not exist.
 
         Raises:
             UnknownModelError: There is no such model.
@@ -312,7 +312,7 @@ def _prompts(base_dir: str | Path | None) -> PromptFiles:
     return PromptFiles(Path.cwd() if base_dir is None else Path(base_dir))
 
 
-def _set(values: JsonObject) -> JsonObject:
+def _without_empty(values: JsonObject) -> JsonObject:
     return {name: value for name, value in values.items() if value not in (None, "", [], {})}
 
 
@@ -324,9 +324,9 @@ def _granted(
     missing: list[str] = []
     for name in names:
         provider, _, model_id = name.partition(":")
-        named_so = [model for model in available if name in {str(model), model.alias}]
+        matching = [model for model in available if name in {str(model), model.alias}]
         try:
-            models.append(named_so[0] if named_so else find_model(provider, model_id, own=own))
+            models.append(matching[0] if matching else find_model(provider, model_id, own=own))
         except ModelError:
             missing.append(name)
     return tuple(models), missing

@@ -46,7 +46,7 @@ class StartOptions(dict[str, Any]):
 
     Args:
         arguments: The arguments by name.
-        problems: What the description names and does not exist, and so is not used.
+        problems: What the description names that does not exist, and so is not used.
     """
 
     def __init__(self, arguments: Mapping[str, Any], problems: Iterable[TemplateProblem] = ()) -> None:
@@ -60,7 +60,7 @@ class MemberPromptParts:
 
     Args:
         pool: The skills, None for none.
-        names: The names of those that are listed in the prompt. An agent can load the others, too.
+        names: The names of the skills that the prompt lists. An agent can load the others, too.
         surroundings: Returns what else surrounds the prompt, such as the instructions of a project.
     """
 

@@ -36,7 +36,7 @@ class Task:
 
     Args:
         id: Its id, which is that of the prompt.
-        kind: Whether the one that gave it waits.
+        kind: Whether the delegator waits for the answer.
         team: The team of both.
         delegator: The agent that gave it.
         worker: The agent that works on it.
@@ -168,7 +168,7 @@ def delegate(
     if task.outer is not None:
         task.outer.open_parts += 1
     team.add_task(worker, task)
-    _work(task, run)
+    _add_run(task, run)
 
 
 def give_up_waiting(team: TeamMembers[Agent], worker: Agent) -> None:
@@ -238,13 +238,13 @@ def _in_context(task: Task | None, group: RunGroup | None, send: Callable[[], Ru
     return copy_context().run(sent)
 
 
-def _work(task: Task, run: Run[Any]) -> None:
+def _add_run(task: Task, run: Run[Any]) -> None:
     """Note that a run of the worker works on the task."""
     task.open_runs += 1
-    run.follow(lambda ended: _worked(task, ended))
+    run.follow(lambda ended: _run_ended(task, ended))
 
 
-def _worked(task: Task, run: Run[Any]) -> None:
+def _run_ended(task: Task, run: Run[Any]) -> None:
     task.open_runs -= 1
     task.turn = run.turn if run.turn is not None else task.turn
     task.outcome = run.outcome
@@ -286,7 +286,7 @@ def _end_part(task: Task) -> None:
 
 
 def _deliver(task: Task, text: str, *, error: bool, automatic: bool) -> None:
-    """Send a response to the agent that gave the task, unless nothing is to be done with it any more."""
+    """Send a response to the agent that gave the task, unless the agent, the run or the outer task has ended."""
     text = as_output(text).text
     _responded(task, text, error=error, automatic=automatic)
     outer = task.outer
@@ -300,7 +300,7 @@ def _deliver(task: Task, text: str, *, error: bool, automatic: bool) -> None:
             outer, task.group, lambda: prompt_from(task.worker, task.delegator, said, "response", batch=outer)
         )
         if outer is not None:
-            _work(outer, run)
+            _add_run(outer, run)
 
 
 def _responded(task: Task, text: str, *, error: bool, automatic: bool) -> None:

@@ -59,7 +59,7 @@ class Team:
         on_compact: Shortens the conversations of members that name no compactor.
         cwd: The working directory of the tools.
         max_workers: The orchestrator may spawn workers until the team has this many.
-        host: Creates the members, instead of the arguments from `session` on.
+        host: Creates the members, with settings of its own in place of the arguments from `session` on.
 
     Example:
         >>> import asyncio
@@ -173,7 +173,7 @@ class Team:
         description: str | None = None,
         **options: Any,  # noqa: ANN401 - the constructor's, which has them typed
     ) -> Team:
-        """Make a team of descriptions of agents. It is not running yet.
+        """Make a team from descriptions of agents. It is not running yet.
 
         Args:
             specs: The members. If no role, tool or type says who orchestrates, the first one does.
@@ -285,13 +285,13 @@ class Team:
         raise AgentError(f"The team has no agent {name}; it has {', '.join(agent.name for agent in self.agents)}.")
 
     async def start(self) -> Self:
-        """Create the agents. A team that runs stays as it is.
+        """Create the agents, unless the team is running already.
 
         Returns:
             The team.
 
         Raises:
-            ModelError: The model of a member does not exist. Then no member exists.
+            ModelError: The model of a member does not exist. No agent is left then.
             AgentError: A member cannot be created.
         """
         if self.is_running:
@@ -410,7 +410,7 @@ class Team:
         Raises:
             AgentError: The team is not running.
             NoRunningLoopError: Outside an event loop.
-            UsageError: There is nothing in the prompt.
+            UsageError: The prompt is empty.
         """
         run = TeamRun(self.orchestrator, content, output).run
         self._runs.add(run)
@@ -453,5 +453,5 @@ class _TemplateHost(TeammateHost):
         return Agent(**{**self._of_team, **options})
 
     def is_taken(self, agent_id: str) -> bool:
-        """Whether another team that was made in this process stores what an agent with this id says."""
+        """Whether the session has an agent with this id, in a team that this process has made."""
         return agent_id in self._ids

@@ -1,4 +1,4 @@
-"""Who makes the members of a team, and what they are called."""
+"""Makes and removes the members of teams, and chooses their ids."""
 
 from __future__ import annotations
 
@@ -53,11 +53,11 @@ class TeammateHost:
         await agent.stop(removed=True, reason=reason)
 
     def is_taken(self, agent_id: str) -> bool:  # noqa: ARG002 - of the protocol
-        """Nothing is known of agents outside the team."""
+        """Return False: agents outside the team are not known here."""
         return False
 
     def prompt_parts(self) -> SystemPromptParts:
-        """Nothing."""
+        """Return no parts."""
         return SystemPromptParts()
 
 

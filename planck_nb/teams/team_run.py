@@ -55,7 +55,7 @@ class TeamRun:
     Raises:
         NoRunningLoopError: Outside an event loop.
         AgentStoppedError: The team was stopped.
-        UsageError: There is nothing in the prompt.
+        UsageError: The prompt is empty.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class TeamRun:
         self._output = output
         self._spec: OutputSpec | None = None if output is None else output_spec(output)
         self._final: Run[Any] | None = None
-        self._group = RunGroup(orchestrator.limits, self._idle)
+        self._group = RunGroup(orchestrator.limits, self._on_idle)
         with self._group.held():  # until there is a run to settle
             first = self._prompt(content)
             self.run: Run[Any] = Run(
@@ -88,8 +88,8 @@ class TeamRun:
 
         return copy_context().run(prompt)
 
-    def _idle(self) -> bool:
-        """Nothing is open any more: ask for the structured answer if there is none yet, or settle the run."""
+    def _on_idle(self) -> bool:
+        """When nothing is open any more, settle the run, or ask for a missing structured answer and return False."""
         group = self._group
         last = self._last_turn()
         if group.is_aborted or last is None or last.result.aborted:

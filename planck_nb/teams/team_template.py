@@ -83,7 +83,7 @@ class TeamTemplate:
     def from_specs(
         cls, specs: Sequence[AgentSpec], *, name: str | None = None, description: str | None = None
     ) -> TeamTemplate:
-        """Make a template of descriptions that a program has made.
+        """Make a template from descriptions that a program has made.
 
         Args:
             specs: The members. If no role, tool or type says who orchestrates, the first one does.
@@ -125,13 +125,13 @@ class TeamTemplate:
 def read_template(path: str | Path, *, strict: bool = False, foreign: bool = True) -> TeamTemplate:
     """Read a team template.
 
-    Members that cannot be used are left out, and so is everything in the others that means nothing; `report` has the
+    Members that cannot be used are left out, and so is everything in others that has no meaning; `report` has the
     reasons.
 
     Args:
         path: A folder with a TEAM.json, a TEAM.json, or a file with a JSON array of members; `~` is the home folder.
         strict: Whether to refuse a template in which anything is wrong.
-        foreign: Whether files are read that another user has written or can write.
+        foreign: Whether to read files that another user owns or can write.
 
     Returns:
         The template.
@@ -175,13 +175,13 @@ def _team_file(path: str | Path) -> Path:
 
 
 def parse_template(path: Path, content: bytes, prompts: PromptFiles, problems: list[TemplateProblem]) -> TeamTemplate:
-    """Make a template of the content of its JSON file, and add to `problems` what is wrong with it.
+    """Make a template from the content of its JSON file, and add to `problems` what is wrong with it.
 
     Args:
         path: The absolute path of the file.
         content: The content of the file.
         prompts: Reads the prompts of members that are in other files.
-        problems: A list for the problems, which is complete also if an error is raised.
+        problems: A list to which problems are added, also if an error is raised.
 
     Returns:
         The template.

@@ -57,8 +57,8 @@ def find_templates(
     Args:
         folders: The folders, with `~` for the home folder; one that does not exist has no templates. Of two templates
             with the same alias, the first one is used, so a project's folder should come before the user's own.
-        accept: Called with each template; returns why it is not used, as a sentence, and an empty text if it is. By
-            default all are used.
+        accept: Called with each template; returns a sentence that says why it is not used, or "" if it is. By default
+            all are used.
 
     Returns:
         The templates, and what could not be used. Nothing is raised.
@@ -102,7 +102,7 @@ def template_paths(folder: Path) -> list[Path]:
 
 
 def trusted_content(template: TeamTemplate) -> bytes:
-    """All files of a template in one text, of which a digest is computed; it differs if any file differs."""
+    """All files of a template as one sequence of bytes, to be hashed; it differs if any file differs."""
     parts = (part for file in sorted(template.files) for part in (file.encode(errors="replace"), template.files[file]))
     return b"".join(b"%d:%s" % (len(part), part) for part in parts)
 

@@ -1,4 +1,4 @@
-"""The JSON Schema of team templates, with which editors complete and check them.
+"""The JSON Schema of team templates, which lets editors complete and check them.
 
 `team.schema.json` beside this module is what `template_schema` returns; `write_schema` writes it after a change of the
 fields.

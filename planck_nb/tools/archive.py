@@ -20,7 +20,7 @@ _VERSION = 1
 _INDEX = "changes.jsonl"
 _OURS = re.compile(r"[0-9a-f]{64}|\.planck-[0-9a-f]+\.tmp")
 _DEAD_LINES = 1_000
-"""How many lines about changes that are gone the index may have before it is rewritten."""
+"""The index is rewritten when it has more lines than this beyond twice the number of its changes."""
 
 Ending: TypeAlias = Literal["undone", "forgotten"]
 
@@ -57,7 +57,7 @@ class Change:
 
 
 def digest(content: bytes) -> str:
-    """Return the SHA-256 of a content, in hexadecimal digits."""
+    """Return the SHA-256 of a content, in hexadecimal."""
     return hashlib.sha256(content).hexdigest()
 
 
@@ -98,7 +98,7 @@ class MemoryArchive:
     def content(self, change: Change) -> bytes:
         """Return what the file contained before. Raises OSError for a change that was forgotten."""
         if change.number not in self._contents:
-            raise FileNotFoundError(0, "what it held is forgotten")
+            raise FileNotFoundError(0, "its earlier content is no longer kept")
         return self._contents[change.number]
 
     def end(self, change: Change, ending: Ending) -> None:  # noqa: ARG002 - nothing is kept about it
@@ -109,8 +109,8 @@ class MemoryArchive:
 class FolderArchive:
     """An archive in its own folder, created with the first change; one process at a time writes to it.
 
-    Each content is a file, named by its digest. The index has one JSON object per line: a change, or that a change was
-    undone or forgotten. An incomplete line, or a content that no line refers to, is what a crash left and is ignored.
+    Each content is a file named after its digest. The index has one JSON object per line: a change, or that a change
+    was undone or forgotten. Incomplete lines and contents that no line refers to were left by a crash and are ignored.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -171,7 +171,7 @@ class FolderArchive:
                     yield entry
 
     def _prepare(self) -> None:
-        """Before the first write: create the private folder, and remove what a crash left."""
+        """Before the first write: create the private folder, remove what a crash left, and shorten a long index."""
         if self._prepared:
             return
         self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)

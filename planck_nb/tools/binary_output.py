@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 
 _SHARE = 0.2
-"""The part of an output that may be no text: separators such as NUL, or a text with some letters in Latin-1."""
+"""The share of non-text bytes that makes an output binary: text may have NUL separators, or some Latin-1 letters."""
 
 _MIN_BYTES = 64
-"""Bytes that are no text in an output that is binary: fewer do no harm."""
+"""Non-text bytes that a binary output has at least: fewer do no harm."""
 
 _NOT_TEXT = bytes(set(range(32)) - set(b"\t\n\v\f\r\x1b\b\a"))
-"""Control characters that no text has; terminals use the others."""
+"""Control characters that do not occur in text; terminals use the others."""
 
 _FORMATS = (
     (b"\x89PNG", "a PNG image"),
@@ -38,9 +38,9 @@ _FORMATS = (
 
 
 def binary_kind(head: bytes, tail: bytes) -> str:
-    """What an output is, of which this is the beginning and the end; empty for text.
+    """What kind of binary data begins and ends like this; empty for text.
 
-    Characters that are cut at the end of either do not count.
+    The few bytes of a character that was cut are too few to count.
     """
     if not any(_noise(part) >= max(_MIN_BYTES, _SHARE * len(part)) for part in (head, tail)):
         return ""
@@ -56,6 +56,6 @@ _INVALID = re.compile("[\udc80-\udcff]")
 
 
 def _noise(data: bytes) -> int:
-    """The bytes that are not UTF-8, or control characters."""
+    """The number of bytes that are not UTF-8 or are in `_NOT_TEXT`."""
     escaped = data.decode("utf-8", "surrogateescape")
     return len(_INVALID.findall(escaped)) + len(data) - len(data.translate(None, _NOT_TEXT))

@@ -66,7 +66,7 @@ class BuiltinTools:
 
     @classmethod
     def write(cls, *, cwd: str | Path | None = None, files: Files | None = None) -> Tool:
-        """Return the tool `write(path, content)`: create or replace a file, with the folders above it.
+        """Return the tool `write(path, content)`: create or replace a file, with missing parent folders.
 
         Args:
             cwd: The folder that relative paths start in, by default the agent's `cwd`, or else the process's working
@@ -218,7 +218,7 @@ def _folder(cwd: str | Path | None) -> Path | None:
 
 
 def _touching(kind: EffectKind, folder: Path | None) -> Callable[[JsonObject], list[Effect]]:
-    """Say which file a call touches: the one that the path leads to in the end, links followed."""
+    """Make the `touches` of a file tool: the file that the path leads to once links are followed."""
     return lambda args: [Effect(kind, str(resolve(args["path"], folder)))]
 
 

@@ -36,7 +36,7 @@ class Changes:
         self._known: dict[int, Change] | None = None
         self._last = self._bytes = 0
         self.forgotten = 0
-        """Changes that were too many or too large to be kept, as far as this process saw it."""
+        """The number of changes that this process did not keep, or dropped, because of the limits."""
 
     def __iter__(self) -> Iterator[Change]:
         with self._lock:
@@ -58,7 +58,7 @@ class Changes:
         call_id: str = "",
         lines: tuple[int, int] = (0, 0),
     ) -> Iterator[None]:
-        """Record that the `with` block, in which the file is written, replaces `before` by `after`.
+        """Record that the `with` block, which writes the file, replaces `before` with `after`.
 
         The change is recorded before the file is written, so that no crash loses what the file contained, and forgotten
         if the block raises.

@@ -21,7 +21,7 @@ _SHOWN_CHARACTERS = 12_000
 
 
 def utf8(text: str, what: str) -> bytes:
-    """Return the text as bytes. Raises `ToolError` that names `what` if UTF-8 cannot represent the text."""
+    """Return the text as bytes. Raises a `ToolError` that names `what` if UTF-8 cannot represent the text."""
     try:
         return text.encode()
     except UnicodeEncodeError as error:
@@ -29,7 +29,7 @@ def utf8(text: str, what: str) -> bytes:
 
 
 def replace_once(data: bytes, old: str, new: str, path: str) -> bytes:
-    """Replace the one occurrence of `old` by `new`; all other bytes stay as they are, whatever their encoding.
+    """Replace the one occurrence of `old` with `new`; all other bytes stay as they are, whatever their encoding.
 
     If every line of `data` ends in CRLF, lines in `old` and `new` may end in LF.
 

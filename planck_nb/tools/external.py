@@ -74,7 +74,7 @@ class LoadReport:
 
 
 class ExternalTool:
-    """Makes tools of TOOL.json files.
+    """Makes tools from TOOL.json files.
 
         {"name": "complexity", "description": "Cyclomatic complexity of a file.", "command": "radon cc {{path}} -s",
          "parameters": {"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]}}

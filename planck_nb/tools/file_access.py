@@ -59,7 +59,7 @@ def remove_file(path: Path) -> None:
 
 
 def exists(path: Path) -> bool:
-    """Return whether there is anything at a resolved path, a link included. Raises OSError if that is not known."""
+    """Return whether there is anything at a resolved path, a link included. Raises OSError if that is unknown."""
     try:
         path.lstat()
     except (FileNotFoundError, NotADirectoryError):

@@ -23,14 +23,14 @@ from planck_nb.tools.file_access import exists, lock_of, resolve, write_file
 from planck_nb.tools.no_links import open_file, read_bytes
 
 _REMEMBERED = 10_000
-"""How many files have their versions remembered, over all agents; the least recently used are forgotten first."""
+"""How many versions are remembered, over all agents; the least recently used are forgotten first."""
 
 _PIECE = 65_536
 _SNIFFED = 8_192
 
 
 class Files:
-    """Files as agents know them.
+    """Reads and writes files for agents, and remembers which version of a file each agent has seen.
 
     Args:
         changes: Records what is written, by default in memory.
@@ -120,7 +120,7 @@ class Files:
 
 
 def _approved(path: str, cwd: Path | None, context: ToolContext) -> Path:
-    """Return the resolved path that was approved, or where the path leads if nothing had to be. Raises OSError."""
+    """Return the resolved path that was approved, or where the path leads if nothing was checked. Raises OSError."""
     if context.touches is None:
         return resolve(path, cwd)
     for touch in context.touches:

@@ -21,20 +21,20 @@ _LISTED = (
     ".planck",
     ".subversion",
 )
-"""Folders below the home folder whose entries are looked at; the folder of a project is not, as programs need it."""
+"""Folders below the home folder whose entries are checked; those of a project are not, because programs need them."""
 
-_OTHERS = ".colima .docker .jupyter .lima .local/share/containers .orbstack .rd .wandb".split()
+_WHOLE_FOLDERS = ".colima .docker .jupyter .lima .local/share/containers .orbstack .rd .wandb".split()
 """Whole folders below the home folder, with sockets of services or with settings that contain tokens."""
 
 _OF_SYSTEM = (*SYSTEM_FILES, *SYSTEM_FOLDERS, "/var/lib/docker")
-"""What root could read."""
+"""Paths that only root can read."""
 
 _NAMED_BY = ("JUPYTER_RUNTIME_DIR", "JUPYTER_CONFIG_DIR", "GNUPGHOME", "DOCKER_CONFIG", "KUBECONFIG", "PGPASSFILE")
 """Variables with the paths of such files and folders."""
 
 
 def hidden_paths(home: Path | None, environment: Mapping[str, str]) -> list[Path]:
-    """Return those that exist, with links followed."""
+    """Return the hidden paths that exist, with links followed."""
     named = [path for name in _NAMED_BY for path in environment.get(name, "").split(":") if path.startswith("/")]
     below_home = () if home is None else _below_home(home)
     found: dict[Path, None] = {}
@@ -48,7 +48,7 @@ def hidden_paths(home: Path | None, environment: Mapping[str, str]) -> list[Path
 
 
 def _below_home(home: Path) -> Iterator[Path]:
-    yield from (home / name for name in _OTHERS)
+    yield from (home / name for name in _WHOLE_FOLDERS)
     for folder in _LISTED:
         try:
             names = [entry.name for entry in (home / folder).iterdir()]

@@ -1,4 +1,4 @@
-"""Tools that installed packages offer, by entry points of the group `planck_nb.tools`."""
+"""Tools that installed packages offer through entry points of the group `planck_nb.tools`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class InstalledTools:
     """The tools of installed packages, each package imported when one of its tools is first looked up.
 
     An entry point is a `Tool`, a function, an iterable of these, or a function annotated to return `Tool` or an
-    iterable of `Tool`, which is called once. One that cannot be used leaves the others as they are.
+    iterable of `Tool`, which is called once. One that cannot be used does not affect the others.
 
     Args:
         find_entry_points: Returns the entry points, by default those of all installed packages.
@@ -83,7 +83,7 @@ class InstalledTools:
 
 def _load(point: EntryPoint) -> tuple[Tool, ...] | LoadFailure:
     try:
-        return tuple(map(_with_own_name, _tools(point.load())))
+        return tuple(map(_unreserved, _tools(point.load())))
     except Exception as error:  # noqa: BLE001 - another package's; the other tools must go on working
         reason = str(error) if isinstance(error, UsageError) else f"{type(error).__name__}: {error}"
         package = point.dist.name if point.dist else point.module
@@ -100,7 +100,7 @@ def _tools(offered: Any) -> Iterator[Tool]:  # noqa: ANN401 - whatever a package
         yield as_tool(offered)
 
 
-def _with_own_name(tool: Tool) -> Tool:
+def _unreserved(tool: Tool) -> Tool:
     if is_reserved(tool.name):
         raise UsageError(f"{tool.name} is a reserved name, so the package must give another name.")
     return tool

@@ -1,11 +1,11 @@
 """The parent of a command that runs without a sandbox: ends everything that the command started, together with it.
 
-Run by path, with the standard library only: `python launcher.py COMMAND`. Orphans of the command become its children,
-also those in other sessions. The kernel cannot do this itself: it would get, and have to wait for, the children of
-others. It ends as the command ended: with its exit status, or by the same signal.
+Run by path, with the standard library only: `python launcher.py COMMAND`. Orphans of the command become children of
+this process, also those in other sessions. The kernel cannot adopt them itself: it would get, and have to wait for, the
+children of others. This process ends as the command ended: with its exit status, or by the same signal.
 
-Every command waits for this to start, so it imports only modules written in C: `signal`, `contextlib`, `pathlib` and
-`ctypes` would double its time.
+Every command waits for this to start, so it imports only modules that load fast: `signal`, `contextlib`, `pathlib` and
+`ctypes` would double the time.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _FORWARDED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 def _become_subreaper() -> None:
-    """Make orphans of the command children of this process. Where that fails, they stay as they are."""
+    """Let this process adopt the orphans of the command. Where that is not possible, init does."""
     try:
         import _ctypes  # noqa: PLC0415 - may be missing
 
@@ -110,7 +110,7 @@ def _run(command: str) -> int:
 
 
 def _end_by(number: int) -> None:
-    """End this process by a signal, without a core file."""
+    """End this process by a signal, without a core dump."""
     import resource  # noqa: PLC0415 - needed only here
 
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))

@@ -1,8 +1,8 @@
 """Opens resolved paths without following links, so that what is opened is what was checked.
 
-A path that was resolved leads through no links. If one is found on the way all the same, it was put there since, and
-what is behind it is not what was approved. Each folder of the path is opened from the one before it, which no later
-change of a name can affect. Systems that cannot do that are asked where the path leads after it was opened.
+A resolved path contains no links. A link that is found in it all the same was put there later, and what it leads to was
+not approved. Each folder of the path is opened relative to the one before it, so that later renames have no effect. On
+systems that cannot do that, it is checked after opening where the path leads.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 SUPPORTED = os.name == "posix" and {os.open, os.mkdir, os.stat, os.unlink} <= os.supports_dir_fd
-"""Whether folders can be opened from other folders here."""
+"""Whether this system can open files relative to an open folder."""
 
 _FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0)
 _FILE = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
@@ -39,7 +39,7 @@ def require_regular(status: os.stat_result) -> None:
 
 @contextmanager
 def open_folder(path: Path, *, create: bool = False) -> Iterator[int]:
-    """Open a folder, to be used as `dir_fd`; with `create` those that are missing are created. Raises OSError."""
+    """Open a folder, to be used as `dir_fd`; with `create`, missing folders are created. Raises OSError."""
     descriptor = os.open(path.anchor, _FOLDER)
     try:
         for depth, name in enumerate(path.parts[1:], start=2):

@@ -66,7 +66,7 @@ class Capture:
         """Return the output; a long one as its beginning, a line that names the file with all of it, and its end.
 
         Bytes that are not UTF-8 are replaced; no character and no secret is cut. Output that is not text becomes a
-        line that says what it is and names the file with it. Call it once, after the last `feed`.
+        line that says what it is and names the file with it. Call this once, after the last `feed`.
         """
         if kind := binary_kind(bytes(self._head), bytes(self._tail)):
             self._file = file = self._file or self._open()
@@ -117,7 +117,7 @@ class Capture:
 
 def _beginning(data: bytes, size: int, lines: int) -> str:
     text = data.decode("utf-8", "replace")
-    unfinished = codecs.getincrementaldecoder("utf-8")("replace")  # leaves a character out that is cut
+    unfinished = codecs.getincrementaldecoder("utf-8")("replace")  # leaves out a character that is cut
     kept = unfinished.decode(data[:size])
     end = sum(map(len, kept.splitlines(keepends=True)[:lines]))
     return text[: around_secret(text, end)[0]]

@@ -1,6 +1,6 @@
-"""Temporary folders of this process, and removing those that killed processes left.
+"""Makes temporary folders for this process, and removes the ones that killed processes left.
 
-The name of a folder says which process it belongs to: its number, when it began, and the namespace of its number.
+The name of a folder says which process it belongs to: its PID, when it began, and its PID namespace.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """One shell command from its start to its end, with everything it started.
 
-Blocking, so that it does not depend on any event loop: it is run in a thread, and ended by an event. What the command
-leaves running when its shell ends is ended with it: by the process namespace of the sandbox, or by a launcher that
-adopts orphans. A watchdog does the same when this process dies.
+Blocking, so that it does not depend on any event loop: it runs in a thread and ends when an event is set. What the
+command leaves running when its shell ends is ended with it: by the process namespace of the sandbox, or by a launcher
+that adopts orphans. A watchdog does the same when this process dies.
 """
 
 from __future__ import annotations
@@ -71,9 +71,9 @@ class CommandResult:
 
 
 def child_environment(parent: Mapping[str, str], allow: Iterable[str] = ()) -> dict[str, str]:
-    """The environment for a command: the parent's without what looks like a secret, save `allow`.
+    """The parent's environment without variables that look like secrets, except for those in `allow`.
 
-    That is by its name, or because it holds an address with a password.
+    A variable looks like a secret by its name or by its value, such as an address with a password.
     """
     kept = set(allow)
     return {name: value for name, value in parent.items() if name in kept or not is_secret_variable(name, value)}
@@ -89,9 +89,9 @@ def run_command(
     progress: Callable[[str], None],
     sandbox: Sequence[str] = (),
 ) -> CommandResult:
-    """Run `command` with /bin/sh and give what it wrote; `timeout` in seconds. Raises `ToolError` if it cannot start.
+    """Run `command` with /bin/sh until it ends; `timeout` in seconds. Raises `ToolError` if it cannot start.
 
-    `sandbox` are the words that go before a command to run it in a sandbox, if there is one. Ends within about
+    `sandbox` has the words that go before a command to run it in a sandbox; empty without one. Returns within about
     `KILL_GRACE` seconds after `cancelled` is set.
     """
     process, mark = _start(command, cwd, environment, sandbox)
@@ -137,7 +137,7 @@ def _start(
 
 @contextmanager
 def _opened(folder: Path) -> Iterator[Path]:
-    """A path for a resolved folder that leads to it whatever happens to its names. Raises OSError if it is a link."""
+    """A path that leads to this resolved folder even if it is renamed. Raises OSError if its path has a link."""
     if not SUPPORTED or not _DESCRIPTORS.is_dir():
         require_no_links(folder)
         yield folder

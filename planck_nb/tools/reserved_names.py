@@ -1,4 +1,4 @@
-"""Names that only built-in tools have, so that nothing else can ask for approval under the name of one of them."""
+"""Names that only built-in tools may have, so that no other tool can ask for approval under one of them."""
 
 from __future__ import annotations
 
@@ -13,5 +13,5 @@ KERNEL_NAMES = frozenset({"kernel", "run_python", "list_variables", "inspect_var
 
 
 def is_reserved(name: str) -> bool:
-    """Return whether a tool of a file or a package must not have this name, in whatever case."""
+    """Return whether tools from files and packages must not have this name; case does not matter."""
     return name.lower().replace("-", "_") in RESERVED_NAMES | KERNEL_NAMES

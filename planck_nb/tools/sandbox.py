@@ -41,7 +41,7 @@ _ISOLATED = (
     "--new-session",
 )
 _PROC = ("--proc", "/proc", "--remount-ro", "/proc")
-"""As root the settings of the kernel in /proc/sys could be written otherwise."""
+"""Otherwise root could write the settings of the kernel in /proc/sys."""
 
 _DENIED_FILES = re.compile(r"Read-only file ?system|\[Errno 30\]|\bEROFS\b", re.IGNORECASE)
 _DENIED_NETWORK = re.compile(
@@ -90,14 +90,14 @@ class Sandbox:
 def find_sandbox() -> Sandbox | None:
     """Return the sandbox that works here, None if none does. It is tried once per process."""
     program = shutil.which("bwrap") if sys.platform == "linux" else None
-    return _tried(program, os.geteuid()) if program and Path(program).is_absolute() else None
+    return _first_working(program, os.geteuid()) if program and Path(program).is_absolute() else None
 
 
 def require_sandbox() -> Sandbox:
     """Return the sandbox that works here.
 
     Raises:
-        ToolError: None does.
+        ToolError: No sandbox works here.
     """
     found = find_sandbox()
     if found is None:
@@ -128,7 +128,7 @@ def denial(output: str, writable: Path, access: SandboxAccess) -> str:
 
 
 def candidates(user: int) -> list[tuple[str, ...]]:
-    """Return the options to try, in this order, for the user with this number: where one fails, the next may work.
+    """Return the sets of options to try, in this order, for this user id: where one fails, the next may work.
 
     In a container, `--proc` may be refused; other processes are then listed, but neither readable nor killable.
     """
@@ -139,7 +139,7 @@ def candidates(user: int) -> list[tuple[str, ...]]:
 
 
 @lru_cache(maxsize=8)
-def _tried(program: str, user: int) -> Sandbox | None:
+def _first_working(program: str, user: int) -> Sandbox | None:
     return next(filter(_works, (Sandbox(program, options) for options in candidates(user))), None)
 
 

@@ -1,4 +1,4 @@
-"""What a command may reach beyond its sandbox, as its text says: shown for approval, then allowed."""
+"""What a command may reach outside its sandbox, derived from its text: shown for approval, then allowed."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _SUBCOMMANDS = {
     "mvn": "",
     "gradle": "",
 }
-"""Programs that use the network with some subcommands, all of them if there is no list."""
+"""Programs that use the network with these subcommands, or always if none are listed."""
 
 _SAME_AS = {"pip3": "pip", "apt-get": "apt", "gradlew": "gradle", "mvnw": "mvn"}
 _WITH_VALUE = frozenset({"-C", "-c", "--prefix", "--directory", "--project", "--proxy", "--manifest-path"})
@@ -59,7 +59,7 @@ class SandboxAccess:
     """What a command may reach beyond the sandbox.
 
     Args:
-        network: Whether it has the network.
+        network: Whether it may use the network.
         read: Paths that it sees although they are hidden otherwise.
         write: Paths that it may change.
     """
@@ -128,7 +128,7 @@ def _commands(command: str) -> Iterator[list[str]]:
 
 
 def _uses_network(words: list[str]) -> bool:
-    """Whether the program of these words uses the network, as far as its name and subcommand say."""
+    """Whether these words run a program that uses the network, judging by its name and subcommand."""
     if not words:
         return False
     program, rest = words[0].rpartition("/")[2], words[1:]

@@ -19,8 +19,8 @@ _CACHES = (".cache", ".npm", ".conda/pkgs")
 _NEEDED = ("/etc/resolv.conf", "/run/current-system", "/run/opengl-driver")
 """Paths that programs need and that may lie, links followed, in a folder that is empty in the sandbox."""
 
-_GRAPHICS = ("nvidia*", "dri", "kfd")
-"""Devices that programs compute with."""
+_GPU_DEVICES = ("nvidia*", "dri", "kfd")
+"""Devices of GPUs, which programs compute with."""
 
 _OWN = ".planck"
 """The folder of settings, tools and sessions in a project: a command that changed them could run something later."""
@@ -38,7 +38,7 @@ def mounts(
     home = _folder(environment.get("HOME"))
     empty = list(_empty(environment))
     found: dict[Path, tuple[str, ...]] = {path: ("--tmpfs", str(path)) for path in empty}
-    for path in (*_programs(home), *readable):
+    for path in (*_needed(home), *readable):
         if path.exists() and any(path != folder and path.is_relative_to(folder) for folder in empty):
             found[path] = _bind("--ro-bind", path)
     caches = list(_caches(home, environment))
@@ -75,8 +75,8 @@ def _empty(environment: Mapping[str, str]) -> Iterator[Path]:
             yield folder
 
 
-def _programs(home: Path | None) -> Iterator[Path]:
-    """The home folder, the folders of this Python, and what other programs need."""
+def _needed(home: Path | None) -> Iterator[Path]:
+    """The home folder, the folders of this Python, and the paths that programs need."""
     if home is not None:
         yield home
     for name in (sys.prefix, sys.base_prefix, *_NEEDED):
@@ -102,4 +102,4 @@ def _hidden(home: Path | None, environment: Mapping[str, str], writable: Path) -
 
 
 def _devices() -> list[Path]:
-    return [path for pattern in _GRAPHICS for path in Path("/dev").glob(pattern)]
+    return [path for pattern in _GPU_DEVICES for path in Path("/dev").glob(pattern)]

@@ -77,7 +77,7 @@ async def run_shell(
         nonlocal hint
         environment = child_environment(os.environ, allow_env)
         found = _sandbox(sandbox, context.progress)
-        around = _around(found, folder, writable, access, environment)
+        around = _sandbox_words(found, folder, writable, access, environment)
         finished = run_command(
             command,
             cwd=folder,
@@ -143,7 +143,7 @@ def _sandbox(mode: SandboxMode, progress: Callable[[str], None]) -> Sandbox | No
     return found
 
 
-def _around(
+def _sandbox_words(
     sandbox: Sandbox | None, folder: Path, writable: Path, access: SandboxAccess, environment: Mapping[str, str]
 ) -> list[str]:
     """The words before the command; none without a sandbox, and in a folder that does not exist, which is reported."""

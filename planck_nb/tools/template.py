@@ -116,7 +116,7 @@ class _TemplateReader:
                 quotes = "single" if text == "'" else "double"
                 raise ConfigError(f"The command has a {quotes} quote that is never closed; close it.")
             case "escape" | "continuation":
-                self._refuse_next(at + 1, "behind a backslash")
+                self._refuse_next(at + 1, "after a backslash")
                 self._literal.append(text)
                 if lexeme.kind == "escape":
                     self._add_to_word(lexeme.value)
@@ -179,7 +179,7 @@ class _TemplateReader:
         """Read an expansion; one that is not plain makes all quoting after it uncertain."""
         dollar = self._command[at] == "$"
         if dollar:
-            self._refuse_next(at + 1, "behind a dollar sign")
+            self._refuse_next(at + 1, "after a dollar sign")
             self._refuse_evaluated(at)
         match = _PLAIN_EXPANSION.match(self._command, at)
         if match is not None:
@@ -254,7 +254,7 @@ class _TemplateReader:
 
 
 _ADVICE = (
-    "leave it unquoted, put it in simple quotes, or put the code in a script file and give it the value as an argument"
+    "leave it unquoted, put it in plain quotes, or put the code in a script file and give it the value as an argument"
 )
 
 

@@ -1,4 +1,4 @@
-"""Where the arguments of a TOOL.json go inside its command: variables and files, whose content may be run later."""
+"""Follows the arguments of a TOOL.json into variables and files of its command, whose content may be run later."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _CALLS = re.compile(r"\b(?:exec|eval|system|popen|compile|Function|execSync|spaw
 
 
 class Values:
-    """The variables and files of a command that contain arguments, each with the name of a placeholder in it."""
+    """The variables and files of a command that contain arguments, each with the name of its placeholder."""
 
     def __init__(self) -> None:
         self._variables: dict[str, str] = {}
@@ -83,8 +83,8 @@ class Values:
     def run_by(self, words: list[str]) -> str | None:
         """Return the placeholder whose value a command with these words runs, None if it runs none.
 
-        That is a variable as the name of the program, a file that was written before, or code that evaluates a
-        variable or an argument.
+        The value may be in a variable that is the name of the program, in a file that was written before, or in a
+        variable or argument that code evaluates.
         """
         program = next((word for word in words if word not in _PREFIXES and not _ASSIGNMENT.match(word)), "")
         if program.startswith("$") and (found := PLACEHOLDER.search(program)):

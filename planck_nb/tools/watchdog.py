@@ -1,9 +1,9 @@
 """A separate process that ends the commands of a kernel that is gone, however it ended.
 
-Run by path, with the standard library only: `python watchdog.py PARENT_PID MARK`. On its standard input come lines
-`+PGID` and `-PGID`, one for each process group that begins and ends. When the parent dies, also by SIGKILL, or closes
-its end, the groups that are left get SIGTERM and then SIGKILL, and so does every process that carries the parent's
-mark in its environment, or was started by one of these.
+Run by path, with the standard library only: `python watchdog.py PARENT_PID MARK`. It reads lines `+PGID` and `-PGID`
+from standard input, for process groups that begin and end. When the parent dies, also by SIGKILL, or closes its end,
+the groups that are left get SIGTERM and then SIGKILL, and so does every process that carries the parent's mark in its
+environment, or was started by one of these.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ KILL_GRACE = 0.5
 """Seconds between SIGTERM and SIGKILL."""
 
 _STARTED = 17
-"""The index, after the parent, of the start time in /proc/PID/stat: with it a process number is unique."""
+"""The index, after the parent, of the start time in /proc/PID/stat: with it, a process number is unique."""
 
 _ROUNDS = 20
 """How often new processes are looked for before all are killed."""
@@ -43,7 +43,7 @@ class ProcessTree:
         self._known: dict[int, bytes] = {}
 
     def running(self, roots: Iterable[int] = ()) -> list[int]:
-        """Return those that run now. Children of the processes `roots` belong to them, too, but not the roots."""
+        """Return those that run now. Descendants of the processes `roots` count as members, but not the roots."""
         parents: dict[int, int] = {}
         begun: dict[int, bytes] = {}
         members: set[int] = set()

@@ -21,7 +21,7 @@ command begins, so that it is watched at every moment."""
 
 
 class WatchdogProcess:
-    """The watchdog of this process, started with the first command, and again if it was killed or we were forked."""
+    """The watchdog of this process, started with the first command, and again if it was killed or after a fork."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -31,7 +31,7 @@ class WatchdogProcess:
         self._token = ""
 
     def forget(self) -> None:
-        """In a forked process: leave the watchdog to the parent. The lock may be held by a thread that is not here."""
+        """In a forked process: leave the watchdog to the parent. A thread that is not here may hold the lock."""
         self._lock = threading.Lock()
         self._owner = self._watchdog = 0
         if self._pipe >= 0:

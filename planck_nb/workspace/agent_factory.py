@@ -110,7 +110,7 @@ class AgentFactory:
         """Create a member of a team.
 
         Args:
-            options: Arguments of `Agent`, which those that all agents of the session share are added to.
+            options: Arguments of `Agent`, to which those shared by all agents of the session are added.
 
         Returns:
             The agent, registered.
@@ -153,9 +153,9 @@ class AgentFactory:
         Args:
             record: The agent as the session has stored it.
             model: The model that answers from now on.
-            tools: Those of its tools that still exist.
+            tools: Its tools that still exist.
             options: Its request options.
-            available_models: Those models of its grants that still exist.
+            available_models: The models of its grants that still exist.
             on_compact: Shortens its conversation; by default a compactor that has the model write a summary.
             prompt_parts: What surrounds its system prompt, None for the same as for all agents.
 

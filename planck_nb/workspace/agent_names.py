@@ -1,4 +1,4 @@
-"""Names of agents as they are typed: also of the members of teams, and of teams themselves."""
+"""Names of agents as people type them, including members of teams, and teams themselves."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ async def restore_agents(
     known = toolbox.tools() if found else {}  # which reads files, so once for all agents
     for each in found:
         name = name_of(each.record)
-        tools, missing = _granted(each, find, known, toolbox)
+        tools, missing = _former_tools(each, find, known, toolbox)
         if each.record.identity.team_id is not None:
             tools, missing = _with_team_tools(each, tools, missing, known, teams)
             limited = {tool.name: tool for tool in _skills(each, toolbox).tools()}
@@ -99,7 +99,7 @@ def _with_team_tools(
 ) -> tuple[list[Tool], list[str]]:
     """The tools of a member of a team with its inter-agent tools, and what is still missing.
 
-    What an orchestrator may grant are those of the tools in its grants that are found again.
+    An orchestrator may grant those tools of its grants that are found again.
     """
     record = found.record
     own = {tool.name: tool for tool in tools} | dict(found.live.tools)
@@ -116,7 +116,7 @@ def _prompt_parts(found: FoundAgent, toolbox: Toolbox, teams: WorkspaceTeams) ->
 
 
 def _skills(found: FoundAgent, toolbox: Toolbox) -> SkillSource:
-    """The skills that an agent can load: all, but for a worker that was spawned only those that it was given."""
+    """The skills that an agent can load: all, or for a spawned worker only those that it was given."""
     record = found.record
     if record.identity.parent_id is None or not record.skills:
         return toolbox.skill_pool
@@ -134,7 +134,7 @@ def _options(found: FoundAgent) -> tuple[Options, list[str]]:
     return options, [name for name in names if name not in kept]
 
 
-def _granted(
+def _former_tools(
     found: FoundAgent, find: ToolResolver | None, known: Mapping[str, Tool], toolbox: Toolbox
 ) -> tuple[list[Tool], list[str]]:
     """The tools that the agent had, and the names of those that were not found.
@@ -152,6 +152,6 @@ def _granted(
 
 
 def _own_tool(found: FoundAgent, name: str, known: Mapping[str, Tool]) -> Tool | None:
-    """The tool that the agent of this process has, unless it is one of the workspace, None if there is none."""
+    """The agent's own tool in this process; None if there is none, or it is one of the workspace."""
     tool = found.live.tools.get(name)
     return tool if tool is not None and (tool.function is not None or name not in known) else None

@@ -30,8 +30,8 @@ class Compactors:
     """Finds compactors by name. Agents are stored with the name, by which `resume` finds the compactor again.
 
     Args:
-        own: Functions, compactors and their classes by name, such as the variables of a notebook. They come first.
-        sidecars: The compactors of sidecars, which come last.
+        own: Functions, compactors and their classes by name, such as the variables of a notebook. They take precedence.
+        sidecars: The compactors of sidecars, which are searched last.
     """
 
     def __init__(self, own: Mapping[str, object] | None = None, sidecars: SidecarCompactors | None = None) -> None:

@@ -148,7 +148,7 @@ class CurrentSession:
             self._settings, self.trusted = SessionSettings(), False
             self._reserve()
         self.approvals.policy = default_policy(self._config.config)
-        # A cancellation that came while the session was closed is delivered here, where all is consistent.
+        # A cancellation that came while the session was being closed is delivered here, where all is consistent.
         await asyncio.sleep(0)
 
     async def remove(self, agent: Agent, *, reason: str = STOPPED) -> None:
@@ -160,7 +160,7 @@ class CurrentSession:
         await agent.stop(removed=True, reason=reason)
 
     async def save_settings(self) -> None:
-        """Store the session's rules, the URLs of its models and what agents may read with it, if they have changed."""
+        """Store the session's rules, the URLs of its models and what agents may read, if they have changed."""
         if self._factory is None:
             return
         always = set(default_policy(self._config.config).rules)

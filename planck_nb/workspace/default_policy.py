@@ -21,7 +21,7 @@ def default_policy(config: Config) -> Policy:
 
 
 def _leads_out(folder: Path, config: Config) -> bool:
-    """Whether a link in the project leads to files that it does not have."""
+    """Whether a folder of the project is a link that leads out of it."""
     return config.needs_trust("skills_dirs", folder) and not Path(os.path.realpath(folder)).is_relative_to(
         os.path.realpath(config.root)
     )

@@ -1,4 +1,4 @@
-"""The files of a workspace's folder that need trust: listing them, and refusing to go on while some have none."""
+"""The files of a workspace's folder that need trust: lists them, and refuses to go on while some are not trusted."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ _SHOWN = 200
 async def close_tasks(
     tasks: Iterable[OpenTaskRecord], waiting: Iterable[UnansweredPrompt], registry: AgentRegistry
 ) -> list[str]:
-    """Deliver the responses that were written before the process ended, and tell of the tasks that have none.
+    """Deliver the responses that were written before the process ended, and tell agents of the tasks that have none.
 
     Args:
         tasks: The tasks without a response.
@@ -54,7 +54,7 @@ async def close_tasks(
         if answer:
             said = UserMessage(answer, sender_id=task.target_id, sender_name=task.target_name, purpose="response")
             await append_message(delegator, said)
-        elif task.kind == "delegate":  # who waited for an answer has the result of its call
+        elif task.kind == "delegate":  # an agent that waited for the answer has the result of its call
             how = "was cut off" if task.started else "had not started"
             lost.setdefault(delegator.id, []).append(
                 f"- {task.target_name}, which {how}: {one_line(task.text, _SHOWN)}"
@@ -70,7 +70,7 @@ async def close_tasks(
 
 
 def _is_done(task: OpenTaskRecord, registry: AgentRegistry, unfinished: set[str]) -> bool:
-    """Whether the worker had only to send its response.
+    """Whether the worker only had to send its response.
 
     The last reply of a worker that waited for others, or that had begun to work on their responses, is not the answer.
     """

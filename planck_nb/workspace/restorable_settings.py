@@ -31,7 +31,7 @@ class RestorableSettings:
     """What a session restores.
 
     Args:
-        members: The agents of the session and the remembered rules; those that are not authentic without what waits.
+        members: The agents of the session and the remembered rules, without what waits for trust.
         settings: The rules of the session.
         signed_settings: The settings as far as they are authentic, to know whether they have to be written.
         base_urls: The addresses that were stored for agents that do not say themselves where their model is.
@@ -49,7 +49,7 @@ class RestorableSettings:
 
     @property
     def rules(self) -> tuple[Rule, ...]:
-        """The rules of the session. What they allow, they do not allow to agents not signed by this user."""
+        """The rules of the session. Those that allow something leave out agents not signed by this user."""
         members = self.members.members
         rules = [*self.settings.rules_for([member.identity.id for member in members])]
         for rule in self.members.rules:
@@ -68,7 +68,7 @@ def read_restorable_settings(
     Args:
         session: The session.
         members: Its agents and rules, as they are stored.
-        trusted: Whether the user has said that it is to be restored as if the user had written it.
+        trusted: Whether the user has asked to restore it as if they had written it.
         is_workspace_tool: Whether a tool of this name is one of the workspace: built in, or of a TOOL.json file.
     """
     metadata = session.get_metadata()

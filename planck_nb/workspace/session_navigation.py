@@ -97,7 +97,7 @@ class SessionNavigation:
         """Return all agents to the point before a message, as `Workspace.rewind` describes."""
         async with self._changing:
             await self._session.truncate_after(message_id)
-            self._current.unanswered.clear()  # as the prompts that wait in this process
+            self._current.unanswered.clear()  # like the prompts that wait in this process
             return await self._follow_session(find)
 
     async def return_to(self, branch_id: int, *, find: ToolResolver | None) -> list[str]:
@@ -113,7 +113,7 @@ class SessionNavigation:
         async with self._changing:
             live = {**current.former, **{agent.id: LiveAgent.of(agent) for agent in current.registry}}
             copy = partial(self._session.fork, name=name, before=before, owner=self._store.owner)
-            # To copy a long session takes seconds. A stop is delivered after it, so that the copy is closed, too.
+            # Copying a long session takes seconds. A stop is delivered after it, so that the copy is closed, too.
             session = await uninterrupted(asyncio.ensure_future(run_in_thread(copy)))
             return await self._move_to(session, find, live=live, trusted=current.trusted, offer=before is None)
 
@@ -147,7 +147,7 @@ class SessionNavigation:
         trusted: bool = False,
         offer: bool = True,
     ) -> list[str]:
-        """Replace the open session by `session`, and restore its agents. If that fails, nothing changes."""
+        """Replace the open session with `session`, and restore its agents. If that fails, nothing changes."""
         current = self._current
         try:
             restorable = await self._read_restorable(session, trusted=trusted)

@@ -43,7 +43,7 @@ class SessionSettings:
         cls, rules: Iterable[Rule], models: Iterable[Model], readable: Mapping[str, Collection[str]]
     ) -> SessionSettings:
         """The current settings. A URL with a password or a query is left out, because settings are stored."""
-        base_urls = {str(model): model.base_url for model in models if model.base_url and _is_open(model)}
+        base_urls = {str(model): model.base_url for model in models if model.base_url and _has_storable_url(model)}
         return cls(tuple(rules), base_urls, readable={reader: tuple(sorted(readable[reader])) for reader in readable})
 
     @classmethod
@@ -75,7 +75,7 @@ class SessionSettings:
 
 
 def limited(rules: Iterable[Rule], agent_ids: Sequence[str]) -> Iterator[Rule]:
-    """Rules that allow something are for these agents only, and gone if there are none; others stay for all agents."""
+    """Limit rules that allow something to these agents, or drop them if there are none; keep the others as they are."""
     for rule in rules:
         if rule.action != "allow":
             yield rule
@@ -91,5 +91,5 @@ def read_rules(written: Iterable[Sequence[Any]]) -> Iterator[Rule]:
             yield Rule.parse(action, text)
 
 
-def _is_open(model: Model) -> bool:
+def _has_storable_url(model: Model) -> bool:
     return model_source(model).get("base_url") == model.base_url

@@ -93,9 +93,9 @@ def read_sidecar_file(path: Path, config: Config) -> SpecReport:
 
 
 def tools_item(spec: SidecarSpec, digest: str, tools: Sequence[str] = ()) -> TrustItem:
-    """What is remembered of the tools of a sidecar, so that a change of them asks again.
+    """What the user trusts about the tools of a sidecar, so that a change of them needs trust again.
 
-    If its command changes too, that was asked for already, and its tools are new.
+    If its command changes too, that needs trust anyway, and the tools count as new.
 
     Args:
         spec: The sidecar.
@@ -120,7 +120,7 @@ def _read(path: Path, config: Config) -> SpecReport:
 
 
 def _hidden(name: str, path: Path, first: Path, of_project: bool, *, is_own: bool) -> str:
-    """A sentence on a sidecar whose name another one, of `first`, has already."""
+    """A sentence about a sidecar whose name one in `first` has already."""
     if of_project and is_own:
         return (
             f"The project's sidecar {name} in {first} takes the name of your own in {path}, which is not used here; "

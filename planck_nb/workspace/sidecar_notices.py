@@ -52,7 +52,7 @@ class SidecarNotices:
             self._keep(event.sidecar, one_line(visible(sentence), _CHARACTERS))
 
     def take(self) -> list[str]:
-        """Return the sentences that were not shown yet, which are forgotten."""
+        """Return the sentences that were not shown yet, and forget them."""
         taken, self._pending = [sentence for _, sentence in self._pending], []
         if self._left_out:
             taken.append(f"{self._left_out:,} more messages about sidecars are left out; see `%planck sidecar`.")

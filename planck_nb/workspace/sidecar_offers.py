@@ -70,7 +70,7 @@ class SidecarOffers:
         return self._listed.get(sidecar, Offers())
 
     async def aclose(self) -> None:
-        """Fetch nothing any more."""
+        """Stop fetching."""
         await cancel_and_wait(*self._listing.values())
         self._listing.clear()
 
@@ -108,7 +108,7 @@ class SidecarOffers:
             The parts of a message, bounded like the result of a tool.
 
         Raises:
-            UsageError: There is no such sidecar or prompt, an argument is missing, or is not one of the prompt's.
+            UsageError: There is no such sidecar or prompt, or an argument is missing or unknown.
             TrustError: The sidecar is not trusted.
             SidecarError: It does not run or does not answer.
         """

@@ -84,7 +84,7 @@ def _everything(_record: AgentRecord) -> bool:
 
 
 def _no_compactor(_name: str) -> None:
-    """The default: no compactor has a name."""
+    """Find no compactor, by default."""
 
 
 def name_of(record: AgentRecord) -> str:
@@ -141,7 +141,7 @@ class AgentFinder:
         ]
         if strict and refused and self.model is None:
             reasons = "; ".join(f"{name_of(agent.record)} ({agent.record.model}): {agent.lost}" for agent in refused)
-            raise ModelError(f"{self.session} cannot be resumed as it was: {reasons}. {self._way_on()}")
+            raise ModelError(f"{self.session} cannot be resumed as it was: {reasons}. {self._how_to_continue()}")
         if self.model is None:
             return found
         only_lost = any(agent.model.unavailable for agent in found)
@@ -158,9 +158,9 @@ class AgentFinder:
             lost.append(str(error))
             sentence = f"{name_of(record)} has no model, because {record.model} cannot be used as it was: {error}."
             kept = source if self.trusts(record) else _without_place(source)
-            model = unavailable(record.model, kept, f"{sentence} {self._way_on()}")
+            model = unavailable(record.model, kept, f"{sentence} {self._how_to_continue()}")
             if self.model is None:
-                problems.append(f"{sentence} {self._way_on()}")
+                problems.append(f"{sentence} {self._how_to_continue()}")
         try:
             compactor = self._compactor(record, live)
         except PlanckError as error:
@@ -177,7 +177,7 @@ class AgentFinder:
             agent.record, self.model, agent.available_models, agent.compactor, agent.live, agent.problems, agent.lost
         )
 
-    def _way_on(self) -> str:
+    def _how_to_continue(self) -> str:
         return (
             f"Choose a model with `%planck resume {self.session} --model MODEL`, "
             f"in Python with workspace.resume({self.session!r}, model=…)."
@@ -229,7 +229,7 @@ class AgentFinder:
         return model
 
     def _source_of_0_1_0(self, reference: str, base_url: str, *, trusted: bool) -> JsonObject:
-        """The source of a model of which only the address is known: one of the user's own models, or without a key."""
+        """The source of a model with only an address: that of one of the user's own models, or one without a key."""
         described = [model for model in self.own if str(model) == reference and model.base_url == base_url]
         if len(described) == 1:
             return model_source(described[0])
@@ -261,7 +261,7 @@ class AgentFinder:
         return self._built(stored, record, live)
 
     def _built(self, stored: JsonObject, record: AgentRecord, live: LiveAgent) -> Compactor:
-        """The compactor that is described so. Raises `PlanckError` with a clause."""
+        """The compactor with this stored description. Raises `PlanckError` with a clause."""
         first = None
         if name := stored.get("name"):
             first = self.find_compactor(str(name))
@@ -284,7 +284,7 @@ def _without_place(source: JsonObject) -> JsonObject:
 
 
 def _harmless(source: JsonObject) -> JsonObject:
-    """The source of a record that somebody else may have written, or an error if it names a place.
+    """The harmless part of a source that somebody else may have written. Raises `ModelError` if it names a place.
 
     An alias is the user's own, wherever it was read. Prices, settings and options are left out.
     """

@@ -1,4 +1,4 @@
-"""The team templates of a workspace's folders, of which only those that the user trusts are used."""
+"""The team templates in a workspace's folders; the project's are used only if the user trusts them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def find_team_templates(config: Config, trust: FolderTrust | None = None) -> Tem
     """
     trusted = trust or config.folder_trust or FolderTrust(config.root, config.user_folder)
 
-    projects = _projects_folders(config)
+    projects = _project_folders(config)
 
     def accept(template: TeamTemplate) -> str:
         assert template.dir is not None  # noqa: S101 - it was read from a file
@@ -47,11 +47,11 @@ def team_trust_items(config: Config) -> list[TrustItem]:
         items.append(_item(template))  # also if another one has the same alias
         return ""
 
-    find_templates(_projects_folders(config), accept=collect)
+    find_templates(_project_folders(config), accept=collect)
     return items
 
 
-def _projects_folders(config: Config) -> list[Path]:
+def _project_folders(config: Config) -> list[Path]:
     """The absolute paths of the folders whose templates need trust."""
     folders = (folder for folder in config.teams_dirs if config.needs_trust("teams_dirs", folder))
     return [Path(os.path.abspath(folder)) for folder in folders]  # noqa: PTH100 - links are kept, as in templates

@@ -33,7 +33,7 @@ class ToolSource(Protocol):
         """The tools by name."""
 
     def groups(self) -> Mapping[str, tuple[str, ...]]:
-        """The names of the tools of each group, by its own name, such as that of a sidecar."""
+        """The names of the tools in each group, by the name of the group, such as that of a sidecar."""
 
 
 class Toolbox:

@@ -1,4 +1,4 @@
-"""The configuration of a workspace, of which only the parts that the user trusts are used."""
+"""The configuration of a workspace; only the parts that the user trusts are used."""
 
 from __future__ import annotations
 

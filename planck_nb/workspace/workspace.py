@@ -118,7 +118,7 @@ class Workspace:
         self._chosen_model: Model | None = None
         """The model passed to `set_default_model`, which takes precedence."""
         self._notices: set[str] = set()
-        """The notices that the user has got."""
+        """The notices that the user has been given."""
 
     async def __aenter__(self) -> Self:
         return self
@@ -454,7 +454,7 @@ class Workspace:
 
         Raises:
             AgentError: The name is taken, or the workspace is changing to another session at the moment.
-            UsageError: `on_compact` is neither a compactor nor a function of the messages, or has no such name.
+            UsageError: `on_compact` is neither a compactor nor a function of the messages, or names none.
             TrustError: The folder has files that can run code or redirect requests and are not trusted.
         """
         self.require_trust()
@@ -594,7 +594,7 @@ class Workspace:
         Args:
             name: The name of the team.
             path: The folder of the template; by default one in the project's folder of teams, named like the team.
-            overwrite: Whether to replace files that have another content.
+            overwrite: Whether to replace existing files with other content.
 
         Returns:
             The template, and what was left out of it.
@@ -667,7 +667,7 @@ class Workspace:
         again, or its key is missing, nothing is resumed and no request is sent; then pass `model`.
 
         Args:
-            id_or_name: The session; by default the one used last of those that are not open.
+            id_or_name: The session; by default the last used one that is not open.
             find: Finds a tool by name, before the workspace's own tools are searched.
             model: A `Model`, or its name, for agents whose own model is not found again or, if all are found, for all
                 agents. With it, the session may be the one that is already open.

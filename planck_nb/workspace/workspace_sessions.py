@@ -19,7 +19,7 @@ from planck_nb.workspace.trusted_config import TrustedConfig
 
 
 async def close_session(session: Session) -> None:
-    """Close a session. To update the DuckDB file of a long one takes seconds; a stop is delivered after that."""
+    """Close a session. Updating the DuckDB file of a long one takes seconds; a stop is delivered after that."""
     await uninterrupted(asyncio.ensure_future(run_in_thread(session.close)))
 
 
@@ -75,7 +75,7 @@ class WorkspaceSessions:
         return Session.open(self.directory, id_or_name, owner=self.owner, signer=signer, take_over=take_over)
 
     def open_last_used(self) -> Session:
-        """Open the session that was used last, of those that are not open."""
+        """Open the last used session that is not open."""
         for info in last_used_first(self.sessions()):
             with suppress(SessionLockedError):
                 return self.open(info.id)

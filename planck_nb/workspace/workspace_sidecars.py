@@ -49,7 +49,7 @@ START_WAIT = 5.0
 
 
 SIGN_IN_FOLDER = "sign-in"
-"""The folder in the user's own folder with the tokens of servers that want a sign-in."""
+"""The folder in the user's own folder with the tokens of servers that require a sign-in."""
 
 
 class WorkspaceSidecars:
@@ -58,7 +58,7 @@ class WorkspaceSidecars:
     Args:
         config: The configuration, and what the user trusts.
         events: The events of all agents, which observers get.
-        taken: Returns the names of other tools, which those of sidecars do not get.
+        taken: Returns the names of other tools, which tools of sidecars must not have.
         session_id: Returns the id of the open session, empty if there is none.
         find_agent: Finds the agent with an id, or raises `AgentError`.
     """
@@ -301,13 +301,13 @@ class WorkspaceSidecars:
         return [] if self._sidecars is None else list(self._sidecars.compactors())
 
     def compactor(self, name: str) -> Compactor | None:
-        """The compactor of this name of a connected sidecar, with the built-in one to fall back on; None if none."""
+        """The compactor of this name of a connected sidecar, with the built-in one to fall back on; else None."""
         if self._sidecars is None or name not in self._sidecars.compactors():
             return None
         return self._sidecars.compactor(name, ratio=self._config.config.compact_ratio)
 
     def follow(self, agent: Agent) -> None:
-        """Give an agent the tools of all sidecars, and from now on those that come; take away those that go."""
+        """Give an agent the tools of all sidecars, and from now on add and remove them as they come and go."""
         self._followers.setdefault(agent, {})
         self._offer_to(agent, self._offered())
 

@@ -111,7 +111,7 @@ class WorkspaceTeams:
         if not found and not found.skipped and (folders := self._config.config.teams_dirs):
             folder = folders[0] / str(alias_or_path)
             raise ConfigError(
-                f"There is no team named {named(str(alias_or_path))}, and no template of any; describe one in "
+                f"There is no team named {named(str(alias_or_path))}, and there are no templates; describe one in "
                 f"{folder / TEAM_FILE}."
             )
         return found.named(str(alias_or_path))
@@ -209,7 +209,7 @@ class WorkspaceTeams:
         return added
 
     async def _remember(self, name: str, team: Team) -> None:
-        """Store with the session what is known of a team apart from its agents."""
+        """Store with the session what is known about a team apart from its agents."""
         session = self._current.factory.session
         described = {
             "name": name,
@@ -248,7 +248,7 @@ class WorkspaceTeams:
         return save_template(folder, team.name or name, team.description, specs, overwrite=overwrite)
 
     def adopt(self, known: JsonObject, find: Resolver | None = None) -> None:
-        """Make teams of the agents of the session that are in one, after they were restored.
+        """Rebuild the teams of the session from its restored agents.
 
         `known` is what `stored_teams` returned for the session.
         """
@@ -318,7 +318,7 @@ class WorkspaceTeams:
 
 
 async def stored_teams(session: Session) -> JsonObject:
-    """What a session has stored of its teams, by their ids."""
+    """What a session has stored about its teams, by their ids."""
     stored = (await run_in_thread(session.get_metadata)).get(KEY)
     return stored if isinstance(stored, dict) else {}
 
@@ -349,7 +349,7 @@ def _free_name(wanted: str, taken: Mapping[str, object]) -> str:
 
 
 def _description(agent: Agent) -> AgentSpec:
-    """What describes an agent as it is now."""
+    """The description of an agent as it is now."""
     compactor = compactor_of(agent)
     name = None if compactor is None else stored_compactor(compactor).get("name")
     leads = agent.role == "orchestrator"

@@ -98,7 +98,7 @@ def test_together_they_are_bounded_and_the_nearest_goes_first(repository: Path) 
 
 
 @pytest.mark.timeout(10)
-def test_what_cannot_be_read_is_said(repository: Path) -> None:
+def test_unreadable_files_are_reported(repository: Path) -> None:
     path = repository / "AGENTS.md"
     path.mkdir()
     assert find_instructions(repository).warnings == (f"Cannot read {path}: Is a directory.",)

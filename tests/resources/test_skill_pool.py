@@ -119,7 +119,7 @@ async def test_a_long_skill_keeps_its_head_and_its_files(tmp_path: Path) -> None
     assert text.endswith("The end.\n")
 
 
-async def test_what_cannot_be_loaded_is_said(tmp_path: Path) -> None:
+async def test_a_skill_that_cannot_be_loaded_is_reported(tmp_path: Path) -> None:
     pool = SkillPool([tmp_path])
     load, _ = pool.tools()
     with pytest.raises(ToolError, match=r"There is no skill 'x'; no skills are available."):
@@ -135,7 +135,7 @@ async def test_what_cannot_be_loaded_is_said(tmp_path: Path) -> None:
         await load.run({"name": 3})
 
 
-async def test_a_skill_that_goes_away_meanwhile_is_said(tmp_path: Path) -> None:
+async def test_a_skill_that_disappears_is_reported(tmp_path: Path) -> None:
     path = write(tmp_path, "a", "Does.")
     os.utime(path, (LONG_AGO, LONG_AGO))
     os.truncate(path, 2_000_000)

@@ -154,7 +154,7 @@ def test_a_huge_file_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.timeout(10)
-def test_links_in_circles_and_special_files(tmp_path: Path) -> None:
+def test_link_cycles_and_special_files(tmp_path: Path) -> None:
     (tmp_path / "ring").symlink_to("ring")
     (tmp_path / "looped").mkdir()
     (tmp_path / "looped" / "SKILL.md").symlink_to("SKILL.md")

@@ -82,7 +82,7 @@ async def test_the_token_is_required(workspace: Workspace, runtime: Path) -> Non
         assert workspace.agents["ada"].info().turn == -1
 
 
-async def test_what_is_no_request_gets_a_sentence(workspace: Workspace, runtime: Path) -> None:
+async def test_an_invalid_request_gets_a_sentence(workspace: Workspace, runtime: Path) -> None:
     async with open_kernel_socket(workspace, folder=runtime) as opened:
         token = open_kernels(runtime)[0].token
         for data in (

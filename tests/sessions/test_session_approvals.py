@@ -50,7 +50,7 @@ async def test_a_request_and_its_decision_are_one_row(tmp_path: Path, materializ
         assert row["reason"] == "It runs a command."
 
 
-async def test_what_waits_is_a_row_without_a_decision(tmp_path: Path, materialized: bool) -> None:
+async def test_a_pending_request_is_a_row_without_a_decision(tmp_path: Path, materialized: bool) -> None:
     with Session.create(tmp_path) as session:
         log = session.log("a")
         log.record(REQUEST)

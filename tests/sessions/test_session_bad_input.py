@@ -49,7 +49,7 @@ CLEANED = {
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_name_that_is_no_file_name_is_refused_and_finds_nothing(tmp_path: Path, name: str) -> None:
+def test_a_name_that_is_not_a_file_name_is_refused_and_finds_nothing(tmp_path: Path, name: str) -> None:
     directory = tmp_path / "sessions"
     with Session.create(directory, name="mine"):
         pass
@@ -134,7 +134,7 @@ async def test_a_line_with_nonsense_in_it_breaks_nothing(tmp_path: Path, hostile
 
 
 @pytest.mark.parametrize("message_id", [None, "2", 2.0])
-async def test_a_rewind_to_what_is_no_id_stops_nobody_and_stores_nothing(tmp_path: Path, message_id: object) -> None:
+async def test_a_rewind_to_an_invalid_id_stops_nobody_and_stores_nothing(tmp_path: Path, message_id: object) -> None:
     with Session.create(tmp_path, name="mine") as session:
         ids = await converse(session)
         before = session.path.read_bytes()
@@ -171,7 +171,7 @@ async def test_a_clock_that_is_set_back_changes_no_order(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("time", [float("nan"), float("inf"), 1e18, -1e18])
-async def test_what_is_no_time_is_refused_and_the_session_goes_on(tmp_path: Path, time: float) -> None:
+async def test_an_invalid_time_is_refused_and_the_session_goes_on(tmp_path: Path, time: float) -> None:
     with Session.create(tmp_path) as session:
         with pytest.raises(SessionError, match="cannot be stored"):
             await session.log("a").append(UserMessage("never"), turn=0, time=time)
@@ -300,7 +300,7 @@ async def test_a_journal_that_begins_oddly_is_left_out_and_refused(tmp_path: Pat
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="makes a pipe and a link")
-def test_what_is_no_file_is_no_journal(tmp_path: Path) -> None:
+def test_what_is_not_a_file_is_not_a_journal(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / f"{'0' * 16}_pipe.journal.jsonl")
     (tmp_path / f"{'1' * 16}_folder.journal.jsonl").mkdir()
     (tmp_path / f"{'2' * 16}_link.journal.jsonl").symlink_to(tmp_path / "nowhere")

@@ -120,7 +120,7 @@ async def test_flush_makes_events_durable(tmp_path: Path) -> None:
         assert b'"aborted"' in session.path.read_bytes()
 
 
-def test_a_message_that_is_no_json_fails_and_the_next_one_works(tmp_path: Path) -> None:
+def test_a_message_that_is_not_json_fails_and_the_next_one_works(tmp_path: Path) -> None:
     deep: dict[str, object] = {}
     for _ in range(100_000):
         deep = {"x": deep}

@@ -1,4 +1,4 @@
-"""Who took part in a session, as the store says it."""
+"""Who took part in a session, according to the store."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ async def test_a_turn_that_never_ended_is_unfinished(
         assert (await members(session))["ann"].unfinished == unfinished
 
 
-async def test_what_was_taken_back_does_not_count_but_what_it_cost_does(tmp_path: Path) -> None:
+async def test_rewound_turns_do_not_count_but_their_cost_does(tmp_path: Path) -> None:
     with Session.create(tmp_path) as session:
         ann, bob = Actor(session, "a1"), Actor(session, "b1")
         ann.join("ann")

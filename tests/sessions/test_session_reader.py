@@ -52,7 +52,7 @@ READS: list[Callable[[SessionReader], object]] = [
 
 @pytest.fixture
 def say(tmp_path: Path) -> Iterator[Callable[[str], int]]:
-    """Has another process, which has the session "held" open, append a message."""
+    """Makes another process, which has the session "held" open, append a message."""
     command = [sys.executable, "-c", HOLD, str(tmp_path), str(TESTS)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holder:
         assert holder.stdin is not None
@@ -113,7 +113,7 @@ async def test_what_is_read_is_what_its_writer_sees(tmp_path: Path) -> None:
     assert not hasattr(reader, "append")
 
 
-def test_a_session_that_is_gone_is_said(tmp_path: Path) -> None:
+def test_a_missing_session_is_reported(tmp_path: Path) -> None:
     Session.create(tmp_path, name="gone").close()
     reader = Session.read(tmp_path, "gone")
     delete_session(reader.info, confirm="gone")

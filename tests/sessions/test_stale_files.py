@@ -150,7 +150,7 @@ def test_a_lock_that_a_process_holds_is_kept_without_a_journal_too(tmp_path: Pat
     assert not lock.exists()
 
 
-def test_locks_that_are_no_files_or_of_something_else_are_kept(tmp_path: Path) -> None:
+def test_locks_that_are_not_files_or_belong_to_something_else_are_kept(tmp_path: Path) -> None:
     kept = put(tmp_path, "notes.lock", "0123456789abcdef.lock.txt", "0123456789ABCDEF.lock")
     link = tmp_path / "1123456789abcdef.lock"
     link.symlink_to(kept[0])

@@ -1,4 +1,4 @@
-"""Random teams: what the store says of their tasks is what the agents remember."""
+"""Random teams: what the store says about their tasks is what the agents remember."""
 
 from __future__ import annotations
 

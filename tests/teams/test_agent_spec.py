@@ -268,7 +268,7 @@ def test_there_are_no_tools_by_default() -> None:  # clause 37
     assert read().tools == read(tools=None).tools == ()
 
 
-def test_tools_that_are_no_names_are_left_out() -> None:  # clause 38
+def test_tools_that_are_not_names_are_left_out() -> None:  # clause 38
     found = read(tools=["read", 1, None, {}, "", "bash"])
     assert found.tools == ("read", "bash")
     assert [(problem.field, problem.reason) for problem in found.problems] == [
@@ -284,7 +284,7 @@ def test_there_are_no_skills_by_default() -> None:  # clause 40
     assert read().skills == ()
 
 
-def test_skills_that_are_no_names_are_left_out() -> None:  # clause 41
+def test_skills_that_are_not_names_are_left_out() -> None:  # clause 41
     assert read(skills=[["x"], "review"]).skills == ("review",)
 
 

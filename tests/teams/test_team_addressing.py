@@ -14,7 +14,7 @@ from planck_nb.testing import Reply, scripted_model
 
 
 async def asked(address: dict[str, object], *, tool: str = "ask_agent", key: str = "question") -> str:
-    """What comes of a call with this address, in a team of ann (a builder) and ben (a reviewer)."""
+    """The result of a call with this address, in a team of ann (a builder) and ben (a reviewer)."""
     team = HandMade()
     lead = team.lead([call(tool, **{key: "go"}, **address), "end"], id="lead-id")
     team.worker("ann", ["I am ann."], type="builder", id="ann-id")
@@ -83,7 +83,7 @@ async def test_a_call_that_names_no_agent_is_told_how(address: dict[str, object]
 
 
 async def pair(*calls: Reply, **worker: Any) -> list[str]:
-    """What comes of calls in a team with two agents of one name and type."""
+    """The results of calls in a team with two agents of the same name and type."""
     team = HandMade()
     lead = team.lead([*calls, "end"])
     for number in (1, 2):

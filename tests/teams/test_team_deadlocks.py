@@ -25,7 +25,7 @@ def deadlocks(*agents: Agent) -> list[str]:
 
 # clause team_integration 3; IA-05
 @pytest.mark.parametrize("names", [["ann"], ["ann", "ben"], ["ann", "ben", "cem", "dan"]])
-async def test_a_circle_of_questions_ends_for_the_last_one_and_the_others_go_on(names: list[str]) -> None:
+async def test_a_cycle_of_questions_ends_for_the_last_one_and_the_others_go_on(names: list[str]) -> None:
     team = HandMade()
     lead = team.lead([ask("ann"), "{result} All done."])
     cycle = [*names[1:], "lead"]
@@ -43,7 +43,7 @@ async def test_a_circle_of_questions_ends_for_the_last_one_and_the_others_go_on(
 
 
 # W-05; IA-06
-async def test_a_circle_over_the_second_of_two_questions_is_seen() -> None:
+async def test_a_cycle_through_the_second_of_two_questions_is_detected() -> None:
     team, hold = HandMade(), Hold()
     both = calls(
         ("ask_agent", {"agent_id": "ben", "question": "?"}), ("ask_agent", {"agent_id": "cem", "question": "?"})
@@ -80,7 +80,7 @@ async def test_two_that_ask_each_other_at_once_both_end() -> None:
     assert results(told)[0].endswith("answers.")
 
 
-async def test_three_that_ask_in_a_circle_at_once_all_end() -> None:
+async def test_three_that_ask_in_a_cycle_at_once_all_end() -> None:
     team = HandMade()
     names = ["ann", "ben", "cem"]
     agents = [
@@ -107,7 +107,7 @@ async def test_a_question_inside_a_tool_of_the_user_counts_too() -> None:
     assert "cannot wait for" in results(ann)[0]
 
 
-async def test_a_circle_of_delegations_is_none() -> None:
+async def test_circular_delegation_is_no_deadlock() -> None:
     team = HandMade()
     lead = team.lead([call("delegate_task", agent_id="ann", task="t"), "waiting", "small", "done"])
     ann = team.worker("ann", [call("delegate_task", agent_id="lead", task="back"), "waiting", "all"])
@@ -130,7 +130,7 @@ async def test_an_agent_that_waits_for_responses_can_be_asked() -> None:
     assert [event.text for event in responded(lead)] == ["I painted it blue."]
 
 
-async def test_those_that_wait_for_each_other_can_be_destroyed() -> None:
+async def test_agents_that_wait_for_each_other_can_be_destroyed() -> None:
     team, hold = HandMade(), Hold()
     lead = team.lead([call("destroy_agent", agent_id="ann"), "end"])
     ann = team.worker("ann", [ask("ben"), "never"])

@@ -75,7 +75,7 @@ def test_a_second_orchestrator_is_refused() -> None:
     assert [worker.name for worker in lead.state.workers] == []
 
 
-async def test_a_stopped_orchestrator_makes_place_for_another_one() -> None:
+async def test_a_stopped_orchestrator_makes_room_for_another() -> None:
     team = HandMade()
     lead, ann = team.lead([]), team.worker("ann")
     await lead.stop()

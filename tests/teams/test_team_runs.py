@@ -32,7 +32,7 @@ def delegate(name: str, task: str = "t") -> Reply:
 
 
 def held(hold: Hold, *names: str) -> dict[str, Any]:
-    """Options by which the agents of these names have the tool `hold`."""
+    """Options that give the agents with these names the tool `hold`."""
     return {"tool_pool": [hold.hold], "tools": {name: ["hold"] for name in names}}
 
 
@@ -338,7 +338,7 @@ async def test_an_empty_prompt_is_refused(content: str) -> None:
         assert (await team.prompt("go")).text == "x"
 
 
-async def test_a_team_that_does_not_run_is_not_prompted() -> None:
+async def test_a_team_that_is_not_running_cannot_be_prompted() -> None:
     team = team_from(["x"])
     with pytest.raises(AgentError, match=r"start it with `await team.start\(\)`"):
         team.prompt("go")

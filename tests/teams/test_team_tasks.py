@@ -18,7 +18,7 @@ SOON = 10
 
 
 async def turns(agent: Agent, count: int) -> None:
-    """Return when the agent has ended so many turns."""
+    """Return when the agent has ended `count` turns."""
     ended = 0
     async with asyncio.timeout(SOON):
         async for event in agent.subscribe(since=0):
@@ -122,7 +122,7 @@ async def test_a_stopped_agent_cannot_be_asked() -> None:
 SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
 
 
-async def test_a_structured_answer_is_mended_once() -> None:
+async def test_a_structured_answer_is_corrected_once() -> None:
     team = HandMade()
     lead = team.lead([ask("ann", output_schema=SCHEMA), ask("ann", output_schema=SCHEMA), "x"])
     ann = team.worker("ann", ["seven", '{"n": 7}', "no", "no again"])

@@ -84,7 +84,7 @@ FILES: dict[str, tuple[str | bytes, str]] = {
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_a_file_that_is_no_template(name: str, tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_template(name: str, tmp_path: Path) -> None:
     content, reason = FILES[name]
     for strict in (False, True):
         with pytest.raises(ConfigError) as error:
@@ -105,7 +105,7 @@ def test_a_file_that_is_no_template(name: str, tmp_path: Path) -> None:
     ],
     ids=["a folder", "a pipe", "a link to itself", "a device", "a link to a folder"],
 )
-def test_a_file_that_is_no_file(make: Any, tmp_path: Path) -> None:
+def test_a_path_that_is_not_a_regular_file(make: Any, tmp_path: Path) -> None:
     make(tmp_path / "TEAM.json")
     with pytest.raises(ConfigError, match="cannot read") as error:
         read_template(tmp_path)
@@ -113,7 +113,7 @@ def test_a_file_that_is_no_file(make: Any, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", ["", "\0", "a\0b", "x" * 5_000, "~nobody-of-this-name/x", "\ud800", "a\nb\u202e"])
-def test_a_path_that_is_no_path(path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_invalid_path(path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(ConfigError) as error:
         read_template(path)
@@ -256,7 +256,7 @@ def test_any_bytes_are_data_or_a_value_error(content: bytes) -> None:
 
 
 @pytest.mark.parametrize("data", [None, 5, "x", [], [1], object()])
-def test_a_description_that_is_no_object(data: Any) -> None:
+def test_a_description_that_is_not_an_object(data: Any) -> None:
     with pytest.raises(ConfigError, match="a member must be an object") as error:
         AgentSpec.from_map(data)
     sentence(error.value)

@@ -80,7 +80,7 @@ def test_the_file_may_be_named_in_place_of_the_folder(tmp_path: Path, path: str)
 def test_other_files_are_not_overwritten(tmp_path: Path) -> None:
     (tmp_path / "TEAM.json").write_text("mine")
     (tmp_path / "notes.md").write_text("mine too")
-    with pytest.raises(ConfigError, match=r"TEAM\.json of another content would be overwritten; .*overwrite=True"):
+    with pytest.raises(ConfigError, match=r"TEAM\.json would be overwritten with other content; .*overwrite=True"):
         save_template(tmp_path, None, None, [spec(role="orchestrator", system_prompt="P")])
     assert contents(tmp_path) == {"TEAM.json": "mine", "notes.md": "mine too"}
     save_template(tmp_path, None, None, [spec(role="orchestrator", system_prompt="P")], overwrite=True)
@@ -95,7 +95,7 @@ def test_the_same_team_can_be_saved_again(tmp_path: Path) -> None:
     save_template(tmp_path / "t", None, None, members)
     assert contents(tmp_path / "t") == before
     (tmp_path / "t/members/lead.md").write_text("changed by hand")
-    with pytest.raises(ConfigError, match=r"members/lead\.md of another content"):
+    with pytest.raises(ConfigError, match=r"members/lead\.md would be overwritten"):
         save_template(tmp_path / "t", None, None, members)
 
 
@@ -171,7 +171,7 @@ def test_a_place_that_cannot_be_written(path: str, tmp_path: Path, monkeypatch: 
         ([spec(tools=[KEY])], "remove that from the names"),
     ],
 )
-def test_what_is_no_team_is_not_saved(members: list[AgentSpec], reason: str, tmp_path: Path) -> None:
+def test_members_that_are_not_a_team_are_not_saved(members: list[AgentSpec], reason: str, tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as error:
         save_template(tmp_path / "t", None, None, members)
     assert reason in str(error.value)

@@ -23,7 +23,7 @@ def test_the_committed_file_is_the_schema() -> None:
     assert SCHEMA_FILE.read_text(encoding="utf-8") == schema_text(), f"run: {remedy}"
 
 
-def test_the_schema_is_one() -> None:
+def test_the_schema_is_valid() -> None:
     Draft202012Validator.check_schema(template_schema())
 
 

@@ -1,4 +1,4 @@
-"""Output of commands that is no text is replaced by a line that says where it is."""
+"""Output of commands that is not text is replaced by a line that says where it is."""
 
 from __future__ import annotations
 

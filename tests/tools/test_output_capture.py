@@ -1,4 +1,4 @@
-"""Long outputs are cut, but not inside of a secret, which could not be found any more."""
+"""Long outputs are cut, but not inside a secret, which could then no longer be found."""
 
 from __future__ import annotations
 

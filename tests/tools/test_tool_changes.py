@@ -1,4 +1,4 @@
-"""What tools changed on disk, kept and taken back, also after the process is gone."""
+"""What tools changed on disk: kept and undone, also after the process is gone."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ async def test_changes_are_listed_and_undone(kept: Changes, tmp_path: Path) -> N
             kept.undo(gone)
 
 
-async def test_a_write_that_fails_is_no_change(kept: Changes, tmp_path: Path) -> None:
+async def test_a_failed_write_is_not_recorded(kept: Changes, tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     with pytest.raises(ToolError, match="Is a directory"):
         await call(kept, "write", tmp_path, path="folder", content="x")
@@ -131,7 +131,7 @@ def test_equal_contents_are_kept_once_and_as_long_as_they_are_needed(tmp_path: P
 
 @settings(max_examples=60, deadline=None)
 @given(cut=st.integers(0, 2_000), junk=st.binary(max_size=20))
-def test_what_a_crash_leaves_half_written_counts_for_nothing(
+def test_what_a_crash_leaves_half_written_is_ignored(
     tmp_path_factory: pytest.TempPathFactory, cut: int, junk: bytes
 ) -> None:
     tmp_path = Path(tmp_path_factory.mktemp("torn"))
@@ -171,7 +171,7 @@ def test_lines_of_another_version_are_left_alone(tmp_path: Path) -> None:
     assert [change.number for change in Changes(tmp_path / "kept")] == [1]
 
 
-def test_the_index_does_not_grow_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_index_does_not_grow_forever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(archive, "_DEAD_LINES", 5)
     folder = tmp_path / "kept"
     for _ in range(30):

@@ -78,7 +78,7 @@ async def test_other_values_are_json(tmp_path: Path, value: object, text: str) -
     assert (await tool.run({"x": value})).text == text
 
 
-async def test_what_is_not_given_is_nothing_at_all(tmp_path: Path) -> None:
+async def test_a_placeholder_without_an_argument_becomes_empty(tmp_path: Path) -> None:
     tool = ExternalTool.from_file(described(tmp_path, command=SHOW + "a {{missing}} b{{x}}c '{{x}}' {{ x }} {{a-b}}"))
     assert (await tool.run({})).text == "['a', 'bc', '', '{{', 'x', '}}', '{{a-b}}']\n"
     assert await tool.run({"x": None}) == await tool.run({})

@@ -122,7 +122,7 @@ async def test_write_makes_folders_keeps_modes_and_follows_links(desk: Desk, tmp
     assert desk.names() == ["a", "link", "run.sh"]
 
 
-async def test_a_write_that_fails_leaves_the_file_and_no_rest(
+async def test_a_failed_write_leaves_the_old_file_and_nothing_else(
     desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "f"

@@ -237,7 +237,7 @@ async def test_a_hard_link_is_not_written_through(folders: tuple[Path, Path]) ->
     assert (outside / "d/f").read_text() == "outside"
 
 
-def test_files_that_are_none_are_not_opened(tmp_path: Path) -> None:
+def test_special_files_are_not_opened(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     for path in (tmp_path / "pipe", tmp_path, Path("/dev/zero"), Path("/")):
         with pytest.raises(OSError, match=r"Is a directory|Not a regular file"):

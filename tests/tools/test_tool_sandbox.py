@@ -646,7 +646,7 @@ def program(folder: Path, text: str) -> None:
     (folder / "bwrap").chmod(0o755)
 
 
-async def test_a_sandbox_that_does_not_work_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_sandbox_that_does_not_work_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program(tmp_path, "echo 'bwrap: No permissions to create new namespace' >&2; exit 1")
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     assert find_sandbox() is None
@@ -666,7 +666,7 @@ print(said)
 """
 
 
-def test_without_a_sandbox_it_is_said_once(tmp_path: Path) -> None:
+def test_a_missing_sandbox_is_reported_once(tmp_path: Path) -> None:
     environment = {**os.environ, "PATH": str(tmp_path)}
     done = subprocess.run([sys.executable, "-c", SAID], env=environment, capture_output=True, text=True, check=True)
     *texts, said = done.stdout.splitlines()

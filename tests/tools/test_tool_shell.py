@@ -40,7 +40,7 @@ async def test_output_streams_and_status(tmp_path: Path) -> None:
         assert str(failure.value).startswith(said)
 
 
-async def test_what_cannot_start_is_said(tmp_path: Path) -> None:
+async def test_a_command_that_cannot_start_is_reported(tmp_path: Path) -> None:
     cases: list[tuple[str, dict[str, object], str]] = [
         ("true", {"cwd": "nope"}, r"failed to start process: No such file.*nope"),
         ("true", {"cwd": "~no-one/x"}, r"failed to start process: there is no home folder for ~no-one/x; give another"),

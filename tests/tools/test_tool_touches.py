@@ -78,6 +78,6 @@ def test_a_command_elsewhere_is_another_command(tools: dict[str, Tool], tmp_path
     } == cases
 
 
-def test_every_tool_says_how_it_is_used_well(tools: dict[str, Tool]) -> None:
+def test_every_tool_has_guidance(tools: dict[str, Tool]) -> None:
     for name, tool in tools.items():
         assert f"`{name}`" in tool.guidance

@@ -535,7 +535,7 @@ async def test_a_sessions_directory_of_its_own_is_ignored_by_git(home: Path, pro
     assert (project / ".planck/.gitignore").read_text() == "mine"
 
 
-async def test_a_sessions_directory_that_others_can_write_is_said_once(home: Path, project: Path) -> None:
+async def test_a_sessions_directory_that_others_can_write_is_reported_once(home: Path, project: Path) -> None:
     (project / ".planck/sessions").mkdir()
     (project / ".planck/sessions").chmod(0o777)
     async with load(project, home) as place:

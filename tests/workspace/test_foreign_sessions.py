@@ -267,7 +267,7 @@ BAD_KEYS: dict[str, Callable[[Path], object]] = {
 
 
 @pytest.mark.parametrize("name", BAD_KEYS)
-async def test_a_key_that_cannot_be_used_is_said_and_stops_nothing(name: str, tmp_path: Path, home: Path) -> None:
+async def test_a_key_that_cannot_be_used_is_reported_and_stops_nothing(name: str, tmp_path: Path, home: Path) -> None:
     await write(tmp_path, home)
     BAD_KEYS[name](home / ".planck/session.key")
     with pytest.raises(ConfigError, match=r"session\.key"):
@@ -364,7 +364,7 @@ async def test_an_import_that_gives_nothing_has_no_notice(tmp_path: Path, home: 
 @pytest.mark.parametrize(
     "content", [b"", b"\x00\xff" * 100, b"{}\n", b"[" * 50_000 + b"\n", b'{"v":1,"id":1}\n', b"\n" * 1_000]
 )
-def test_a_file_that_is_no_export_is_one_sentence(content: bytes, tmp_path: Path) -> None:
+def test_a_file_that_is_not_an_export_is_one_sentence(content: bytes, tmp_path: Path) -> None:
     (tmp_path / "x.jsonl").write_bytes(content)
     with pytest.raises(PlanckError) as error:
         import_session(tmp_path / "sessions", tmp_path / "x.jsonl")

@@ -171,7 +171,7 @@ def test_a_session_that_cannot_be_stored_ends_with_the_kernel_and_says_so(tmp_pa
 
 
 @pytest.mark.parametrize("directory", ["/dev/full", "/dev/full/sessions", "/proc/sessions"])
-async def test_so_does_one_in_a_place_that_is_no_directory(tmp_path: Path, directory: str) -> None:
+async def test_so_does_one_in_a_place_that_is_not_a_directory(tmp_path: Path, directory: str) -> None:
     config = Config.load(environment={}, directory=tmp_path, home=tmp_path, sessions_dir=Path(directory))
     async with Workspace(config) as workspace:
         agent = workspace.add_agent("one", model=workspace.model("demo"))

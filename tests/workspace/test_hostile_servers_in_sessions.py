@@ -1,4 +1,4 @@
-"""Servers that report nonsense to agents: every turn ends, nothing is paid into the limits, and the session goes on."""
+"""Servers that report nonsense to agents: every turn ends, no nonsense counts towards limits, and sessions go on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was said before a process ended is the response to a task only if its worker had nothing more to do."""
+"""What a worker said before its process ended is its response to a task only if it had nothing more to do."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the user chose for a session holds when it goes on."""
+"""What the user chose for a session still holds when it is resumed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A team whose process was killed continues as it was, and is told once of what was lost."""
+"""A team whose process was killed continues as it was, and is told once about what was lost."""
 
 from __future__ import annotations
 

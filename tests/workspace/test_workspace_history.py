@@ -1,4 +1,4 @@
-"""Going back, going another way, and going on: rewind, fork and resume of a workspace."""
+"""Rewinding, forking and resuming the session of a workspace."""
 
 from __future__ import annotations
 
@@ -519,7 +519,7 @@ async def test_what_was_cut_off_is_told_once_and_the_next_request_is_valid(tmp_p
         assert place.agent("ann").state.turn == 1
 
 
-async def test_being_told_survives_until_somebody_prompts(tmp_path: Path) -> None:
+async def test_the_message_about_an_interruption_survives_until_somebody_prompts(tmp_path: Path) -> None:
     hold = Hold()
     place = workspace(tmp_path)
     ann = place.add_agent("ann", model=scripted_model(calling(("hold", {}))), tools=[hold.hold])

@@ -24,7 +24,7 @@ _MAX_META_ROWS = 100
 _DIGESTED = 64 * 1024
 """Bytes of a line that its digest covers; the id and the time of the row are at its beginning."""
 LAST_LINE = 1024 * 1024
-"""Bytes before a position in which its last line is looked for."""
+"""How many bytes before a position are searched for its last line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class MaterializedPosition:
         return same and (check.damaged, check.repeated) == (self.damaged, self.repeated)
 
     def screen(self) -> Screen:
-        """Return what selects the rows after this position."""
+        """Return the screen for the rows after this position."""
         return Screen(self.last_id, self.damaged, self.repeated, self.checksum or 0)
 
 

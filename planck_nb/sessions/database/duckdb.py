@@ -53,7 +53,7 @@ class _IdleConnections:
             return self._connections.pop() if self._connections else None
 
     def keep(self, connection: duckdb.DuckDBPyConnection) -> None:
-        """Keep a connection for the next who needs one, or close it if there are enough."""
+        """Keep a connection for the next caller, or close it if there are enough."""
         with self._lock:
             if len(self._connections) < _MAX_IDLE:
                 self._connections.append(connection)
@@ -68,8 +68,8 @@ _idle = _IdleConnections()
 def idle_connection() -> Iterator[duckdb.DuckDBPyConnection]:
     """Take a connection to an in-memory database with one thread, which nobody else uses until the block ends.
 
-    A new database takes longer than a short transaction, so a few are kept. Whoever takes one leaves nothing attached,
-    no table and no setting. After an error it is closed.
+    A new database takes longer than a short transaction, so a few are kept. Whoever takes one must leave
+    nothing attached, and no table or setting. After an error it is closed.
     """
     connection = _idle.take() or connect(threads=1)
     try:
@@ -105,10 +105,10 @@ def create_local_time(connection: duckdb.DuckDBPyConnection) -> None:
 
 
 def databases_with(connection: duckdb.DuckDBPyConnection, tables: Collection[str]) -> set[str]:
-    """Return the attached databases in which all of the names are tables that contain what they return.
+    """Return the attached databases in which all of the names are tables with stored columns only.
 
     A file that somebody else made could have a view or a computed column of that name instead. Reading it would execute
-    their SQL, which can read other files or take for ever.
+    its SQL, which can read other files or run for ever.
     """
     rows = connection.execute(
         "select database_name from duckdb_tables() where schema_name = 'main' and list_contains($1, table_name)"
@@ -120,7 +120,7 @@ def databases_with(connection: duckdb.DuckDBPyConnection, tables: Collection[str
 
 
 def require_tables(connection: duckdb.DuckDBPyConnection, database: str, tables: Collection[str]) -> None:
-    """Raise duckdb.CatalogException unless an attached database has the tables, as `databases_with` has it."""
+    """Raise duckdb.CatalogException unless an attached database has the tables, as `databases_with` defines it."""
     if database not in databases_with(connection, tables):
         raise duckdb.CatalogException(f"the file has no tables {', '.join(tables)}")
 
@@ -149,7 +149,7 @@ def is_refused(error: duckdb.Error) -> bool:
 
 
 def retry_while_busy(attempt: Callable[[], T], *, seconds: float) -> T:
-    """Call `attempt`, again and again for about so many seconds while the file is busy. Raises duckdb.Error."""
+    """Call `attempt` again and again while the file is busy, for about `seconds`. Raises duckdb.Error."""
     deadline = time.monotonic() + seconds
     pause = _MIN_PAUSE
     while True:
@@ -165,7 +165,7 @@ def retry_while_busy(attempt: Callable[[], T], *, seconds: float) -> T:
 class _Updates:
     """The files that this process updates or waits to update.
 
-    Queries wait for an update, as one query after another would leave it no moment in which the file is free.
+    Queries wait for an update; otherwise one query after another would never leave the file free for it.
     """
 
     def __init__(self) -> None:
@@ -178,7 +178,7 @@ class _Updates:
 
     @contextmanager
     def of(self, file: Path) -> Iterator[None]:
-        """Let queries wait while a file is updated."""
+        """Make queries wait while a file is updated."""
         with self._changed:
             self._files[file] = self._files.get(file, 0) + 1
         try:
@@ -191,7 +191,7 @@ class _Updates:
                 self._changed.notify_all()
 
     def wait(self, file: Path, *, seconds: float) -> None:
-        """Wait until a file is not updated, but no longer than so many seconds."""
+        """Wait until a file is not being updated, but no longer than `seconds`."""
         with self._changed:
             self._changed.wait_for(lambda: file not in self._files, seconds)
 

@@ -82,7 +82,7 @@ class Instance:
 
     @contextmanager
     def open_connection(self) -> Iterator[QueryConnection]:
-        """Open a connection, and detach and close all of it in the end."""
+        """Open a connection, and detach and close everything at the end."""
         connection = track_connection(self._root.cursor())
         query_connection = QueryConnection(connection, self, f"query_{next(self._numbers)}")
         try:
@@ -165,7 +165,7 @@ def shared_connection() -> Iterator[QueryConnection]:
 
 @contextmanager
 def own_connection() -> Iterator[QueryConnection]:
-    """Open a connection to a new instance, which is closed in the end."""
+    """Open a connection to a new instance, which is closed at the end."""
     instance = Instance()
     try:
         with instance.open_connection() as query_connection:

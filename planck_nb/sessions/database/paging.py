@@ -74,7 +74,7 @@ class Page(NamedTuple):
 
 
 def rows_of(records: Iterable[JsonObject]) -> list[Row]:
-    """Make rows of the decoded journal lines of kind "message", without those whose message cannot be decoded."""
+    """Make rows from decoded journal lines of kind "message", leaving out messages that cannot be decoded."""
     rows: list[Row] = []
     for record in records:
         if record["kind"] == "message":
@@ -293,7 +293,7 @@ class _Snapshot:
         return rows
 
     def _decoded(self, stored: Iterable[tuple[int, str, datetime, str]]) -> list[Row]:
-        """Make rows of those of the file that are visible and can be decoded."""
+        """Make rows from the stored ones that are visible and can be decoded."""
         rows: list[Row] = []
         for row_id, agent, ts, data in stored:
             if is_hidden(row_id, self.hidden):
@@ -357,7 +357,7 @@ class _Snapshot:
         return found
 
     def _rows_since(self, begins: Mapping[str, int]) -> list[Row]:
-        """Read the messages of several agents from an id of each on."""
+        """Read the messages of several agents, each from its own id on."""
         first = min(begins.values())
         stored = self._select(
             "select id, agent_id, ts, data from file.messages"  # noqa: S608 - our own
@@ -394,7 +394,7 @@ class _Snapshot:
         )
 
     def _visible(self, first: int, before: int) -> str:
-        """Return SQL that leaves out the hidden ones of a range of ids, as far as that is faster than reading them."""
+        """Return SQL that leaves out hidden rows in a range of ids, as far as that is faster than reading them."""
         ranges = [(start, end) for start, end in self.hidden if start < before and end > first]
         ranges = sorted(ranges, key=lambda ends: ends[0] - ends[1])[:_FEW_RANGES]
         return " ".join(f"and not (id >= {start} and id < {end})" for start, end in ranges)

@@ -78,8 +78,8 @@ class Query:
     Args:
         directory: The sessions directory.
         sql: One SELECT statement in DuckDB's dialect, over the views in `VIEWS` and the frames.
-        frames: DataFrames of pandas or Polars and Arrow tables by the names that the statement uses; views come first.
-            Other values are ignored, so a whole namespace can be passed.
+        frames: DataFrames of pandas or Polars and Arrow tables by the names that the statement uses. Views take
+            precedence. Other values are ignored, so a whole namespace can be passed.
         limit: The highest number of rows to return; None for all.
         session: The id that `getvariable('session')` returns.
         only: The only session that the statement sees; None for all in the directory.
@@ -281,7 +281,7 @@ def _run_for(result: Future[pd.DataFrame], running: Query) -> None:
 
 
 def _end(running: Query, thread: threading.Thread) -> None:
-    """End a query and wait for its thread, whatever number of times Ctrl-C is pressed meanwhile."""
+    """End a query and wait for its thread, however often Ctrl-C is pressed meanwhile."""
     try:
         running.interrupt()
         if thread.ident is not None:
@@ -357,7 +357,7 @@ async def query_into(
 
 @dataclass(frozen=True, slots=True)
 class _OpenPivot:
-    """A PIVOT statement without its values, in two parts between which they belong.
+    """A PIVOT statement without its values, split where they belong.
 
     DuckDB runs such a statement as several, the first of which creates a type with the values. Here, they are read by a
     SELECT of their own. Both statements are checked to only read, so it does not matter how the text was split.

@@ -15,7 +15,7 @@ from planck_nb.base.errors import QueryError
 from planck_nb.sessions.database.duckdb import sql_literal
 
 MAX_SQL_LENGTH = 20_000
-"""Characters that a restricted statement has at most."""
+"""The most characters that a restricted statement may have."""
 
 _MEMORY = 1024 * 1024 * 1024
 """Bytes that a restricted query may use in addition to the rows that were loaded for it."""

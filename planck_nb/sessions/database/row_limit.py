@@ -1,4 +1,4 @@
-"""Finds out how many rows of a view a statement needs, so that the view reads the texts of no others."""
+"""Finds out how many rows of a view a statement needs, so that the view reads no other texts."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ MIN_MISSING = 16
 """Sessions that must be missing before the catalogue is brought up to date: so many files are read quickly."""
 
 MAX_ADDED = 256
-"""Sessions that an update adds at most, in a second or two of work. What it has added stays if the process ends."""
+"""The most sessions that an update adds, in a second or two of work. What it has added stays if the process ends."""
 
 MAX_JOURNAL_BYTES = 16 * 1024 * 1024
 """Bytes of a journal above which a session stays out of the catalogue: its own file is read quickly."""
@@ -140,7 +140,7 @@ def catalogued_rows(
 
 
 def status_of(journal: Path) -> _Status:
-    """Return what changes when a journal is written or replaced; empty if it cannot be read."""
+    """Return a text that changes when a journal is written or replaced; empty if it cannot be read."""
     try:
         status = journal.stat()
     except OSError:
@@ -182,7 +182,7 @@ def update_catalogue(
     stopped: Callable[[], bool] = lambda: False,
     connected: Callable[[duckdb.DuckDBPyConnection], object] = lambda _: None,
 ) -> int:
-    """Add sessions that were used since to the catalogue. Only one process does this at a time.
+    """Add sessions to the catalogue that were used since its last update. Only one process does this at a time.
 
     Args:
         directory: The sessions directory.
@@ -223,7 +223,7 @@ def update_catalogue(
 
 
 class _StoppedError(Exception):
-    """The process ends."""
+    """The process is ending."""
 
 
 class _Builder:
@@ -308,7 +308,7 @@ class _Builder:
     def _to_replace(self, current: dict[Path, list[str]], added: int) -> list[Path]:
         """The files whose sessions move to the new one.
 
-        These are files that have few sessions left, and several ones that are not larger than what is written anyway.
+        These are files that have few sessions left, and several that are no larger than what is written anyway.
         So a session is copied a number of times that grows with the logarithm of their number, and so does the number
         of files.
         """
@@ -499,11 +499,11 @@ def _rows(table: str, source: str, *, computed: bool) -> str:
 
 
 _unusable: set[_Status] = set()
-"""Journals with damaged lines, which stay out of the catalogue as long as they are as they are."""
+"""Journals with damaged lines, which stay out of the catalogue until they change."""
 
 
 def _batches(sessions: Iterable[SessionInfo], max_bytes: int) -> Iterable[list[SessionInfo]]:
-    """Group sessions so that about so many bytes of journals are read at a time."""
+    """Group sessions so that about `max_bytes` of journals are read at a time."""
     batch: list[SessionInfo] = []
     size = 0
     for session in sessions:
@@ -529,7 +529,7 @@ class _CatalogueUpdates:
         self._running: dict[Path, threading.Thread] = {}
         self._connections: dict[Path, duckdb.DuckDBPyConnection] = {}
         self._useless: dict[Path, float] = {}
-        """When updates ended that had nothing to add, as if all sessions that are missing are long or damaged."""
+        """When updates ended that had nothing to add, as when all missing sessions are long or damaged."""
         self._stop = threading.Event()
 
     def start(self, directory: Path) -> None:

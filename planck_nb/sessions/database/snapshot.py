@@ -41,7 +41,7 @@ _MAX_ATTACHED = 64
 """Files that are attached because they were written lately; attaching one takes half a millisecond."""
 _CHECKED = 4 * 1024 * 1024
 _CHECKING = 0.25
-"""Seconds in which a query checks journals that were changed since the last one."""
+"""Seconds for which a query checks journals that were changed since the last one."""
 _FEW_RANGES = 16
 
 
@@ -254,7 +254,7 @@ def _load_tails(
 def _load_rows(
     connection: duckdb.DuckDBPyConnection, usable: Mapping[SessionInfo, MaterializedPosition | None]
 ) -> dict[SessionInfo, Screen]:
-    """Load the lines of journals after a position, and return what has selected them."""
+    """Load the lines of journals after a position, and return the screens that selected them."""
     waiting: dict[str, list[bytes]] = {}
     screens = {
         str(session.database): Screen() if progress is None else progress.screen()
@@ -303,7 +303,7 @@ class _SessionFiles:
         return _read_duckdb([file], table) if name is None else _attached_rows(file, name, table)
 
     def only(self, files: Collection[Path]) -> _SessionFiles:
-        """Keep those among `files`."""
+        """Return a selection with `files` only."""
         attached = {file: name for file, name in self.attached.items() if file in files}
         return _SessionFiles(attached, [file for file in self.others if file in files])
 

@@ -97,7 +97,7 @@ COMPUTED = {
 }
 """SQL for the columns that are computed when lines are loaded, since decoding a million messages takes seconds.
 
-`calls` has the calls in a reply, or those that a message has the results of; `call_id` the call that an event is about,
+`calls` has the calls in a reply, or those whose results a message contains; `call_id` the call that an event is about,
 `spent` the tokens and the cost of a request, and whether the event has the sums for its agent so far, and `remembers`
 whether a person has allowed a call with a rule for later ones.
 """
@@ -134,7 +134,7 @@ def selected_columns(table: str, *, computed: bool) -> str:
 
 
 def add_computed(connection: duckdb.DuckDBPyConnection, catalog: str) -> None:
-    """Give a file of the layout `EARLIER` the columns in `COMPUTED`, so that its rows need not be in the journal still.
+    """Give a file of the layout `EARLIER` the columns in `COMPUTED`, even for rows that are no longer in the journal.
 
     The tables are written again, since DuckDB would keep all rows in memory to update a list in each. A crash leaves a
     file of the earlier layout.
@@ -174,7 +174,7 @@ def stage_lines(
     chosen = {source: kept for source, (kept, _) in selected.items()}
     if _stage(connection, chosen) == sum(map(len, chosen.values())):
         return {source: after for source, (_, after) in selected.items()}
-    # Some line is no JSON, or has no object as its data. What counts is what Python reads.
+    # Some line is not JSON, or its data is not an object. What counts is what Python reads.
     exact = {source: screens[source].copy() for source in lines}
     _stage(connection, {source: exact[source].exact(some) for source, some in lines.items()})
     return exact

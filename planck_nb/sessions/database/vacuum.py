@@ -71,7 +71,7 @@ def estimate_compaction(directory: Path) -> int:
         The number of bytes.
 
     Raises:
-        SessionError: The directory may not be read.
+        SessionError: The directory cannot be read.
     """
     freed = 0
     for session in list_sessions(directory):

@@ -1,4 +1,4 @@
-"""The agents of teams and the tasks that they gave each other, as documents for readers name them."""
+"""The agents of teams and the tasks that they gave each other, as documents for readers show them."""
 
 from __future__ import annotations
 

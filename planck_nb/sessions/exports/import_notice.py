@@ -1,6 +1,6 @@
 """What an imported session does not give its agents until the user trusts it, as a sentence.
 
-The signatures of a session end with its export, so that no row of an import that gives power is authentic.
+A signature is valid only in its own session, so no row of an import that gives power is authentic.
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ def ranges_of_branches(rewinds: Iterable[tuple[int, int]]) -> Iterator[tuple[int
     """Yield the id of each rewind with the ids that it hid, in ascending ranges.
 
     These are the rows from the id it goes back to up to itself, without those that were hidden already: the rows that
-    only the branch has which it left. `rewinds` come in the order they were written.
+    only the branch that it left has. `rewinds` come in the order they were written.
     """
     written = list(rewinds)
     ids = [rewind_id for rewind_id, _ in written]

@@ -122,7 +122,7 @@ def encode_message_line(
 def encode_message_fields(message: Message, *, time: float) -> bytes | None:
     """Encode what the line of a message has besides the fields that every line has, without the braces.
 
-    This may take long, so that it is meant for a thread. None if it cannot be encoded in this way.
+    This may take long, so it is meant for a thread. Returns None if it cannot be encoded in this way.
     """
     fields = {**_message_columns(message, time), "data": encode_message(message)}
     try:

@@ -62,8 +62,8 @@ class JournalFile:
     def create(cls, path: Path, header: Header) -> Self:
         """Create a journal with its header. Raises SessionError if it cannot be written.
 
-        The header and the entry in the directory are on disk with the first lines that are: the caller's event loop
-        does not wait for the disk.
+        The header and the directory entry reach the disk with the first lines that are synced, so the caller's event
+        loop does not wait for the disk.
         """
         try:
             descriptor = os.open(path, _FLAGS | os.O_CREAT | os.O_EXCL, 0o600)
@@ -93,7 +93,7 @@ class JournalFile:
     def open(cls, path: Path) -> Self:
         """Open the journal at `path` and remove an incomplete line that a crash may have left at its end.
 
-        What a process that crashed has written is on disk with the first lines that are, as for `create`.
+        What a crashed process has written reaches the disk with the first lines that are synced, as for `create`.
 
         Raises SessionFormatError if no line of it can be read, SessionError if it cannot be written.
         """

@@ -1,4 +1,4 @@
-"""Writes earlier segments of an open journal again that were deleted or replaced meanwhile."""
+"""Restores earlier segments of an open journal that were deleted or replaced."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class KeptSegments:
                     self._descriptors[path] = os.open(path, os.O_RDONLY)
 
     def restore(self) -> None:
-        """Write segments again that are missing or have other content, with a warning. A failure is a warning, too."""
+        """Write missing or replaced segments again, with a warning. A failure is a warning, too."""
         for path, descriptor in list(self._descriptors.items()):
             if _is_in_place(path, descriptor):
                 continue

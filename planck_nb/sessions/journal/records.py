@@ -35,7 +35,7 @@ def read_records(journal: Path, *, end: Position | None = None) -> Iterator[Json
 
 
 def sorted_records(records: Iterable[JsonObject]) -> list[JsonObject]:
-    """Sort rows by their ids, in which order they count; damaged journals may have them in another one."""
+    """Sort rows by their ids, the order that counts; damaged journals may have another."""
     return sorted(records, key=itemgetter("id"))
 
 

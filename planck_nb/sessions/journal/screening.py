@@ -1,6 +1,6 @@
 """Selects the rows of a journal that count, for all readers alike, and counts what they skip.
 
-Skipped are damaged lines, and rows with the id of an earlier row: of rows with one id, the first in the journal counts.
+Skipped are damaged lines, and rows with the id of an earlier row: of rows with the same id, the first counts.
 The order of rows is that of their ids, which a damaged journal may have in another order.
 """
 

@@ -166,7 +166,7 @@ def is_compressed(segment: Path) -> bool:
 
 
 def compress_segment(segment: Path) -> None:
-    """Compress an old segment, which can be read at every moment. Raises OSError."""
+    """Compress an old segment, which stays readable throughout. Raises OSError."""
     if is_compressed(segment):
         return
     with (

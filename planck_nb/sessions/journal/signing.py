@@ -1,4 +1,4 @@
-"""Signs the rows of a session that give agents power, so that on resume only those of the user's own have any.
+"""Signs the rows of a session that give agents power: on resume, only rows that the user has signed have any.
 
 Such rows are the start and change of an agent (its tools, its model's address, its grants), approvals that are
 remembered, and settings with rules. A signature covers the content of the row, its id, its agent and the session's id:
@@ -43,7 +43,7 @@ class Signer:
             owner: The id of the agent for an event, the name of the key for metadata.
 
         Returns:
-            The data with one key more.
+            The data with one more key.
         """
         return {**data, SIGNATURE: self._digest(data, session_id, row_id, owner)}
 

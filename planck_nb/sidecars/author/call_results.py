@@ -90,7 +90,7 @@ def _check_size(tool: SidecarTool, result: JsonObject) -> None:
 
 
 def _size(value: object) -> int:
-    """About the bytes of JSON data, without writing it."""
+    """The approximate number of bytes of JSON data, without encoding it."""
     if isinstance(value, str):
         return len(value)
     if isinstance(value, dict):

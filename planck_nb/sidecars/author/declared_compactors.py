@@ -103,11 +103,11 @@ def compactor(
 
     Args:
         function: Called with the messages, a list of `planck_nb.ai` messages, and optionally with the agent's
-            `CompactedModel`. It returns a summary and those of the messages to keep unchanged, `("…", messages[-5:])`,
+            `CompactedModel`. It returns a summary and the messages to keep unchanged, `("…", messages[-5:])`,
             or None to leave the conversation as it is. It may be async.
         name: The name that agents choose it by; by default the function's name.
         description: What it does, for display; by default the docstring.
-        timeout_ms: The time that a call may take, in milliseconds. The kernel then uses its own compactor instead.
+        timeout_ms: The time that a call may take, in milliseconds; after it, the kernel uses its own compactor.
         process: As for `tool`.
 
     Returns:
@@ -144,7 +144,7 @@ def compactor(
 
 
 def _executed(function: Callable[..., Any], name: str, *, is_async: bool) -> Callable[[JsonObject], Any]:
-    """The function as it is called over MCP: with JSON data, and returning JSON data."""
+    """Wrap the function so that it accepts and returns JSON data, as MCP does."""
     takes_model = _accepts_model(function)
 
     def call(args: Mapping[str, Any]) -> tuple[Any, list[tuple[int, Message]]]:

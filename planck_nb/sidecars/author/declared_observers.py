@@ -114,7 +114,7 @@ def _executed(function: Callable[..., Any], *, is_async: bool) -> Callable[[Json
 def _decoded(item: Any) -> AgentEvent | None:  # noqa: ANN401 - JSON data from the kernel
     try:
         return decode_event(item)
-    except ValueError:  # of a version that has other events
+    except ValueError:  # from a version with other events
         kind = item.get("type") if isinstance(item, dict) else item
         print(f"An event of the unknown type {kind!r} was left out.", file=sys.stderr)  # noqa: T201 - goes to the logs
         return None

@@ -18,7 +18,7 @@ from planck_nb.sidecars.author.sidecar_tools import SidecarTool
 from planck_nb.sidecars.conventions import ROLE_TOOL, RUNS_ASYNC
 
 _NO_ENTRY = "no sidecar entry module found"
-"""The words of Planck."""
+"""Worded as in Planck."""
 
 
 def list_tools(module: object | None = None) -> list[ToolSpec]:

@@ -21,7 +21,7 @@ class Elicited:
     """An answer to a question.
 
     Args:
-        action: "accept" if the person answered, "decline" if not, "cancel" if the question was closed.
+        action: "accept" if the person answered, "decline" if they refused, "cancel" if the question was closed.
         content: The answers by their names in the schema; empty unless accepted.
     """
 
@@ -47,7 +47,7 @@ _asker: ContextVar[Asker | None] = ContextVar("planck_nb_asker", default=None)
 
 @contextmanager
 def asking_with(asker: Asker) -> Iterator[None]:
-    """Have `elicit` use `asker` in what is called within the context."""
+    """Let `elicit` use `asker` within the context."""
     token = _asker.set(asker)
     try:
         yield

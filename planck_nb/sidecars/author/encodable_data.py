@@ -1,4 +1,4 @@
-"""JSON data without halves of characters, at which writing a message would fail and end the connection."""
+"""Removes lone surrogates from JSON data: writing a message with one would fail and end the connection."""
 
 from __future__ import annotations
 

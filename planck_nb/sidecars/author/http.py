@@ -22,11 +22,11 @@ PATH = "/mcp"
 
 _UNAUTHORIZED = 401
 _BODY = 2 * MAX_MESSAGE_BYTES
-"""The most bytes of a request: JSON may spell a character with several."""
+"""The most bytes that a request may have: JSON may encode a character with several."""
 
 
 class TokenRequired:
-    """An ASGI application that needs the header `Authorization: Bearer TOKEN`.
+    """An ASGI application that requires the header `Authorization: Bearer TOKEN`.
 
     Args:
         app: The application.
@@ -83,7 +83,7 @@ async def serve_http(live: LiveOffer, address: ListeningAddress, token: str | No
 
 
 def _security(address: ListeningAddress) -> TransportSecuritySettings:
-    """The values of `Host` and `Origin` that are accepted; others may come from a web page's DNS tricks."""
+    """The values of `Host` and `Origin` that are accepted; others may come from a web page by DNS rebinding."""
     hosts = address.hosts()
     origins = [f"{scheme}://{host}" for host in hosts for scheme in ("http", "https")]
     return TransportSecuritySettings(

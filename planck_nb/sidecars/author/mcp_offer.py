@@ -113,7 +113,7 @@ def mcp_prompts(offer: Offer) -> list[types.Prompt]:
 
 
 async def prompt_result(prompt: SidecarPrompt, arguments: dict[str, str]) -> types.GetPromptResult:
-    """Write a prompt.
+    """Fill in a prompt and return its messages.
 
     Raises:
         PlanckError: If an argument is missing or unknown, or its function raises.

@@ -50,8 +50,8 @@ async def run(
     killed with everything that it started. No shell is used, and it reads nothing from standard input.
 
     Args:
-        *command: The program and its arguments. Programs of the sidecar's own environment, such as "python", come
-            first.
+        *command: The program and its arguments. Programs of the sidecar's own environment, such as "python", take
+            precedence.
         cwd: Its working directory; by default that of this process.
         env: Variables to add to its environment, which is that of this process without what looks like a secret.
         timeout: Seconds after which it is killed; None for no limit.
@@ -74,12 +74,12 @@ async def run(
         raise UsageError("run() needs a program: await run('python', '-m', 'pytest').")
     words = [os.fspath(word) for word in command]
     environment = child_environment(os.environ)
-    # As `uv run` does it: "python" is that of the sidecar, also if its environment was not activated.
+    # As with `uv run`, "python" is the sidecar's own, even if its environment is not activated.
     environment["PATH"] = os.pathsep.join(filter(None, [str(Path(sys.executable).parent), environment.get("PATH")]))
     environment |= env or {}
     words[0] = _found(words[0], cwd, environment)
     watched_words, stdin, mark = watched(words)
-    # A pipe of our own: asyncio waits for the end of its pipes, which what runs in the background may hold open.
+    # A pipe of our own: asyncio waits for the end of its pipes, which background processes may hold open.
     source, target = os.pipe()
     try:
         process = await asyncio.create_subprocess_exec(

@@ -10,7 +10,7 @@ from planck_nb.agent.calling.progress import ProgressReporter
 from planck_nb.base.text import encodable
 
 Send = Callable[[float, str], Awaitable[None]]
-"""Sends a notification: how many there were, and the text."""
+"""Sends a notification, given its number and its text."""
 
 
 class ProgressNotes:

@@ -1,4 +1,4 @@
-"""Calls of tools over MCP: where they run, whose progress goes where, and questions that they ask in between."""
+"""Calls of tools over MCP: where they run, where their progress goes, and the questions that they ask."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ class ToolCalls:
         return await self._start(context, params, offer)
 
     async def aclose(self) -> None:
-        """End what is idle or waits for an answer."""
+        """End idle processes, and calls that wait for an answer."""
         for call in self._waiting.values():
             if call.task is not None:
                 call.task.cancel()

@@ -77,7 +77,7 @@ class SidecarServer:
             await self._calls.aclose()
 
     async def _offer(self) -> Offer:
-        """What the sidecar offers now; what it last offered while its code cannot be loaded."""
+        """What the sidecar offers now or, while its code cannot be loaded, what it offered last."""
         with suppress(PlanckError):  # calls report it
             return await self._live.current()
         return self._live.offer

@@ -152,7 +152,7 @@ class Sidecar:
             read_only: Whether it changes nothing.
             destructive: Whether it may delete or overwrite.
             idempotent: Whether a lost call may be repeated.
-            open_world: Whether it deals with the world outside.
+            open_world: Whether it interacts with the outside world.
 
         Returns:
             The tool, or a decorator that makes it if no function is given.

@@ -1,4 +1,4 @@
-"""The tools of a sidecar: what `@tool` makes of a function, and what any tool becomes when it is served."""
+"""The tools of a sidecar: how `@tool` makes one from a function, and how any other tool is served."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class SidecarTool(Tool):
             it, so that a model can ask for more.
         structure: The structured form of its results, None if they are text and images only.
         title: A name for display.
-        annotations: The hints of MCP on what it does, such as `readOnlyHint`.
+        annotations: MCP's hints about what it does, such as `readOnlyHint`.
     """
 
     role: str = ROLE_TOOL
@@ -99,7 +99,7 @@ def tool(
         destructive: Whether it may delete or overwrite.
         idempotent: Whether a second call with the same arguments changes nothing more, so that a lost call may be
             repeated.
-        open_world: Whether it deals with the world outside, such as the web.
+        open_world: Whether it interacts with the outside world, such as the web.
 
     Returns:
         The tool, or a decorator that makes it if no function is given.

@@ -76,10 +76,10 @@ class Sources:
 
 
 class _FreshSourceFinder(MetaPathFinder):
-    """Finds modules of a sidecar, and has them compiled from their sources.
+    """Finds modules of a sidecar, and makes Python compile them from their sources.
 
-    A cached compilation is accepted if time in seconds and size of the source are those it was made from; an edit
-    within the same second can leave both as they were.
+    Python uses cached bytecode if the source still has the modification time in seconds and the size that it had; an
+    edit within the same second can leave both unchanged.
     """
 
     def __init__(self, sources: Sources) -> None:

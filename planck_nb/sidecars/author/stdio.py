@@ -29,10 +29,10 @@ async def serve_stdio(live: LiveOffer) -> None:
 
 @contextmanager
 def _printing_to_stderr() -> Iterator[None]:
-    """Have nothing left in a buffer that would reach the client when the server ends.
+    """Print to standard error, and leave nothing in a buffer that would reach the client when the server ends.
 
-    Modules may hold the stream itself, for instance in a log handler; while the server runs its descriptor leads to
-    standard error, too.
+    Modules may hold the stream itself, for instance in a log handler; while the server runs, its file descriptor leads
+    to standard error, too.
     """
     stream = sys.stdout
     if isinstance(stream, TextIOWrapper):

@@ -70,7 +70,7 @@ def _is_plain(returns: object) -> bool:
 
 
 def _with_object_root(schema: JsonObject) -> JsonObject:
-    """The schema with its own type at the root; that of a recursive model is only a reference."""
+    """The schema with a type at its root, where the schema of a recursive model has only a reference."""
     reference, definitions = schema.get("$ref"), schema.get("$defs")
     if not isinstance(reference, str) or not isinstance(definitions, dict):
         return schema

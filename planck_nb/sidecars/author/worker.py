@@ -25,7 +25,7 @@ from planck_nb.tools.watchdog_process import MARK
 
 
 class _Wire:
-    """The pipes to the sidecar, moved away from the numbers that tools and their children write to."""
+    """The pipes to the sidecar, moved away from the descriptors that tools and their children write to."""
 
     def __init__(self) -> None:
         self._inbound = os.fdopen(os.dup(0), "rb")

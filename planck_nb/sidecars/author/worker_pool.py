@@ -1,4 +1,4 @@
-"""The processes that run sync tools: one for each call at the same time, used again while the code stays the same."""
+"""The processes that run sync tools: one for each concurrent call, reused while the code stays the same."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from planck_nb.sidecars.conventions import MAX_MESSAGE_BYTES
 from planck_nb.tools.watchdog_process import MARK
 
 _LINE = 4 * MAX_MESSAGE_BYTES
-"""The most bytes of one line: JSON may spell a character with several."""
+"""The most bytes that a line may have: JSON may encode a character with several."""
 
 _PROGRAM = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "

@@ -1,4 +1,4 @@
-"""What signs in to a server for one connection, and the person whom it asks."""
+"""The authentication of one connection to a server, and the person whom it asks."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Person(Protocol):
         ...
 
     def waiting(self) -> AbstractContextManager[None]:
-        """Return a context in which time limits of calls and of the start wait for the person."""
+        """Return a context in which the time limits of calls and of the start are paused."""
         ...
 
     def failed(self, error: SidecarSignInError) -> None:
@@ -30,4 +30,4 @@ class Person(Protocol):
 
 
 Authorize: TypeAlias = "Callable[[Person], httpx2.Auth]"
-"""Makes what signs in to a server, for one connection."""
+"""Makes the authentication of one connection to a server."""

@@ -1,4 +1,4 @@
-"""What a process of a sidecar gets of the kernel's environment."""
+"""Which variables of the kernel's environment the process of a sidecar gets."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ _FOR_INSTALLERS = frozenset(
 )
 _PREFIXES_FOR_INSTALLERS = ("PIP_", "UV_", "NPM_CONFIG_")
 _NOT_FOR_INSTALLERS = frozenset({"PIP_TARGET", "PIP_PREFIX", "PIP_USER", "UV_PROJECT_ENVIRONMENT", "UV_SYSTEM_PYTHON"})
-"""They would install into another place than the environment of the sidecar."""
+"""They would install somewhere other than the environment of the sidecar."""
 
 
 def sidecar_environment(environment: Mapping[str, str], own: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment of a sidecar: what is harmless of the kernel's, and its own variables."""
+    """Return the environment of a sidecar: harmless variables of the kernel, and its own."""
     return {**_kept(environment), **own}
 
 

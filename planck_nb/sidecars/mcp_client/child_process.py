@@ -26,7 +26,7 @@ _KILL_GRACE = 0.5
 
 
 class InputPipe(asyncio.BaseProtocol):
-    """The standard input of a process, with waiting while the process does not read."""
+    """The standard input of a process; writing waits while the process does not read."""
 
     def __init__(self) -> None:
         self._transport: asyncio.WriteTransport | None = None
@@ -45,7 +45,7 @@ class InputPipe(asyncio.BaseProtocol):
         self._flowing.set()
 
     def pause_writing(self) -> None:
-        """Called by asyncio when too much waits to be written."""
+        """Called by asyncio when too much is buffered."""
         self._flowing.clear()
 
     def resume_writing(self) -> None:
@@ -53,7 +53,7 @@ class InputPipe(asyncio.BaseProtocol):
         self._flowing.set()
 
     async def write(self, data: bytes) -> None:
-        """Write, and wait if too much waits already. Raises `BrokenPipeError` if the process has stopped reading."""
+        """Write, and wait while too much is buffered. Raises `BrokenPipeError` if the process has stopped reading."""
         if not self._open or self._transport is None:
             raise BrokenPipeError
         self._transport.write(data)
@@ -172,19 +172,19 @@ class ChildProcess:
             await asyncio.wait([self.ended], timeout=seconds)
 
     def _watch(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Notice the end of the process without asking for it again and again."""
+        """Notice the end of the process without polling."""
         try:
             handle = os.pidfd_open(self.id)
         except (AttributeError, OSError):  # another system
             threading.Thread(target=self._wait_in_thread, args=(loop,), name="planck-sidecar", daemon=True).start()
             return
 
-        def is_over() -> None:
+        def on_exit() -> None:
             loop.remove_reader(handle)
             os.close(handle)
             self._has_ended(self._process.wait())
 
-        loop.add_reader(handle, is_over)
+        loop.add_reader(handle, on_exit)
 
     def _wait_in_thread(self, loop: asyncio.AbstractEventLoop) -> None:
         status = self._process.wait()

@@ -50,7 +50,7 @@ class Connection:
         log: Gets what the sidecar logs.
         ask: Asks a person, None if no person can be asked.
         sample: Has a model reply, None if that is not allowed.
-        root: The folder that the sidecar may be told.
+        root: The folder that the sidecar is told, if its spec allows that.
         question_seconds: How long a person has to answer.
         on_tools: Called when the list of tools has changed.
     """
@@ -72,7 +72,7 @@ class Connection:
         self.lost: asyncio.Future[str] = loop.create_future()
         """Done with a reason as soon as no call can be answered any more."""
         self.failure: SidecarSignInError | None = None
-        """Why it makes no sense to connect again."""
+        """Why it is pointless to connect again."""
         self.tools: dict[str, ToolDefinition] = {}
         self.sidecar = spec.name
         self.server = ""
@@ -110,7 +110,7 @@ class Connection:
 
     @contextmanager
     def waiting(self) -> Iterator[None]:
-        """Return a context in which time limits wait for the person."""
+        """Return a context in which time limits are paused."""
         loop = asyncio.get_running_loop()
         begun = loop.time()
         self.open_questions += 1

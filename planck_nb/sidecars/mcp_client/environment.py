@@ -32,7 +32,7 @@ PACKAGE = Path(__file__).parents[2]
 """The folder of planck_nb."""
 
 _FORMAT = "2"
-"""Part of the digest; counted up when environments are built in another way."""
+"""Part of the digest; increased when environments are built in another way."""
 
 _MAX_PROJECT_BYTES = 1_048_576
 _LINE_BYTES = 10_000
@@ -128,7 +128,7 @@ class SidecarEnvironment:
             progress: Called with each line that the installers write.
 
         Raises:
-            SidecarError: If it cannot be built; the sentence has the last lines.
+            SidecarError: If it cannot be built; the message has the last lines of output.
         """
         digest = await run_in_thread(self.digest)
         async with self._locked(progress):
@@ -233,7 +233,7 @@ class SidecarEnvironment:
                 break
             except filelock.Timeout:
                 if not waited:
-                    progress("another kernel builds this environment")
+                    progress("another kernel is building this environment")
                 waited = True
                 await asyncio.sleep(_LOCK_SECONDS)
             except OSError as error:
@@ -251,7 +251,7 @@ def _is_command(item: object) -> bool:
 
 
 def _package_files() -> list[tuple[str, str]]:
-    """The files of planck_nb, with what changes when one of them does."""
+    """The files of planck_nb, with their sizes and times."""
     root = PACKAGE
     found = []
     for path in sorted(root.rglob("*")):
@@ -262,7 +262,7 @@ def _package_files() -> list[tuple[str, str]]:
 
 
 def _copy_package(venv: Path) -> None:
-    """Copy planck_nb, with metadata by which installers see that it is there, but without requirements."""
+    """Copy planck_nb, with metadata that tells installers that it is installed, but without requirements."""
     site = next(iter(sorted(venv.glob("lib/python*/site-packages"))), None)
     if site is None:
         raise SidecarError(f"{venv} has no folder for packages; remove it and start the sidecar again.")

@@ -13,16 +13,16 @@ from planck_nb.sidecars.mcp_client.sidecar_spec import SidecarSpec
 def fingerprint(spec: SidecarSpec, tools: Iterable[ToolDefinition] = ()) -> str:
     """Return a digest that changes when trust in a sidecar should be asked for again.
 
-    It covers the command, the arguments, the working directory, the names of the environment variables and headers, the
-    address, the two permissions, and the names, descriptions, schemas and roles of the tools. It does not cover the
-    values of variables, so that a new token changes nothing.
+    It covers the command, the arguments, the working directory, the address, the names of environment variables and
+    headers, whether sampling and roots are allowed, and the names, descriptions, schemas and roles of the tools. It
+    does not cover the values of variables, so that a new token changes nothing.
 
     Args:
         spec: The sidecar.
         tools: Its tools, in any order; none if it has not been started.
 
     Returns:
-        The SHA-256 digest in hexadecimal digits.
+        The SHA-256 digest, in hexadecimal.
 
     Example:
         >>> one = SidecarSpec("files", command="server", env={"TOKEN": "1"})

@@ -25,7 +25,7 @@ async def connect_http(
 
     Args:
         spec: The sidecar.
-        sign_in: Makes what signs in to it, None for a token or nothing.
+        sign_in: Makes the authentication; None if a token or nothing is sent.
         on_status: Called with each HTTP status that is an error.
     """
 
@@ -69,7 +69,7 @@ class TooLargeError(httpx2.StreamError):
 
 
 class _BoundedStream(httpx2.AsyncByteStream):
-    def __init__(self, stream: Any) -> None:  # noqa: ANN401 - typed as of both kinds
+    def __init__(self, stream: Any) -> None:  # noqa: ANN401 - typed as sync or async
         self._stream = stream
 
     async def __aiter__(self) -> AsyncIterator[bytes]:

@@ -150,7 +150,7 @@ class LinkCalls:
 
 
 def _limit(args: JsonObject) -> float | None:
-    """The time limit among the arguments. Raises `ToolError` if it is none."""
+    """The time limit among the arguments. Raises `ToolError` if it is not a number."""
     given = args.get("timeout_ms")
     if given is None:
         return None

@@ -1,4 +1,4 @@
-"""The times of a link, and what it calls."""
+"""The timing and the callbacks of a link."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class LinkTiming:
         start: How long a sidecar may take until it has listed its tools.
         first_delay: The pause before a lost sidecar is started again.
         longest_delay: The pause doubles up to this one.
-        steady: After this time of being connected, the pauses start again.
+        steady: After being connected for this long, the pauses start over.
         attempts: How many starts in a row may fail before the link gives up.
         stop_grace: How long a stopped sidecar has to end before it is killed.
         question: How long a person has to answer a question.
@@ -46,7 +46,7 @@ Build: TypeAlias = Callable[[Callable[[str], None]], Coroutine[Any, Any, None]]
 
 @dataclass(frozen=True, slots=True)
 class LinkCallbacks:
-    """What a link calls.
+    """The callbacks of a link.
 
     Args:
         ask: Shows a question of the sidecar to a person; None declines all questions.

@@ -87,7 +87,7 @@ class LinkState:
             self._call_back(self.callbacks.on_tools)
 
     def show_progress(self, line: str) -> None:
-        """Log a line about the building, and pass it on as an event."""
+        """Log a line about the build, and pass it on as an event."""
         self.log.add(line)
         self.emit("progress", line)
 

@@ -41,7 +41,7 @@ class LogLines:
         self._rest = rest[:_LINE_BYTES]
 
     def add(self, line: str) -> None:
-        """Add a line of ours."""
+        """Add a line of our own."""
         self._lines.extend(part[:_LINE_BYTES] for part in line.encode("utf-8", "replace").split(b"\n"))
 
     def clear(self) -> None:

@@ -44,7 +44,7 @@ class OfferedTools:
 
     Args:
         tools: The tools by name.
-        owners: The sidecar and its own name of the tool, by name.
+        owners: The sidecar of each tool and the tool's name there, by name.
         notes: A sentence for each tool that has another name here than on its sidecar, or is left out.
     """
 
@@ -78,12 +78,11 @@ class Sidecars:
         on_event: Called with each event of any sidecar.
         on_tools: Called when the tools may have changed, so that running agents can be given them.
         add_tools: Called with the id of an agent and the tools that it has found; without it there is no search.
-        taken: Returns the names of other tools, which those of sidecars do not get.
+        taken: Returns the names of other tools, which tools of sidecars must not have.
         session_id: Returns the id of the current session, which sidecars are told.
         timing: Times of the links.
         search_threshold: With more tools than this, `tools` returns the search tool instead.
-        auth: Returns what signs in to the server of a spec, such as `sign_in(spec, folder)`; without it no sign-in is
-            offered.
+        auth: Returns the authentication for a spec, such as `sign_in(spec, folder)`; without it no sign-in is offered.
 
     Example:
         >>> sidecars = Sidecars()
@@ -294,7 +293,7 @@ class Sidecars:
         return [tool for key, tool in self._offered.tools.items() if owners[key][0] == name]
 
     def owner(self, tool: str) -> tuple[str, str] | None:
-        """Return the sidecar of a tool and its name there, given the name that models see; None if it is of none."""
+        """Return the sidecar of a tool and its name there, given the name that models see; None if it has none."""
         return self._offered.owners.get(tool)
 
     def notes(self) -> list[str]:
@@ -313,7 +312,7 @@ class Sidecars:
     def compactors(self) -> dict[str, str]:
         """Return the compactors that can be used now, with the names of their sidecars.
 
-        One whose name another sidecar has too is also there as "SIDECAR/NAME".
+        If sidecars have compactors of the same name, all but the first are listed as "SIDECAR/NAME".
         """
         found: dict[str, str] = {}
         for link in self._links.values():
@@ -331,11 +330,11 @@ class Sidecars:
         ratio: float = RATIO,
         keep_recent: int = KEEP_RECENT,
     ) -> Compactor:
-        """Make a compactor that calls one of a sidecar.
+        """Make a compactor that calls a compactor of a sidecar.
 
         It is looked up at each call, so that the sidecar may be connected later. The built-in compactor, with the same
         settings, decides when to compact, and is used instead on any failure: if there is no such compactor, its
-        sidecar is not connected, the time is up, or the result is not valid. That is an event "compactor_failed".
+        sidecar is not connected, the time is up, or the result is not valid. That emits the event "compactor_failed".
 
         Args:
             name: Its name, or "SIDECAR/NAME".
@@ -384,8 +383,8 @@ class Sidecars:
         sidecar, _, own = name.rpartition("/")
         for link in self._links.values():
             for definition in link.definitions():
-                is_it = definition.role == ROLE_COMPACTOR and definition.name.removeprefix(COMPACTOR_PREFIX) == own
-                if is_it and sidecar in ("", link.name):
+                matches = definition.role == ROLE_COMPACTOR and definition.name.removeprefix(COMPACTOR_PREFIX) == own
+                if matches and sidecar in ("", link.name):
                     return link, definition
         return None
 

@@ -1,4 +1,4 @@
-"""Reads sidecars from the `mcpServers` of a JSON file, as many MCP clients have one."""
+"""Reads sidecars from the `mcpServers` of a JSON file, a format that many MCP clients share."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ class SpecReport:
 
     Args:
         specs: The sidecars that can be used.
-        problems: A sentence for each that cannot, which names it.
-        disabled: The names of those that the file disables.
+        problems: A sentence for each of the others, which names it.
+        disabled: The names of the sidecars that the file disables.
     """
 
     specs: tuple[SidecarSpec, ...] = ()

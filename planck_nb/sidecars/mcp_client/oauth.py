@@ -34,7 +34,7 @@ from planck_nb.sidecars.mcp_client.token_file import TokenFile
 
 _REASON_CHARACTERS = 300
 _EARLY = 30.0
-"""Seconds before its end at which a token is renewed."""
+"""Seconds before its expiry at which a token is renewed."""
 
 _SCHEMA = {
     "type": "object",

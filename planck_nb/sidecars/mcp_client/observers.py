@@ -12,11 +12,11 @@ from planck_nb.base.event_loops import is_running_here
 from planck_nb.base.json_types import JsonObject
 
 _INTERVAL = 0.1
-"""Seconds in which events are collected for one call."""
+"""Seconds for which events are collected for one call."""
 
 _BATCH = 200
 _WAITING = 5_000
-"""Events that wait at most; the oldest are dropped, because an observer must not fill the kernel's memory."""
+"""The most events that wait; the oldest are dropped, because an observer must not fill the kernel's memory."""
 
 Deliver = Callable[[list[JsonObject]], Awaitable[None]]
 """Passes encoded events on; raises nothing."""

@@ -165,7 +165,7 @@ def _visible_schema(schema: Any, *, of_names: bool = False) -> Any:  # noqa: ANN
 def _hidden_names(schema: Any) -> str:  # noqa: ANN401 - any JSON value
     """A name or a text of the schema, other than one for readers, that contains hidden characters."""
     if isinstance(schema, str):
-        # Controls of ASCII are no hiding place: a default may well be the end of a line.
+        # ASCII control characters hide nothing: a default may well be a line break.
         return schema if any(not char.isascii() and is_hidden(char) for char in schema) else ""
     if isinstance(schema, list):
         return next(filter(None, map(_hidden_names, schema)), "")

@@ -87,7 +87,7 @@ class MessageReader:
 
     Args:
         stream: The standard output of the process.
-        log: Gets the lines that are no messages.
+        log: Gets the lines that are not messages.
         ended: Done when the process has ended.
         on_end: Called with a sentence when the output is closed although the process still runs.
     """
@@ -105,7 +105,7 @@ class MessageReader:
         self._on_end = on_end
         self._cutter = LineCutter(MAX_MESSAGE_BYTES)
         self._messages: list[SessionMessage] = []
-        """Those that came together with the latest one, in reverse order."""
+        """Messages that have arrived and were not asked for yet, in reverse order."""
 
     async def receive(self) -> SessionMessage | Exception:
         """Return the next message. Raises `anyio.EndOfStream` if there is none any more."""

@@ -22,7 +22,7 @@ from planck_nb.base.json_types import JsonObject
 from planck_nb.sidecars.conventions import ACTION_COMPACT, ACTION_SKIP, MAX_TIMEOUT_MS
 
 CallCompactor = Callable[[str, JsonObject], Awaitable[Any]]
-"""Calls the compactor of a name with its arguments, and returns an `mcp_types.CallToolResult`."""
+"""Calls a compactor by its name, with its arguments, and returns an `mcp_types.CallToolResult`."""
 
 
 def sidecar_compactor(
@@ -34,11 +34,11 @@ def sidecar_compactor(
     ratio: float = RATIO,
     keep_recent: int = KEEP_RECENT,
 ) -> Compactor:
-    """Make a compactor that calls one of a sidecar, and has a model summarise whenever that fails.
+    """Make a compactor that calls a compactor of a sidecar, and has a model summarise whenever that fails.
 
     Args:
         name: The name of the compactor, under which it is stored in a session.
-        call: Calls it, wherever it is by then.
+        call: Calls it, on whichever sidecar has it then.
         on_failure: Called with a sentence when the built-in compactor is used instead.
         model: The model that then writes the summary; None for the agent's own.
         ratio: The fraction of the context window above which the conversation is compacted, by either.
@@ -57,7 +57,7 @@ def sidecar_compactor(
 
 
 def remote_compactor(name: str, call: CallCompactor, *, on_failure: Callable[[str], None]) -> Compactor:
-    """Make a compactor that only calls one of a sidecar, such as for restoring one that a session stored."""
+    """Make a compactor that only calls a compactor of a sidecar, such as to restore one that a session stored."""
     return with_name(_Remote(name, call, on_failure), name)
 
 

@@ -28,10 +28,10 @@ _EVENT_FAILED = "SSE stream failed"
 async def answer_to(connection: Connection, request: asyncio.Task[T], seconds: float, what: str) -> T:
     """Wait for a request, for the loss of the connection or for the time limit.
 
-    The request is a task of its own: if the SDK loses the connection it may cancel whatever waits for it, which its
-    user must never see as a cancellation.
+    The request is a task of its own: if the SDK loses the connection, it may cancel whatever waits for it, and the
+    caller must not take that for a cancellation of its own task.
     """
-    request.add_done_callback(_note)
+    request.add_done_callback(_retrieve_exception)
     try:
         await connection.first_of(request, connection.lost, seconds=seconds)
     except asyncio.CancelledError:
@@ -93,7 +93,7 @@ def _addresses(error: MCPError) -> str:
     return " and ".join(visible(url, lookalikes=True) for url in urls) or "it does not say which"
 
 
-def _note(request: asyncio.Task[T]) -> None:
-    """Look at the exception of a request that nobody waits for any more, which Python would print otherwise."""
+def _retrieve_exception(request: asyncio.Task[T]) -> None:
+    """Retrieve the exception of a request that nobody waits for any more; otherwise Python would print it."""
     if not request.cancelled():
         request.exception()

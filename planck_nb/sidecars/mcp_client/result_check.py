@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     from jsonschema import Draft202012Validator
 
 _MAX_VALUES_ON_LOOP = 200
-"""Values that are checked at once; more take milliseconds to minutes."""
+"""The most values of a result that is checked on the event loop; larger ones take milliseconds to minutes."""
 
 _PROBLEM_CHARACTERS = 300
 
 _REPEATED_GROUP = re.compile(r"\)[*+{]")
-"""What a pattern has that can take exponential time."""
+"""Occurs in patterns that can take exponential time."""
 
 
 class ResultCheck:
@@ -77,7 +77,7 @@ def without_slow_patterns(schema: Any, *, of_names: bool = False) -> Any:  # noq
 
 
 def _is_small(value: object) -> bool:
-    """Whether it has few values, found without looking at all of many."""
+    """Whether it has few values; does not look at all of them if there are many."""
     left, waiting = _MAX_VALUES_ON_LOOP, [value]
     while waiting:
         item = waiting.pop()

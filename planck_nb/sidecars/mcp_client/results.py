@@ -1,4 +1,4 @@
-"""Results of sidecars as what a model reads."""
+"""Converts results of sidecars to what a model reads."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def output_of(result: Any) -> ToolOutput:  # noqa: ANN401 - an mcp_types.CallToo
     """Convert the result of a call.
 
     Text stays as it is and images are checked; sounds and other data are described in words. Structured content is
-    kept as JSON if there is no text, which otherwise has the same content.
+    kept, as JSON, only if there is no text; otherwise the text has the same content.
 
     Raises:
         ToolError: If the sidecar reports that the tool failed.

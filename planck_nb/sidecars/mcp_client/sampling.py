@@ -17,7 +17,7 @@ class SamplingRequest:
         sidecar: The name of the sidecar that asks.
         messages: The conversation that it wants to be continued.
         system_prompt: The system prompt that it wants; may be empty.
-        max_tokens: The length of the reply at most.
+        max_tokens: The most tokens that the reply may have.
         temperature: The temperature that it wants, None for any.
         stop_sequences: Texts at which the reply is to end.
         model_hints: Names of models that it prefers, the best one first; they may be ignored.

@@ -44,7 +44,7 @@ class SidecarLink:
         environment: The kernel's environment, from which a few harmless variables are passed on; `os.environ` by
             default.
         timing: Times.
-        auth: Makes what signs in to a server over HTTP, such as `sign_in(spec, folder)`.
+        auth: Makes the authentication for a server over HTTP, such as `sign_in(spec, folder)`.
         build: Builds what the sidecar needs, before each start by a user; called with a function that shows a line.
 
     Example:
@@ -184,7 +184,7 @@ class SidecarLink:
 
         Raises:
             ToolError: If the tool reports that it failed.
-            SidecarError: If the sidecar does not run, no longer offers the tool, or answers something else.
+            SidecarError: If the sidecar does not run, no longer offers the tool, or gives an invalid answer.
             SidecarLostError: If it was lost before it answered.
             SidecarTimeoutError: If the time was up.
         """

@@ -17,7 +17,7 @@ _SCHEMES = ("http", "https")
 
 @dataclass(frozen=True, slots=True)
 class OAuthClient:
-    """How planck_nb is known to a server that wants a sign-in. By default it registers itself.
+    """How planck_nb is known to a server that requires a sign-in. By default it registers itself.
 
     Args:
         client_id: The id of a client that was registered by hand.
@@ -50,7 +50,7 @@ class SidecarSpec:
         source: The file that the sidecar is configured in, None if a program made this.
         sampling: Whether the sidecar may ask for replies of the user's models.
         roots: Whether the sidecar is told the folder of the session.
-        oauth: How planck_nb is known to a server that wants a sign-in.
+        oauth: How planck_nb is known to a server that requires a sign-in.
 
     Raises:
         ConfigError: If a field is not valid, or there is neither a command nor an address, or both.

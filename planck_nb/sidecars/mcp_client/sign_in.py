@@ -1,4 +1,4 @@
-"""Signing in to sidecars over HTTP with OAuth 2.1, if their server asks for that."""
+"""Signing in to sidecars over HTTP with OAuth 2.1, if their server requires that."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SIGN_IN_SECONDS = 300.0
 
 
 def sign_in(spec: SidecarSpec, folder: Path, *, seconds: float = SIGN_IN_SECONDS) -> Authorize | None:
-    """Make what signs in to the server of a sidecar when it answers that it wants that.
+    """Make the authentication for the server of a sidecar; it signs in only if the server requires that.
 
     The person is shown an address to visit, which is never opened automatically. The browser then comes back to a
     loopback address at which this process listens; if the browser runs on another machine, the person pastes the
@@ -28,7 +28,7 @@ def sign_in(spec: SidecarSpec, folder: Path, *, seconds: float = SIGN_IN_SECONDS
         seconds: How long the person has.
 
     Returns:
-        What `Sidecars(auth=…)` wants; None for a sidecar that is a process, or whose spec already has a token.
+        What `auth` of `Sidecars` returns; None for a sidecar that is a process, or whose spec already has a token.
     """
     if not spec.url or spec.token or any(name.lower() == "authorization" for name in spec.headers):
         return None

@@ -51,11 +51,11 @@ def parameters(url: str, state: str) -> dict[str, str] | None:
 async def listening(port: int, state: str) -> AsyncIterator[asyncio.Future[Mapping[str, str]]]:
     """Listen for the browser. Requests that do not belong to this sign-in are refused and change nothing.
 
-    A thread answers the browser, because the event loop may be blocked by `input` at that moment, where the person can
-    be asked in no other way.
+    A thread answers the browser, because `input` may block the event loop at that moment, where there is no other way
+    to ask the person.
 
     Args:
-        port: Where to listen. If another program has it, nobody comes.
+        port: Where to listen. If another program uses it, no browser arrives.
         state: The secret that the browser must bring.
 
     Yields:
@@ -97,7 +97,7 @@ class _CallbackServer(ThreadingHTTPServer):
         self.on_arrival = on_arrival
 
     def serve_until(self, ended: threading.Event) -> None:
-        """Answer requests until something has ended."""
+        """Answer requests until `ended` is set."""
         with self:
             while not ended.is_set():
                 self.handle_request()

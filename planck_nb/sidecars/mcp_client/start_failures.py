@@ -1,4 +1,4 @@
-"""Sentences on why a sidecar was not connected, or was lost."""
+"""Sentences that say why a sidecar was not connected, or was lost."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ class SidecarStatus:
         name: Its name.
         state: "idle", "building", "starting", "connected" or "failed".
         reason: One sentence on why it is in this state; empty if there is nothing to say.
-        since: When it came into this state, in seconds since the epoch.
+        since: When it entered this state, in seconds since the epoch.
         restarts: How often it was restarted because it was lost.
         transport: "stdio" or "http".
         tools: How many tools it offers.
@@ -61,7 +61,7 @@ class SidecarEvent:
     Args:
         sidecar: Its name.
         kind: "building", "starting", "connected", "disconnected" (the connection was lost), "exited" (its process
-            ended), "failed", "stopped", "tools_changed", "progress" (a line about the building) or "compactor_failed".
+            ended), "failed", "stopped", "tools_changed", "progress" (a line about the build) or "compactor_failed".
         text: One sentence about it; may be empty.
         time: When it happened, in seconds since the epoch.
     """

@@ -43,7 +43,7 @@ class Supervisor:
         cwd: The working directory of a process whose spec has none, and the folder that a sidecar with `roots` is told.
         environment: The kernel's environment.
         timing: Times.
-        auth: Makes what signs in to a server over HTTP.
+        auth: Makes the authentication for a server over HTTP.
         build: Builds what the sidecar needs before each start by a user.
     """
 
@@ -88,7 +88,7 @@ class Supervisor:
             await asyncio.wait([self._owner])
 
     async def _run(self) -> None:
-        """Build and supervise. Whatever fails, those that wait for the start get the error."""
+        """Build and supervise. Whatever fails, callers that wait for the start get the error."""
         try:
             await self._build_and_supervise()
         except Exception as error:  # noqa: BLE001 - such as of a callback

@@ -141,7 +141,7 @@ async def test_a_template_that_is_not_there_is_named_with_those_that_are(
     with pytest.raises(ConfigError) as raised:
         await said(notebook, line)
     assert str(raised.value) == (
-        "There is no team named nosuch, and no template of any; describe one in "
+        "There is no team named nosuch, and there are no templates; describe one in "
         f"{tmp_path}/.planck/teams/nosuch/TEAM.json."
     )
 

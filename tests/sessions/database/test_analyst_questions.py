@@ -1,4 +1,4 @@
-"""Questions of an analyst, each one short statement, compared with the same computed from the lines of the journals."""
+"""Questions of an analyst, each one short statement; its result is also computed from the lines of the journals."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Stored:
         return [row for row in self.visible if row["kind"] == "event" and row["type"] in types]
 
     def replies(self) -> Rows:
-        """All that were paid for."""
+        """All replies that were paid for."""
         return [row for row in self.lines if row["kind"] == "message" and row["role"] == "assistant"]
 
     def calls(self) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:

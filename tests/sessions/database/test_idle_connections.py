@@ -1,4 +1,4 @@
-"""Connections to DuckDB are used again by the next who needs one."""
+"""Connections to DuckDB are reused."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_a_connection_that_had_an_error_is_not_used_again() -> None:
         assert next_one.execute("select count(*) from duckdb_tables()").fetchone() == (0,)
 
 
-def test_few_are_kept() -> None:
+def test_only_a_few_are_kept() -> None:
     with idle_connection() as a, idle_connection() as b, idle_connection() as c:
         pass
     with idle_connection() as d, idle_connection() as e, idle_connection() as f:

@@ -150,7 +150,7 @@ async def test_nothing_but_the_views_is_read(directory: Path, files: dict[str, s
 
 
 @pytest.mark.parametrize(("sql", "sentence"), REFUSED, ids=lambda text: text[:60])
-async def test_what_is_no_query_of_the_views_is_refused(
+async def test_statements_that_do_not_query_the_views_are_refused(
     directory: Path, files: dict[str, str], sql: str, sentence: str
 ) -> None:
     with pytest.raises(QueryError) as caught:

@@ -22,7 +22,7 @@ COUNTS = "select session_name, count(*) as n, sum(cost_usd) as usd from messages
 
 
 def age(directory: Path) -> None:
-    """Let the journals look as if they had not been written for a while, as far as that is possible."""
+    """Make the journals look as if they had not been written for a while, as far as that is possible."""
     for session in list_sessions(directory):
         os.utime(session.path, (time.time() - 60, time.time() - 60))
         os.utime(session.database)

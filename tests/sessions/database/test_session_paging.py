@@ -26,7 +26,7 @@ Settle = Callable[[Session], None]
 
 @pytest.fixture(params=["journal", "materialized", "rotated", "not in the last lines"])
 def settle(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Settle:
-    """Puts what was written so far where it is to be read from."""
+    """Moves what was written so far to where it is to be read from."""
     if request.param in {"materialized", "not in the last lines"}:
         monkeypatch.setattr(paging, "_LAST_BYTES", ())
     actions: dict[str, Settle] = {"materialized": Session.materialize, "rotated": rotate}

@@ -304,7 +304,7 @@ def test_frames_join_by_name(one_session: Path) -> None:
         query(one_session, "from mesages", frames={"messages": people})
 
 
-def test_of_two_frames_the_one_that_is_spelled_alike_is_meant(one_session: Path) -> None:
+def test_a_frame_with_the_exact_name_takes_precedence(one_session: Path) -> None:
     frames = {"Prices": pd.DataFrame({"x": [1]}), "prices": pd.DataFrame({"x": [2]})}
     assert [query(one_session, f"from {name}", frames=frames).x[0] for name in frames] == [1, 2]
 
@@ -426,7 +426,7 @@ async def test_one_query_sees_one_moment(
         await writing
 
 
-def test_each_view_is_there_by_itself_and_all_for_who_looks_around(one_session: Path) -> None:
+def test_a_query_gets_the_views_that_it_names_or_all_if_it_names_none(one_session: Path) -> None:
     for view in VIEWS:
         assert list(query(one_session, f"select count(*) as n from {view.upper()}").columns) == ["n"]
     listed = query(one_session, "select table_name from information_schema.tables where table_schema = 'main'")

@@ -120,7 +120,7 @@ async def test_a_search_may_be_for_one_session_or_agent(tmp_path: Path) -> None:
 
 @pytest.mark.soak
 @pytest.mark.timeout(900)
-def test_a_search_takes_hardly_longer_than_a_scan(tmp_path: Path) -> None:
+def test_a_search_takes_little_longer_than_a_scan(tmp_path: Path) -> None:
     info = new_session_info(tmp_path, "ab" * 8, "long")
     journal = JournalFile.create(info.path, Header(info.id, info.name, info.created))
     randomly = random.Random(1)

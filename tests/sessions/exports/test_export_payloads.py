@@ -92,7 +92,7 @@ def test_nothing_is_lost(exports: dict[str, str]) -> None:
         assert cell["outputs"][0]["data"]["text/plain"].count(text) >= 8
 
 
-async def test_a_prompt_of_another_agent_is_no_cell(tmp_path: Any) -> None:
+async def test_a_prompt_of_another_agent_is_not_a_cell(tmp_path: Any) -> None:
     with Session.create(tmp_path) as session:
         await session.append("worker", UserMessage("do it", sender_id="boss"))
         await session.append("worker", AssistantMessage((TextPart("done"),)))

@@ -107,7 +107,7 @@ def test_a_fork_that_comes_back_counts_what_is_its_own(stored: SessionInfo, tmp_
 @pytest.mark.parametrize(
     "damage", ["empty", "torn", "foreign", "name", "order", "newer", "kind", "rewind", "agent", "time", "missing"]
 )
-def test_a_file_that_is_no_export_is_refused_and_nothing_is_made(
+def test_a_file_that_is_not_an_export_is_refused_and_nothing_is_created(
     stored: SessionInfo, tmp_path: Path, damage: str
 ) -> None:
     text = export_session(stored, "jsonl")

@@ -19,7 +19,7 @@ Settle = Callable[[Session], None]
 
 @pytest.fixture(params=["journal", "materialized"])
 def settle(request: pytest.FixtureRequest) -> Settle:
-    """Puts what was written so far where it is to be read from."""
+    """Moves what was written so far to where it is to be read from."""
     return Session.materialize if request.param == "materialized" else lambda _: None
 
 

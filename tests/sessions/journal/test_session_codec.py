@@ -142,7 +142,7 @@ def test_a_message_that_was_encoded_beforehand_has_the_same_line(message: Messag
     assert codec.encode_message_line(4, "a", message, turn=2, time=time, fields=fields) == whole
 
 
-def test_half_a_character_does_not_keep_a_message_from_being_stored() -> None:
+def test_a_lone_surrogate_does_not_keep_a_message_from_being_stored() -> None:
     line = codec.encode_message_line(1, "a", UserMessage("a\ud83db"), turn=0, time=0)
     assert codec.message_of(codec.decode_line(line)) == UserMessage("a?b")
 

@@ -145,7 +145,7 @@ DISORDERED = (_backwards, _later_part_first, _one_high_id, _rewind_among_later_r
 
 @pytest.fixture(scope="module")
 def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A session with ten messages, of which the DuckDB file has all."""
+    """A session with ten messages, all of them in the DuckDB file."""
     directory = tmp_path_factory.mktemp("sound")
     with Session.create(directory, name="mine") as session:
         for number in range(1, 11):

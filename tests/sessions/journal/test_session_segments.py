@@ -196,7 +196,7 @@ async def test_where_no_segment_can_be_started_the_journal_goes_on(
 
 
 @pytest.mark.usefixtures("short_segments")
-async def test_queries_and_writers_do_not_mind_a_segment_that_begins(tmp_path: Path) -> None:
+async def test_queries_and_writers_are_not_disturbed_by_a_new_segment(tmp_path: Path) -> None:
     with Session.create(tmp_path) as session:
         stop = asyncio.Event()
 

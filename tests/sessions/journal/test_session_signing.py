@@ -1,4 +1,4 @@
-"""Rows that give power are signed, and no other hand's count."""
+"""Rows that give power are signed, and only those that the user has signed count."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def power(found: SessionMembers, session: Session) -> tuple[bool, ...]:
 
 
 @pytest.mark.parametrize("materialized", [False, True])
-async def test_rows_of_ones_own_are_authentic(tmp_path: Path, *, materialized: bool) -> None:
+async def test_the_users_own_rows_are_authentic(tmp_path: Path, *, materialized: bool) -> None:
     with Session.create(tmp_path, name="own", signer=SIGNER) as session:
         await fill(session)
         if materialized:

@@ -1,4 +1,4 @@
-"""A source file of a sidecar that was changed is in effect at the next call."""
+"""A changed source file of a sidecar takes effect at the next call."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the decorators make of functions."""
+"""What the decorators turn functions into."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_models_and_dictionaries_are_structured(returned: Any) -> None:
 
 
 @pytest.mark.parametrize("returned", [str, int, list[int], None, Any, bytes, object, Literal["a"]])
-def test_other_results_are_not(returned: Any) -> None:
+def test_other_results_are_not_structured(returned: Any) -> None:
     def make() -> None: ...
 
     make.__annotations__["return"] = returned

@@ -1,4 +1,4 @@
-"""Tools of a sidecar without a server; the clauses of the original's tests of sidecars are numbered as there."""
+"""Tools of a sidecar without a server; numbers are those of the clauses in the original's tests of sidecars."""
 
 from __future__ import annotations
 
@@ -192,7 +192,7 @@ def test_a_sidecar_that_cannot_be_imported_is_reported_and_not_remembered(instal
 
 
 @pytest.mark.parametrize("returned", ["tools", 3, ["no such tool"], [3]])
-def test_what_is_no_list_of_tools_is_refused(returned: object) -> None:
+def test_what_is_not_a_list_of_tools_is_refused(returned: object) -> None:
     module = types.ModuleType("odd")
     module.tools = lambda: returned  # type: ignore[attr-defined]
     with pytest.raises(UsageError):
@@ -249,7 +249,7 @@ def test_compactors_and_observers_are_not_listed() -> None:
     assert [spec.name for spec in list_tools(Entry)] == ["plain"]
 
 
-def test_how_to_use_a_tool_well_is_part_of_its_description() -> None:
+def test_the_guidance_of_a_tool_is_part_of_its_description() -> None:
     made = Tool(name="a", description="Do it.", guidance="Do it once.", execute_fn=lambda args: "")
     sidecar = Sidecar("s")
     sidecar.add(made)

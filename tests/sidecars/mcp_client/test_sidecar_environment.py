@@ -97,7 +97,7 @@ async def test_a_project_is_built_started_and_built_again_only_if_it_changed(fol
     (status,) = await start
     assert (status.state, status.reason) == ("connected", "")
     assert [kind for kind in events.kinds if kind != "progress"] == ["building", "starting", "connected"]
-    assert events.all[1].text == "another kernel builds this environment"
+    assert events.all[1].text == "another kernel is building this environment"
 
     where = (await sidecars.link("sidecar").call("where", {})).text
     assert where == f"{folder}/.venv {site}/planck_nb/__init__.py {planck_nb.__version__}"

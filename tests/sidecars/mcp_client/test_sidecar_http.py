@@ -137,7 +137,7 @@ async def test_without_the_right_token_nothing_is_done(tmp_path: Path) -> None:
         assert str(caught.value).endswith("give it the right token in MY_TOKEN.")
 
 
-async def test_an_address_that_is_no_sidecar_is_one_sentence(tmp_path: Path) -> None:
+async def test_an_address_that_is_not_a_sidecar_is_one_sentence(tmp_path: Path) -> None:
     async with server(tmp_path) as web:
         spec = web.spec()
         link = SidecarLink(replace(spec, url=spec.url.replace("/mcp", "/other")), timing=FAST)

@@ -1,4 +1,4 @@
-"""The program that the MCP conformance suite runs for each scenario: the test itself, which waits at a port, does it.
+"""The program that the MCP conformance suite runs for each scenario; it leaves the work to the test, at a port.
 
 conformance_client.py PORT ADDRESS
 """
