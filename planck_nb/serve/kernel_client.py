@@ -92,13 +92,19 @@ class KernelClient:
 
     async def _connect(self) -> tuple[KernelAddress, asyncio.StreamReader, asyncio.StreamWriter]:
         """Connect to the kernel; sockets that killed kernels left are removed."""
+        removed: KernelAddress | None = None
         while True:
             address = self.address()
+            if address == removed:
+                raise UsageError(
+                    f"The kernel {address.pid} has ended, but {address.socket} cannot be removed; delete it."
+                )
             try:
                 async with asyncio.timeout(_CONNECT_TIMEOUT):
                     reader, writer = await asyncio.open_unix_connection(str(address.socket), limit=MAX_LINE_BYTES)
             except (ConnectionRefusedError, FileNotFoundError):  # its process id is that of another process now
                 address.remove()
+                removed = address
             except (OSError, TimeoutError):
                 raise UsageError(
                     f"The kernel {address.pid} does not answer; run `%planck serve` in its notebook again."

@@ -12,6 +12,7 @@ from planck_nb.agent.events import AgentEvent
 from planck_nb.agent.limits import Limits, SessionSpend
 from planck_nb.agent.team_members import STOPPED, team_of
 from planck_nb.ai.client import Client
+from planck_nb.ai.models import Model
 from planck_nb.base.errors import SessionError
 from planck_nb.base.event_log import EventLog
 from planck_nb.base.ids import new_id, readable_name
@@ -174,6 +175,12 @@ class CurrentSession:
         """Write the pending events of the session to disk."""
         if self._factory is not None:
             await self._factory.session.flush()
+
+    def require_key(self, model: Model) -> None:
+        """Raise `MissingCredentialError` if the key of the model is missing, and no recording answers instead."""
+        cassette = self.client.cassette
+        if cassette is None or cassette.mode not in ("replay", "auto"):
+            self.client.key_for(model)
 
     def apply_config(self) -> None:
         """Use the tools, skills and instructions of the current configuration, and its settings for new agents."""

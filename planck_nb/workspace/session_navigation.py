@@ -243,7 +243,7 @@ class SessionNavigation:
             session.name,
             tuple(self._config.config.models),
             finish=lambda found: paced(found, self._config.config),
-            require_key=self._require_key,
+            require_key=self._current.require_key,
             base_urls=restorable.base_urls,
             replies=await read_last_replies(session) if old else {},
             live=live,
@@ -251,12 +251,6 @@ class SessionNavigation:
             trusts=lambda record: record.authentic,
             find_compactor=self._compactors.find,
         )
-
-    def _require_key(self, model: Model) -> None:
-        """Raise `ModelError` if the key of the model is missing and answers do not come from a recording."""
-        client = self._current.client
-        if client.cassette is None or client.cassette.mode != "replay":
-            client.key_for(model)
 
     def _choose_model(self, model: Model) -> None:
         """Let the agents whose model was not found again continue with this one or, if all were found, all agents."""

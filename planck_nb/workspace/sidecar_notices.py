@@ -73,7 +73,9 @@ class SidecarNotices:
             yield
         finally:
             self._show = before
-            self._pending = [] if not names else [each for each in self._pending if each[0] not in names]
+            self._pending = [each for each in self._pending if names and each[0] not in names]
+            if not names:
+                self._left_out = 0
 
     def _keep(self, name: str, sentence: str) -> None:
         if (name, sentence) in self._pending:

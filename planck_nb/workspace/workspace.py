@@ -381,8 +381,7 @@ class Workspace:
         Raises:
             MissingCredentialError: It is not set.
         """
-        if self.cassette is None or self.cassette.mode not in ("replay", "auto"):
-            self._current.client.key_for(model)
+        self._current.require_key(model)
 
     @property
     def cassette(self) -> Cassette | None:

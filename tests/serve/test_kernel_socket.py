@@ -262,18 +262,33 @@ def test_what_a_dead_kernel_left_is_removed(runtime: Path) -> None:
     assert list(runtime.iterdir()) == []
 
 
+def dead_kernel(runtime: Path, workspace: Workspace) -> Path:
+    """The socket of a killed kernel of the workspace, the newest, whose process id another process has now."""
+    runtime.mkdir(mode=0o700, exist_ok=True)
+    path = runtime / "kernel-0.sock"
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(path))
+    path.chmod(0o600)
+    KernelAddress(path, "token", os.getpid(), str(workspace.config.root), "/", 2e12).write()
+    return path
+
+
 async def test_a_dead_kernel_does_not_hide_a_living_one(workspace: Workspace, runtime: Path) -> None:
     async with open_kernel_socket(workspace, folder=runtime) as opened:
-        dead = runtime / "kernel-0.sock"
-        with socket.socket(socket.AF_UNIX) as listening:
-            listening.bind(str(dead))
-        dead.chmod(0o600)
-        # Its process id was given to another process, and it is the newest.
-        KernelAddress(dead, "token", os.getpid(), str(workspace.config.root), "/", 2e12).write()
+        dead = dead_kernel(runtime, workspace)
         assert client_of(workspace, runtime).address().socket == dead
 
         assert (await client_of(workspace, runtime).call("list_agents", {}))["agents"]
         assert [kernel.socket for kernel in open_kernels(runtime)] == [opened.path]
+
+
+async def test_a_dead_kernel_whose_files_cannot_be_removed_is_named(
+    workspace: Workspace, runtime: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dead = dead_kernel(runtime, workspace)
+    monkeypatch.setattr(KernelAddress, "remove", lambda _: None)  # as in a folder that was made read-only
+    with pytest.raises(UsageError, match=f"{dead} cannot be removed; delete it"):
+        await client_of(workspace, runtime).call("list_agents", {})
 
 
 async def test_agents_may_not_read_the_token(workspace: Workspace, runtime: Path) -> None:

@@ -65,6 +65,7 @@ _OPEN_PIVOT = re.compile(
 _MOST_PIVOTED = 1000
 _ALL_CALLS = "create view store.wanted_calls as select * from store.own_calls"
 _VIEW = re.compile(r"create view (?:store\.)?(\w+)")
+_SQL_COMMENT = re.compile("--.*")
 
 # A statement of type SELECT may still contain an INSERT or a COPY in its WITH clause, and these functions run a
 # statement from a string.
@@ -496,5 +497,5 @@ def _views_named(sql: str, calls: int | None) -> str:
         view = _VIEW.match(statement)
         if view is None or view[1] in words:
             chosen.append(statement)
-            words.update(re.findall(r"\w+", statement))
+            words.update(re.findall(r"\w+", _SQL_COMMENT.sub("", statement)))
     return "".join(reversed(chosen))

@@ -18,6 +18,7 @@ from pydantic import FileUrl
 
 from planck_nb.base.async_tasks import cancel_and_wait, spawn
 from planck_nb.base.errors import SidecarError, SidecarSignInError
+from planck_nb.base.version import __version__
 from planck_nb.sidecars.mcp_client.call_origin import CallOrigin, current_origin
 from planck_nb.sidecars.mcp_client.definitions import ToolDefinition, tool_definition
 from planck_nb.sidecars.mcp_client.log_lines import LogLines
@@ -96,7 +97,7 @@ class Connection:
         self.client = Client(
             transport,
             cache=None,
-            client_info=types.Implementation(name="planck_nb", version="0.1.0"),
+            client_info=types.Implementation(name="planck_nb", version=__version__),
             elicitation_callback=self._elicit,
             sampling_callback=self._reply if self._sample is not None else None,
             list_roots_callback=self._roots if spec.roots else None,

@@ -241,7 +241,7 @@ class Supervisor:
             self.stopping.set()
         if not self.stopping.is_set():
             self._state.enter("starting", reason)
-            self._state.emit("exited" if "process" in reason else "disconnected", reason)
+            self._state.emit("exited" if reason.startswith("its process ") else "disconnected", reason)
         return reason
 
     async def _close(self, connection: Connection, serving: asyncio.Task[None]) -> None:

@@ -339,6 +339,12 @@ async def test_what_a_tool_says_of_its_failure_is_bounded_and_can_be_sent() -> N
 
 async def test_arguments_are_converted_once() -> None:
     schema = {"type": "object", "properties": {"list": {"type": "array"}}, "required": ["list"]}
-    tool = Tool("t", "d", schema, lambda args: str(args["list"]), accept=lambda args: {"list": [args["item"]]})
+    tool = Tool(
+        name="t",
+        description="d",
+        parameters=schema,
+        execute_fn=lambda args: str(args["list"]),
+        accept=lambda args: {"list": [args["item"]]},
+    )
     assert (await tool.run({"item": 1})).text == "[1]"
     tool.check({"item": 1})

@@ -263,7 +263,9 @@ async def test_an_earlier_prompt_is_sent_without_its_image_and_without_its_docum
     def answer(request: httpx.Request) -> httpx.Response:
         sent = request.content.decode()
         asked.append(sent)
-        words = "Could not process image" if PIXEL in sent else "Failed to parse bad.pdf" if str(BAD.data) in sent else ""
+        words = (
+            "Could not process image" if PIXEL in sent else "Failed to parse bad.pdf" if str(BAD.data) in sent else ""
+        )
         if words and OTHER.id in sent:
             return httpx.Response(400, json={"error": {"message": words}})
         return httpx.Response(200, headers={"content-type": "text/event-stream"}, content=b"".join(CHAT_HELLO))

@@ -155,3 +155,18 @@ async def test_the_cassette_of_a_workspace_can_be_changed_while_agents_live(tmp_
         await agent.prompt("hi")
     assert len(asked) == 3
     assert len(path.read_text().splitlines()) == 1
+
+
+@pytest.mark.parametrize("mode", ["replay", "auto"])
+async def test_a_session_is_resumed_without_a_key_if_a_recording_answers(tmp_path: Path, mode: Any) -> None:
+    path, config, model = tmp_path / "tape.jsonl", Config(tmp_path / "s"), ai.get_model("openai", "some")
+    with_key = ai.Client(credentials={"OPENAI_API_KEY": "sk-open-1"}, transport=replying(CHAT_HELLO))
+    async with Workspace(config, client=with_key) as workspace:
+        workspace.cassette = ai.Cassette(path, "record", environment={})
+        await workspace.add_agent("ann", model=model).prompt("hi")
+        name = workspace.session.name
+    without_key = ai.Client(credentials={}, transport=answering())
+    async with Workspace(config, client=without_key) as workspace:
+        workspace.cassette = ai.Cassette(path, mode, environment={})
+        await workspace.resume(name)
+        assert list(workspace.agents) == ["ann"]
