@@ -159,8 +159,9 @@ async def test_the_cassette_of_a_workspace_can_be_changed_while_agents_live(tmp_
 
 @pytest.mark.parametrize("mode", ["replay", "auto"])
 async def test_a_session_is_resumed_without_a_key_if_a_recording_answers(tmp_path: Path, mode: Any) -> None:
-    path, config, model = tmp_path / "tape.jsonl", Config(tmp_path / "s"), ai.get_model("openai", "some")
-    with_key = ai.Client(credentials={"OPENAI_API_KEY": "sk-open-1"}, transport=replying(CHAT_HELLO))
+    path, config = tmp_path / "tape.jsonl", Config(tmp_path / "s")
+    model = ai.get_model("anthropic", "some-model", base_url="https://api.example.test")
+    with_key = client(answering(stream(messages_text("Hello", "end_turn"))))
     async with Workspace(config, client=with_key) as workspace:
         workspace.cassette = ai.Cassette(path, "record", environment={})
         await workspace.add_agent("ann", model=model).prompt("hi")
