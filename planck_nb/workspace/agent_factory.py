@@ -61,7 +61,7 @@ class AgentFactory:
         system_prompt: str = "",
         tools: Iterable[ToolLike] = (),
         options: Options | None = None,
-        type: str = "",  # noqa: A002 - the seeds' name
+        type: str = "",  # noqa: A002 - the public name
         description: str = "",
         role: Role = "",
         team_id: str | None = None,

@@ -46,8 +46,8 @@ def tools():
 """
 
 
-class Seeds(SidecarModule):
-    """As the seeds write it: closures with agent, call and arguments."""
+class PlanckStyle(SidecarModule):
+    """As Planck writes it: closures with agent, call and arguments."""
 
     def tools(self) -> list[object]:
         def run(agent_id: str, call_id: str, args: dict[str, Any]) -> str:
@@ -86,7 +86,7 @@ def install(folder: Path, value: str = "seed_sidecar", source: str = MODULE) -> 
 
 
 def test_1_tools_have_functions() -> None:
-    found = Seeds().tools()
+    found = PlanckStyle().tools()
     assert [item.name for item in found if isinstance(item, Tool)] == ["run", "run_async", "fail"]
     assert all(callable(item.execute_fn) for item in found if isinstance(item, Tool))
 
@@ -101,7 +101,7 @@ def test_no_tools_by_default() -> None:
 
 
 def test_2_3_listed_tools_are_data_without_functions() -> None:
-    listed = list_tools(Seeds)
+    listed = list_tools(PlanckStyle)
     assert (listed[0].name, listed[0].description) == ("run", "Run.")
     data = json.loads(json.dumps([asdict(spec) for spec in listed]))
     assert data[0]["parameters"] == {"type": "object", "properties": {"word": {"type": "string"}}}
@@ -110,29 +110,29 @@ def test_2_3_listed_tools_are_data_without_functions() -> None:
 
 @pytest.mark.parametrize("name", ["run", "run_async"])
 async def test_4_the_function_gets_agent_call_and_arguments(name: str) -> None:
-    assert await aexecute_tool(name, "agent", "call", {"word": "hi"}, module=Seeds) == "agent call hi"
+    assert await aexecute_tool(name, "agent", "call", {"word": "hi"}, module=PlanckStyle) == "agent call hi"
 
 
 @pytest.mark.parametrize("name", ["run", "run_async"])
 def test_4_also_from_sync_code(name: str) -> None:
-    assert execute_tool(name, "agent", "call", {"word": "hi"}, module=Seeds) == "agent call hi"
-    assert execute_tool(name, "agent", "call", {"word": "hi"}, Seeds()) == "agent call hi"
+    assert execute_tool(name, "agent", "call", {"word": "hi"}, module=PlanckStyle) == "agent call hi"
+    assert execute_tool(name, "agent", "call", {"word": "hi"}, PlanckStyle()) == "agent call hi"
 
 
 async def test_a_sync_tool_can_be_called_while_a_loop_runs_and_an_async_one_names_its_sibling() -> None:
-    assert execute_tool("run", "agent", "call", {"word": "hi"}, module=Seeds) == "agent call hi"
+    assert execute_tool("run", "agent", "call", {"word": "hi"}, module=PlanckStyle) == "agent call hi"
     with pytest.raises(UsageError, match="await aexecute_tool"):
-        execute_tool("run_async", "agent", "call", {"word": "hi"}, module=Seeds)
+        execute_tool("run_async", "agent", "call", {"word": "hi"}, module=PlanckStyle)
 
 
 def test_5_its_error_comes_back() -> None:
     with pytest.raises(ToolError, match=r"^boom$"):
-        execute_tool("fail", "agent", "call", {}, module=Seeds)
+        execute_tool("fail", "agent", "call", {}, module=PlanckStyle)
 
 
 def test_6_unknown_tool() -> None:
     with pytest.raises(ToolError, match=r"^unknown tool: ghost$"):
-        execute_tool("ghost", "agent", "call", {}, module=Seeds)
+        execute_tool("ghost", "agent", "call", {}, module=PlanckStyle)
 
 
 def test_7_9_discovery_remembers_what_it_found(installed: Path) -> None:
