@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import base64
+import itertools
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sized
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from typing import Any
@@ -38,12 +39,17 @@ def _bounded(data: Any, max_length: int, depth: int) -> Any:  # noqa: ANN401 - a
     if depth <= 0 and isinstance(data, dict | list):
         return "…"
     if isinstance(data, dict):
-        return {
-            key[:max_length]: _bounded(value, max_length, depth - 1) for key, value in list(data.items())[:_MAX_ITEMS]
-        }
+        items = itertools.islice(data.items(), _MAX_ITEMS)
+        bounded = {key[:max_length]: _bounded(value, max_length, depth - 1) for key, value in items}
+        return bounded if len(data) <= _MAX_ITEMS else {**bounded, "…": _left_out(data)}
     if isinstance(data, list):
-        return [_bounded(value, max_length, depth - 1) for value in data[:_MAX_ITEMS]]
+        shown = [_bounded(value, max_length, depth - 1) for value in data[:_MAX_ITEMS]]
+        return shown if len(data) <= _MAX_ITEMS else [*shown, _left_out(data)]
     return data
+
+
+def _left_out(data: Sized) -> str:
+    return f"… and {len(data) - _MAX_ITEMS:,} more"
 
 
 def json_value(value: object) -> Any:  # noqa: ANN401, PLR0911 - any JSON value; one line for each type

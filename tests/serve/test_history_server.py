@@ -17,6 +17,7 @@ from support.stored import converse
 
 from planck_nb.ai.messages import UserMessage
 from planck_nb.base.errors import QueryError
+from planck_nb.serve.bounds import bounded_data
 from planck_nb.serve.history import History
 from planck_nb.serve.query_process import run_query
 from planck_nb.sessions import Session
@@ -115,6 +116,14 @@ async def test_results_are_bounded(folder: Path) -> None:
     assert transcript["left_out"] + len(transcript["messages"]) == 60
     assert len(document) < 210_000
     assert "characters left out" in document
+
+
+def test_a_long_list_and_a_wide_object_say_what_is_left_out() -> None:
+    shown = bounded_data({"list": list(range(1_003)), "wide": {str(key): key for key in range(2_500)}})
+    assert shown["list"][-2:] == [999, "… and 3 more"]
+    assert list(shown["wide"].items())[-2:] == [("999", 999), ("…", "… and 1,500 more")]
+    exact = {"list": list(range(1_000))}
+    assert bounded_data(exact) == exact
 
 
 async def test_hostile_calls_get_a_sentence(folder: Path) -> None:

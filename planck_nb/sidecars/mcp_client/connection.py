@@ -266,14 +266,8 @@ class Connection:
     ) -> types.CreateMessageResult | types.ErrorData:
         if self.open_questions >= _MAX_QUESTIONS:
             return types.ErrorData(code=types.INVALID_REQUEST, message="Too many requests wait for the user.")
-        loop = asyncio.get_running_loop()
-        begun = loop.time()
-        self.open_questions += 1
-        try:
+        with self.waiting():
             return await self._sampled(params)
-        finally:
-            self.open_questions -= 1
-            self.waited += loop.time() - begun
 
     async def _sampled(self, params: types.CreateMessageRequestParams) -> types.CreateMessageResult | types.ErrorData:
         origin = self._origin()
