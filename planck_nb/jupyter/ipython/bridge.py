@@ -102,19 +102,27 @@ def wait_for(coroutine: Coroutine[Any, Any, T], idle_loop: Callable[[], asyncio.
 
 @dataclass(eq=False)
 class _Block:
-    """A block of `interrupts_cancel` that runs; `before` is the handler to restore, `last` the time of an interrupt."""
+    """A block of `interrupts_cancel` that runs; `before` is the handler to restore, `last` the time of an interrupt.
+
+    `pending` is whether the event loop still has to cancel the task.
+    """
 
     task: asyncio.Task[Any]
     loop: asyncio.AbstractEventLoop
     blocking: bool
     before: Any
     last: float | None = None
+    pending: bool = False
 
     def interrupt(self) -> None:
         now = time.monotonic()
         if self.last is None or now - self.last > _ENDING:
-            self.last = now
-            self.loop.call_soon_threadsafe(self.task.cancel)
+            self.last, self.pending = now, True
+            self.loop.call_soon_threadsafe(self._cancel)
+
+    def _cancel(self) -> None:
+        self.pending = False
+        self.task.cancel()
 
 
 _blocks: list[_Block] = []
@@ -168,6 +176,11 @@ def _on_interrupt(number: int, frame: FrameType | None) -> None:
             before(number, frame)
     elif _in_code_of_a_tool(frame):
         raise KeyboardInterrupt
+
+
+def has_pending_interrupt() -> bool:
+    """Return whether an interrupt has not reached its task yet. Code that blocks the event loop must not begin then."""
+    return any(block.pending for block in _blocks)
 
 
 @contextmanager

@@ -171,13 +171,15 @@ class _Call:
 
     async def run(self) -> None:
         """Compile and run the code, and show the value of its last expression and the figures that it has made."""
-        code = self._steps.call(compile_code, self._shell, self._code)
-        value = None
-        if code.body is not None:
-            await self._evaluate(code.body)
-        if code.last is not None:
-            value = await self._evaluate(code.last)
-        self._steps.call(self._show_results, value if code.shows_value else None)
+        await asyncio.sleep(0)  # an interrupt in the moment before cancels the call here: its code may never await
+        with self._steps.stoppable():
+            code = self._steps.call(compile_code, self._shell, self._code)
+            value = None
+            if code.body is not None:
+                await self._evaluate(code.body)
+            if code.last is not None:
+                value = await self._evaluate(code.last)
+            self._steps.call(self._show_results, value if code.shows_value else None)
 
     def discard_figures(self) -> None:
         """Close the figures that were not shown."""

@@ -15,6 +15,8 @@ from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Any
 
+from planck_nb.jupyter.ipython.bridge import has_pending_interrupt
+
 _AGAIN = 0.5
 """Seconds until code that goes on in spite of the time limit is interrupted again."""
 
@@ -32,9 +34,11 @@ class StopSignal:
     def __init__(self, on_interrupt: Callable[[], None]) -> None:
         self._on_interrupt = on_interrupt
         self._in_code = False
+        self._missed = False
+        """A signal came where no code ran, so the next code of the call must not begin."""
         self._lock = threading.Lock()
         self._before: Any = None
-        self._running = 0
+        self._handling = False
         self._sent = False
         self._ended = threading.Event()
         self.interrupted = False
@@ -42,35 +46,64 @@ class StopSignal:
         self.late = False
         """The call has reached its time limit."""
 
-    def call(self, function: Callable[..., Any], *args: Any) -> Any:  # noqa: ANN401 - what the function returns
-        """Call code of the user, which a signal may interrupt; nothing else is interrupted."""
+    def call(self, function: Callable[[], Any], *, instead: Callable[[], Any] | None = None) -> Any:  # noqa: ANN401 - what the function returns
+        """Call code of the user, which a signal may interrupt; nothing else is interrupted.
+
+        Args:
+            function: Calls the code.
+            instead: Called instead if there was a signal after the code before; None raises `KeyboardInterrupt`.
+        """
         before = self._in_code
         try:
-            self._in_code = True
-            return function(*args)
+            self._in_code = True  # first, so that no signal can come between the question and the code
+            if not self._missed:
+                return function()
+            self._missed = False
+            if instead is None:
+                raise KeyboardInterrupt
+            return instead()
         finally:
             self._in_code = before
 
     @contextmanager
     def handled(self) -> Iterator[None]:
-        """Handle SIGINT in the block, which does not await, and restore the handler after it."""
-        if threading.current_thread() is not threading.main_thread():
+        """Handle SIGINT in the block, and restore the handler after it. The block awaits only in `released`."""
+        if self._handling or threading.current_thread() is not threading.main_thread():
             yield
             return
-        before = signal.signal(signal.SIGINT, self._handle)
-        outer, self._before = self._before, before
-        with self._lock:
-            self._running += 1
+        self._install()
         try:
             yield
         finally:
-            with self._lock:
-                self._running -= 1
-            deadline = time.monotonic() + _DELIVERY
-            while self._sent and time.monotonic() < deadline:  # the signal would reach the handler that is restored
-                time.sleep(0.001)
-            self._before = outer
-            signal.signal(signal.SIGINT, signal.SIG_DFL if before is None else before)
+            self._restore()
+
+    @contextmanager
+    def released(self) -> Iterator[None]:
+        """Within `handled`, leave SIGINT to its former handler in the block, which awaits."""
+        if not self._handling or threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        self._restore()
+        try:
+            yield
+        finally:
+            self._install()
+
+    def _install(self) -> None:
+        self._before = signal.signal(signal.SIGINT, self._handle)
+        if has_pending_interrupt():  # which came while the code awaited
+            self._missed = self.interrupted = True
+        with self._lock:
+            self._handling = True
+
+    def _restore(self) -> None:
+        with self._lock:
+            self._handling = False
+        deadline = time.monotonic() + _DELIVERY
+        while self._sent and time.monotonic() < deadline:  # the signal would reach the handler that is restored
+            time.sleep(0.001)
+        before, self._before, self._missed = self._before, None, False
+        signal.signal(signal.SIGINT, signal.SIG_DFL if before is None else before)
 
     def limit(self, seconds: float) -> None:
         """Interrupt the code after some seconds, counted from now, until `end` is called."""
@@ -84,7 +117,7 @@ class StopSignal:
         while not self._ended.wait(seconds):
             seconds = _AGAIN
             with self._lock:
-                if self._running and not self._sent:
+                if self._handling and not self._sent:
                     self.late = self._sent = True
                     _signal_main_thread()
 
@@ -100,6 +133,7 @@ class StopSignal:
             self._on_interrupt()
         if self._in_code:
             raise KeyboardInterrupt
+        self._missed = True
 
 
 def _signal_main_thread() -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import types
 from collections.abc import Callable, Coroutine, Generator, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import Context, ContextVar, copy_context
 from dataclasses import dataclass
 from functools import partial
@@ -52,31 +52,39 @@ class Steps:
 
     def call(self, function: Callable[..., Any], *args: Any) -> Any:  # noqa: ANN401 - what the function returns
         """Call a function of the user's code in one step. Raises what it raises."""
-        outcome = self._step(partial(function, *args), self._context)
+        outcome = self._step(partial(function, *args), None, self._context)
         if outcome.error is not None:
             raise outcome.error
         return outcome.value
 
     async def run(self, coroutine: _UserCoroutine) -> Any:  # noqa: ANN401
         """Run a coroutine of the user's code in several steps. Raises what it raises."""
-        return await _drive(coroutine, lambda resume: self._step(resume, self._context))
+        return await _drive(
+            coroutine, lambda resume, instead: self._step(resume, instead, self._context), self._stop.released
+        )
+
+    def stoppable(self) -> AbstractContextManager[None]:
+        """Return a context for several calls and runs, between which no interrupt is lost."""
+        return self._stop.handled()
 
     async def run_child(self, coroutine: _UserCoroutine) -> Any:  # noqa: ANN401
         """Run a coroutine in a task that the code of the call has started."""
         try:
-            return await _drive(coroutine, lambda resume: self._step(resume, None))
+            return await _drive(coroutine, lambda resume, instead: self._step(resume, instead, None), nullcontext)
         except (KeyboardInterrupt, SystemExit) as error:  # from a task they would end the kernel
             if self._stop.interrupted or self._stop.late:
                 raise asyncio.CancelledError from error
             raise RuntimeError(f"{type(error).__name__} was raised in a task.") from error
 
-    def _step(self, resume: Callable[[], Any], context: Context | None) -> _Outcome:
-        """Run code until it awaits, returns or raises."""
+    def _step(self, resume: Callable[[], Any], instead: Callable[[], Any] | None, context: Context | None) -> _Outcome:
+        """Run code until it awaits, returns or raises; `instead` is called if it was interrupted before it began."""
         work = resume if context is None else partial(context.run, resume)
         if not self.active:
             return _outcome(work)
+        if instead is not None and context is not None:
+            instead = partial(context.run, instead)
         with self._surroundings.current(), self._stop.handled():
-            return _outcome(lambda: with_own_builtins(lambda: self._stop.call(work)))
+            return _outcome(lambda: with_own_builtins(lambda: self._stop.call(work, instead=instead)))
 
 
 def running_steps() -> Steps | None:
@@ -110,11 +118,16 @@ def tasks_in_steps(loop: asyncio.AbstractEventLoop) -> Iterator[None]:
 
 
 @types.coroutine
-def _drive(coroutine: _UserCoroutine, step: Callable[[Callable[[], Any]], _Outcome]) -> Generator[Any, Any, Any]:
-    """Run a coroutine, each part between two awaits with `step`."""
+def _drive(
+    coroutine: _UserCoroutine,
+    step: Callable[[Callable[[], Any], Callable[[], Any]], _Outcome],
+    awaiting: Callable[[], AbstractContextManager[None]],
+) -> Generator[Any, Any, Any]:
+    """Run a coroutine, each part between two awaits with `step`, and each await within the context `awaiting`."""
     resume: Callable[[], Any] = partial(coroutine.send, None)
+    interrupt: Callable[[], Any] = partial(coroutine.throw, KeyboardInterrupt())
     while True:
-        outcome = step(resume)
+        outcome = step(resume, interrupt)
         if isinstance(outcome.error, StopIteration):
             if _is_raised_by(coroutine, outcome.error):
                 raise RuntimeError("coroutine raised StopIteration") from outcome.error
@@ -122,9 +135,10 @@ def _drive(coroutine: _UserCoroutine, step: Callable[[Callable[[], Any]], _Outco
         if outcome.error is not None:
             raise outcome.error
         try:
-            sent = yield outcome.value
+            with awaiting():
+                sent = yield outcome.value
         except GeneratorExit:
-            step(coroutine.close)
+            step(coroutine.close, coroutine.close)
             raise
         except BaseException as error:  # noqa: BLE001 - a cancellation, mostly; the code decides what it does then
             resume = partial(coroutine.throw, error)

@@ -405,17 +405,17 @@ def test_a_time_limit_stops_it(notebook: Notebook, code: str) -> None:
 @pytest.mark.parametrize(
     "code",
     [
-        "while True: pass",
-        "def forever():\n    while True: pass\nforever()",
-        "import time\ntime.sleep(60)",
-        "await asyncio.sleep(0.01)\nwhile True: pass",
-        "async def forever():\n    while True: pass\nawait asyncio.create_task(forever())",
-        "try:\n    while True: pass\nfinally:\n    print('cleaned up')",
+        "BEGIN\nwhile True: pass",
+        "BEGIN\ndef forever():\n    while True: pass\nforever()",
+        "BEGIN\nimport time\ntime.sleep(60)",
+        "BEGIN\nawait asyncio.sleep(0.01)\nwhile True: pass",
+        "async def forever():\n    BEGIN\n    while True: pass\nawait asyncio.create_task(forever())",
+        "BEGIN\ntry:\n    while True: pass\nfinally:\n    print('cleaned up')",
     ],
 )
 def test_an_interrupt_stops_it_at_once(notebook: Notebook, tmp_path: Path, code: str) -> None:
     kernel, begun = notebook.kernel, tmp_path / "begun"
-    code = f"print(123)\n{touching(begun)}\n{code}"
+    code = f"print(123)\n{code.replace('BEGIN', touching(begun))}"
     running = kernel.start(f"done = await execute({code!r})")
     wait_until_blocked(kernel, begun, code)
     interrupted = time.monotonic()
