@@ -19,6 +19,8 @@ const RELEASES = ['pointerup', 'pointercancel', 'pointermove'] as const;
 const waiting = new Set<() => void>();
 const placed = new Set<Placed>();
 let requested = -Infinity;
+/** The timer that requests another frame if the last one is lost; 0 if none is needed yet. */
+let retry = 0;
 let painting = false;
 /** The timer that ends a press; 0 if no pointer is pressed. */
 let press = 0;
@@ -75,9 +77,19 @@ function placeAll(): void {
 
 function request(): void {
   const now = performance.now();
-  if (now - requested < LOST_MS) return;
+  const left = requested + LOST_MS - now;
+  if (left > 0) {
+    retry ||= window.setTimeout(requestAgain, left);
+    return;
+  }
   requested = now;
   requestAnimationFrame(run);
+}
+
+/** Nothing else may be painted for long, so what waits must not depend on that. */
+function requestAgain(): void {
+  retry = 0;
+  if (waiting.size > 0) request();
 }
 
 function run(): void {
