@@ -53,9 +53,14 @@ class ThreadInterruption:
     def _interrupt_repeatedly(self) -> None:
         """Try at intervals until the thread raises the exception, without leaving it pending in between."""
         sys.settrace(None)  # else this thread would be stopped too
-        raised = threading.Event()
+        raised, target = threading.Event(), self._thread
         kind = self._exception
-        interruption = type(kind.__name__, (kind,), {"__init__": lambda _: raised.set()})
+
+        def note(_: BaseException) -> None:
+            if threading.get_ident() == target:  # until it begins, CPython takes a new thread for the one that made it
+                raised.set()
+
+        interruption = type(kind.__name__, (kind,), {"__init__": note})
         pause = PENDING
         while True:
             with self._running:

@@ -7,7 +7,7 @@ import contextvars
 import signal
 from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import Future, ThreadPoolExecutor
-from threading import Thread
+from threading import Event, Thread
 from typing import Any
 
 import pytest
@@ -313,9 +313,12 @@ class OtherThread:
         script = [*calling(("ask", {})), "and later"]
         self.agent = Agent(name="ann", model=scripted_model(script), tools=[tool], limits=Limits(seconds=seconds))
         self.answered = Future[str]()
+        self.begun = Event()
+        """Set when the thread runs. A thread that only begins could get the exception that interrupts the tool."""
         self._prompt = prompt
 
     def _ask(self) -> None:
+        self.begun.set()
         self.answered.set_result(self._prompt(self.agent))
 
 
@@ -360,10 +363,10 @@ async def test_a_prompt_from_another_thread_that_waits_for_no_tool_is_not_mentio
 
 
 async def test_the_time_limit_ends_a_wait_for_a_thread_without_context() -> None:
-    other = OtherThread(in_thread, seconds=0.1)
+    other = OtherThread(in_thread, seconds=1)
     result = await asyncio.wait_for(other.agent.prompt("go"), SOON)
     assert (
-        result.limit == "The turn has used up its 0.1 seconds; prompt again to go on, or raise `seconds` in the limits."
+        result.limit == "The turn has used up its 1 seconds; prompt again to go on, or raise `seconds` in the limits."
     )
     assert errors(result) == ["The call was stopped before it returned."]
     assert await asyncio.wait_for(asyncio.wrap_future(other.answered), SOON) == "done"
@@ -374,7 +377,7 @@ def test_ctrl_c_ends_a_wait_for_a_thread_without_context() -> None:
 
     async def main() -> None:
         run = other.agent.prompt("go")
-        await until(run, "tool_start")
+        assert await asyncio.to_thread(other.begun.wait, SOON)
         signal.raise_signal(signal.SIGINT)
         await run
 
