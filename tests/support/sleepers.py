@@ -10,8 +10,8 @@ import psutil
 def long_sleep() -> str:
     """How long a command of a test sleeps, in seconds: an hour, and a fraction that no other process has.
 
-    The whole machine is searched for it, where other tests run at the same time. A plain number is no mark: a command
-    line has paths, process ids and inode numbers, in which it can occur by chance.
+    Other tests run on the machine at the same time, and a short number can occur by chance in any command line: in
+    paths, process ids and inode numbers.
     """
     return f"3600.{int.from_bytes(os.urandom(8)):020d}"
 
