@@ -74,7 +74,7 @@ Left out: `other`, the usual parameter in `__eq__`.
 
 QUESTIONS = frozenset("how if that what when where whether which who whom whose why".split())
 
-DETERMINERS = frozenset("a all an any each every how if its one only that the their this to what whether which".split())
+DETERMINERS = frozenset("a all an any each every how if it its one the their this what whether".split())
 
 _WORD = re.compile(r"[A-Za-z]+(?:['-][A-Za-z]+)*")
 _NOT_PROSE = re.compile(

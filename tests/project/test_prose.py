@@ -135,6 +135,7 @@ def test_clumsy_first_lines(line: str) -> None:
         "Pass the text on.",
         "Sessions on disk.",
         "Names in a folder.",
+        "Files to read.",
         "Whatever the caller needs.",
         "Return `a code span with very many words in it, which is one`.",
         "Say in one first line everything there is about a small function.",
