@@ -222,7 +222,7 @@ def _is_flag(value: ast.expr) -> bool:
 
 def is_bare(name: str) -> bool:
     """Return whether a name is a participle or a pronoun."""
-    word = name.strip("_")
+    word = name.removeprefix("_")
     return (
         word in PARTICIPLES or word in PRONOUNS or (word.endswith("ed") and word.isalpha() and word not in ENDING_IN_ED)
     )

@@ -106,7 +106,7 @@ def test_names(tmp_path: Path, source: str, variables: int, names: list[str]) ->
 
 
 def test_nouns_are_good_names() -> None:
-    names = "text names args seed feed speed read bound other running children _token stopped_at x".split()
+    names = "text names args seed feed speed read bound other running children _token stopped_at x __all__".split()
     assert [name for name in names if is_bare(name)] == []
 
 
