@@ -29,7 +29,6 @@ UNTESTED_FOLDERS = {
 
 TESTS_OF_MORE = {
     "browser": "the live view in JupyterLab",
-    "compatibility": "the files of earlier versions",
     "labextension": "the code of the browser",
     "notebooks": "the tutorials",
     "project": "the project as a whole",

@@ -1,6 +1,6 @@
 """Try the kernels and shells of other versions of IPython, ipykernel, ipywidgets and anywidget.
 
-    python tests/compatibility/try_versions.py [NAME …]
+    python tests/project/try_versions.py [NAME …]
 
 For each environment this makes a virtual environment in a temporary folder, installs the package with pip, which needs
 a package index, and runs the tests of magics, approval and terminals in it. It takes a minute or two per environment.
