@@ -96,7 +96,7 @@ class _Owner:
     @property
     def is_this(self) -> bool:
         """Whether it is this process."""
-        return self.process == os.getpid() and self.host in {"", socket.gethostname()}
+        return self.process == os.getpid() and self.host == socket.gethostname()
 
     def __str__(self) -> str:
         if not self.process:

@@ -289,7 +289,7 @@ class Workspace:
         current.apply_config()
 
     async def save_session_settings(self) -> None:
-        """Store the session's rules and the URLs of its models with it, so that `resume` restores them.
+        """Store the session's rules and what its agents may read, so that `resume` restores them.
 
         This does nothing before there is a session.
 

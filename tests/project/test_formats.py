@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,8 @@ from fixtures.formats.record import FOLDER, FORMS, PLACE, convert, copy, place, 
 from planck_nb import Session, Team, Tool, Workspace, ai, tool
 from planck_nb.base.errors import TrustError
 from planck_nb.sessions import import_session, list_sessions, query
+from planck_nb.sessions.database.session_catalogue import FORMAT
+from planck_nb.sessions.database.tables import VERSION
 from planck_nb.sessions.exports.export import ExportFormat
 
 SAID = [
@@ -191,7 +194,7 @@ async def test_a_team_goes_on(home: Path) -> None:
     async with Workspace(place(home)) as workspace:
         assert await workspace.resume("team") == []
         team = workspace.team("review")
-        result = await team.prompt("delegate_task to \"Tess\" the task \"count_words 'two words'\"")
+        result = await team.prompt('delegate_task to "Tess" the task "count_words \'two words\'"')
         assert "**Tess** responded: `count_words` returned" in result.text
 
 
@@ -214,6 +217,11 @@ def test_an_export_is_imported(tmp_path: Path) -> None:
     assert "1 approval rule" in imported.notice
     with Session.read(tmp_path / "before", "one") as before, Session.read(tmp_path / "after", "one") as after:
         assert after.messages() == before.messages()
+
+
+def test_the_page_names_the_layouts_of_copies() -> None:
+    page = (FOLDER.parents[2] / "planck_nb/FORMATS.md").read_text(encoding="utf-8")
+    assert re.findall(r"layout (\d+)", page) == [str(VERSION), str(FORMAT)]
 
 
 def test_files_of_now_have_the_same_fields(tmp_path: Path) -> None:
