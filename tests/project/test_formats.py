@@ -8,14 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fixtures.formats.record import FOLDER, FORMS, PLACE, convert, copy, place, play, record
+from fixtures.formats.record import EXPORTS, FOLDER, PLACE, convert, copy, place, play, record
 
 from planck_nb import Session, Team, Tool, Workspace, ai, tool
 from planck_nb.base.errors import TrustError
 from planck_nb.sessions import import_session, list_sessions, query
 from planck_nb.sessions.database.session_catalogue import FORMAT
 from planck_nb.sessions.database.tables import VERSION
-from planck_nb.sessions.exports.export import ExportFormat
 
 SAID = [
     'read "notes.txt"',
@@ -203,20 +202,21 @@ async def test_a_cassette_is_replayed(tmp_path: Path) -> None:
     assert await play(cassette, None, tmp_path) == ["They are 230 euros.", "Still 230."]
 
 
-@pytest.mark.parametrize("form", FORMS)
-def test_a_session_is_exported_as_before(form: ExportFormat, tmp_path: Path) -> None:
+@pytest.mark.parametrize("file", EXPORTS)
+def test_a_session_is_exported_as_before(file: str, tmp_path: Path) -> None:
     copy(FOLDER / "project/sessions", tmp_path, Path(PLACE), PLACE)
-    with Session.read(tmp_path, "one") as session:
-        exported = session.export(form)
-    assert exported == (FOLDER / f"exports/one.{FORMS[form]}").read_text(encoding="utf-8")
+    name, form = EXPORTS[file]
+    with Session.read(tmp_path, name) as session:
+        assert session.export(form) == (FOLDER / "exports" / file).read_text(encoding="utf-8")
 
 
 def test_an_export_is_imported(tmp_path: Path) -> None:
     copy(FOLDER / "project/sessions", tmp_path / "before", Path(PLACE), PLACE)
-    imported = import_session(tmp_path / "after", FOLDER / "exports/one.jsonl")
-    assert "1 approval rule" in imported.notice
-    with Session.read(tmp_path / "before", "one") as before, Session.read(tmp_path / "after", "one") as after:
+    imported = import_session(tmp_path / "after", FOLDER / "exports/branches.jsonl")
+    assert "convert" in imported.notice
+    with Session.read(tmp_path / "before", "branches") as before, Session.read(tmp_path / "after", "branches") as after:
         assert after.messages() == before.messages()
+        assert (len(before.branches()), len(after.branches())) == (2, 0)
 
 
 def test_the_page_names_the_layouts_of_copies() -> None:
