@@ -1,4 +1,7 @@
-"""Checks structured results against the schemas that their tools declare, without blocking the event loop."""
+"""Checks structured results against their tools' schemas.
+
+It does not block the event loop.
+"""
 
 from __future__ import annotations
 
@@ -15,19 +18,22 @@ if TYPE_CHECKING:
     from jsonschema import Draft202012Validator
 
 _MAX_VALUES_ON_LOOP = 200
-"""The most values of a result that is checked on the event loop; larger ones take milliseconds to minutes."""
+"""Largest result to check on the event loop, in values.
+
+Larger ones take milliseconds to minutes.
+"""
 
 _PROBLEM_CHARACTERS = 300
 
 _REPEATED_GROUP = re.compile(r"\)[*+{]")
-"""Occurs in patterns that can take exponential time."""
+"""Occurs in patterns which can take exponential time."""
 
 
 class ResultCheck:
-    """Checks the results of one tool.
+    """A check for a tool's results.
 
     Args:
-        schema: The schema that the tool declares.
+        schema: The tool's declared schema.
     """
 
     def __init__(self, schema: JsonObject) -> None:
