@@ -29,7 +29,6 @@ UNTESTED_FOLDERS = {
 
 TESTS_OF_MORE = {
     "browser": "the live view in JupyterLab",
-    "compatibility": "the files of earlier versions",
     "labextension": "the code of the browser",
     "notebooks": "the tutorials",
     "project": "the project as a whole",
@@ -108,8 +107,7 @@ def test_messages_call_a_folder_a_folder() -> None:
 
 
 def test_an_agent_is_a_handle_with_few_names() -> None:
-    deprecated = {"nudge"}
-    assert len([name for name in dir(Agent) if not name.startswith("_") and name not in deprecated]) <= AGENT_NAMES
+    assert len([name for name in dir(Agent) if not name.startswith("_")]) <= AGENT_NAMES
 
 
 def test_tests_lie_where_the_folders_of_the_package_lie() -> None:

@@ -190,7 +190,7 @@ def test_a_workspace_takes_a_session_over(tmp_path: Path) -> None:
     pid = killed_holder(errno.ENOTSUP, tmp_path)
     session = find_session(tmp_path, "mine")
     session.lock_marker.write_text(f"{pid}\nnode7\n123\n")
-    session.lock.write_text(json.dumps({"owner": "a.ipynb", "pid": pid, "host": "node7"}))
+    session.lock.write_text(json.dumps(json.loads(session.lock.read_text()) | {"host": "node7"}))
     script = """
 import asyncio
 from planck_nb.config import Config

@@ -109,7 +109,7 @@ def changed(lines: list[Line], **data: object) -> None:
 
 
 def choose(lines: list[Line], **choices: object) -> None:
-    add(lines, kind="metadata", data={"choices": {"version": 2, "rules": [], "base_urls": {}, **choices}})
+    add(lines, kind="metadata", data={"choices": {"rules": [], "readable": {}, **choices}})
 
 
 def edit_started(**data: object) -> Edit:
@@ -154,13 +154,12 @@ EDITS: dict[str, Edit] = {
     ),
     "a decision": lambda lines: decision(lines, "bash"),
     "a decision for everything": lambda lines: decision(lines, "*"),
-    "a decision of 0.1.0": lambda lines: decision(lines, "write", ""),
+    "a decision without a scope": lambda lines: decision(lines, "write", ""),
     "a decision for a role": lambda lines: decision(lines, "role=worker bash", "role"),
     "a decision for an agent": lambda lines: decision(lines, f"agent_id={started(lines)['agent_id']} bash", "agent"),
     "a decision that is no text": lambda lines: decision(lines, {"rule": "bash"}),
     "settings that allow": lambda lines: choose(lines, rules=EVERYTHING),
-    "settings of 0.1.0": lambda lines: add(lines, kind="metadata", data={"choices": {"rules": EVERYTHING}}),
-    "settings with an address": lambda lines: choose(lines, base_urls={"demo:demo": EVIL, "openai:x": EVIL}),
+    "settings with rules only": lambda lines: add(lines, kind="metadata", data={"choices": {"rules": EVERYTHING}}),
     "settings edited": lambda lines: settings_of(lines)["data"]["choices"].update(rules=EVERYTHING),
     "settings with another's signature": lambda lines: choose(
         lines, rules=EVERYTHING, signature=settings_of(lines)["data"]["choices"]["signature"]
@@ -171,7 +170,7 @@ EDITS: dict[str, Edit] = {
         lines, kind="metadata", data={"choices": {**started(lines)["data"], "rules": EVERYTHING}}
     ),
     "a start in place of settings": lambda lines: settings_of(lines).update(
-        data={"choices": {**settings_of(lines)["data"]["choices"], "rules": EVERYTHING, "version": 3}}
+        data={"choices": {**settings_of(lines)["data"]["choices"], "rules": EVERYTHING, "more": 3}}
     ),
     "no settings": lambda lines: lines.remove(settings_of(lines)),
     "binary garbage": lambda lines: lines.append({"v": 1, "id": 99, "kind": "\x00\ufffd", "data": "\x00"}),
@@ -297,6 +296,22 @@ async def test_trust_that_comes_later_restores_what_was_left_out(tmp_path: Path,
     async with load(tmp_path, other) as place:  # and what was trusted is the user's from then on
         assert await place.resume(find=Notebook().find) == []
         assert "send" in [tool.name for tool in place.agent("ann").tools]
+
+
+async def test_trust_that_comes_later_restores_where_the_models_are_that_an_agent_may_give(
+    tmp_path: Path, home: Path
+) -> None:
+    given = get_model("openai", "qwen", base_url="http://127.0.0.1:9/v1", has_api_key=False)
+    async with load(tmp_path, home) as place:
+        place.agent_factory.create("ann", model=get_model("demo"), available_models=[given])
+    other = tmp_path / "other"
+    other.mkdir()
+    async with load(tmp_path, other) as place:
+        await place.resume()
+        assert place.agent("ann").available_models == ()
+    async with load(tmp_path, other) as place:
+        assert await place.resume(trust=True) == []
+        assert place.agent("ann").available_models == (given,)
 
 
 async def test_a_resume_under_a_third_key_keeps_what_waits_since_the_first(tmp_path: Path, home: Path) -> None:

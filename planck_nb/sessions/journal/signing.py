@@ -15,7 +15,7 @@ from planck_nb.agent.events import AgentEvent
 from planck_nb.base.json_types import JsonObject
 
 SIGNATURE = "signature"
-"""The key of the signature in the data of a row. Rows of version 0.1.0 and of imported sessions have none."""
+"""The key of the signature in the data of a row. Rows of imported sessions have none that is valid."""
 
 _PURPOSE = "planck_nb session row 1"
 

@@ -80,6 +80,16 @@ async def test_what_a_rule_allows_runs_and_is_recorded(tmp_path: Path) -> None:
     assert "approval_request" not in kinds(told)
 
 
+async def test_what_is_allowed_by_default_is_recorded_too(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("one")
+    script = scripted_model(calling(("read", {"path": "a.txt"})))
+    agent = Agent(model=script, tools=[BuiltinTools.read()], cwd=tmp_path, approvals=asking(tmp_path))
+    run = agent.prompt("go")
+    await run
+    [decision] = [event async for event in run if isinstance(event, ApprovalDecision)]
+    assert (decision.name, decision.allowed, decision.by, decision.rule) == ("read", True, "rule", "")
+
+
 async def test_what_a_rule_denies_does_not_run(tmp_path: Path) -> None:
     shell = Shell()
     approvals = asking(tmp_path, Rule.parse("deny", "sh:rm *"))

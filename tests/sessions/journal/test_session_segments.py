@@ -303,11 +303,18 @@ async def test_a_single_segment_is_compressed_and_the_session_goes_on(tmp_path: 
     assert read_damage(session.info) == Damage("one")
 
 
-async def test_a_duckdb_file_with_much_unused_space_is_rebuilt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with monkeypatch.context() as patched, Session.create(tmp_path) as session:
-        patched.setattr(importlib.import_module("planck_nb.sessions.database.materialize"), "BLOCK_SIZE", 256 * 1024)
+async def test_a_duckdb_file_with_much_unused_space_is_rebuilt(tmp_path: Path) -> None:
+    with Session.create(tmp_path) as session:
         await converse(session)
         session.materialize()
+    with duckdb.connect(session.info.database) as connection:  # whose blocks in the middle are unused in the end
+        connection.execute("create table unused as select uuid() as id from range(20000)")
+        connection.execute("checkpoint")
+        connection.execute("create table copied as from messages")
+        connection.execute("drop table messages")
+        connection.execute("alter table copied rename to messages")
+        connection.execute("checkpoint")
+        connection.execute("drop table unused")
     before, size = query(tmp_path, ALL), session.info.database.stat().st_size
     expected = estimate_compaction(tmp_path)
     freed = compact_store(tmp_path)
