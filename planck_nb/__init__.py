@@ -121,7 +121,7 @@ def __dir__() -> list[str]:
 
 
 def get_workspace() -> Workspace | None:
-    """Return the workspace of this notebook: the one that `%planck` uses.
+    """Return this notebook's workspace, which `%planck` uses.
 
     Returns:
         The workspace, or None outside IPython and before `%load_ext planck_nb`.

@@ -112,7 +112,7 @@ class AgentChanged(EventBase):
 
 @dataclass(frozen=True, slots=True)
 class AgentStopped(EventBase):
-    """The agent accepts no more prompts.
+    """The agent has stopped accepting prompts.
 
     Args:
         removed: Whether it was removed: it is not restored when the session is resumed.
