@@ -1,6 +1,7 @@
 """The lock of a session on file systems without locks: the kernel refuses `flock` in the processes of these tests."""
 
 import errno
+import fcntl
 import json
 import os
 import re
@@ -14,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from planck_nb.errors import SessionLockedError
 from planck_nb.sessions import Session, delete_session, find_session
 
 REFUSE = r"""
@@ -206,6 +208,37 @@ print(attempt(lambda: asyncio.run(resume(take_over=True))))
     refused, resumed = run(errno.ENOTSUP, tmp_path, script)
     assert refused.startswith(f"SessionLockedError: Session 'mine' is open in process {pid} on node7 (a.ipynb)")
     assert resumed == "mine"
+
+
+def test_a_lock_file_that_another_process_replaces_meanwhile_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between reading the file of a process that has ended and removing it."""
+
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOTSUP, "no locks")
+
+    def rename(path: Path, target: Path) -> Path:
+        replaced.append(path)
+        path.write_text("12\nnode8\n1\n")
+        os.rename(path, target)
+        return target
+
+    with Session.create(tmp_path, name="mine") as session:
+        pass
+    replaced: list[Path] = []
+    marker = session.info.lock_marker
+    marker.write_text("11\nnode7\n1\n")
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "rename", rename)
+        with pytest.raises(SessionLockedError, match="node8"):
+            Session.open(tmp_path, "mine", take_over=True)
+    assert replaced == [marker]
+    assert marker.read_text() == "12\nnode8\n1\n"
+    assert [path.name for path in tmp_path.glob(f"{marker.name}*")] == [marker.name]
+    Session.open(tmp_path, "mine", take_over=True).close()
+    assert not marker.exists()
 
 
 def test_a_lock_of_the_kernel_is_not_taken_over(tmp_path: Path) -> None:
