@@ -74,7 +74,7 @@ def rows(sessions: Path, sql: str) -> list[tuple[Any, ...]]:
 
 def test_settings_are_read_and_trusted(home: Path) -> None:
     config = place(home)
-    assert (config.default_model, config.approval_deadline) == ("demo", 30)
+    assert (config.default_model, config.approval_deadline, config.sandbox) == ("demo", 30, "off")
     assert (config.limits.rounds, config.limits.cost) == (20, 0.5)
     assert [(rule.action, str(rule)) for rule in config.rules] == [("deny", "bash:rm *"), ("allow", "bash:echo *")]
 
