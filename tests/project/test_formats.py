@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fixtures.formats.record import EXPORTS, FOLDER, PLACE, convert, copy, place, play, record
+from fixtures.formats.record import DELEGATION, EXPORTS, FOLDER, PLACE, convert, copy, place, play, record, write_key
 
 from planck_nb import Session, Team, Tool, Workspace, ai, tool
 from planck_nb.base.errors import TrustError
@@ -29,9 +29,9 @@ SAID = [
     "convert 250",
     "",
     "`convert` returned `230.0`.",
-    'count_words "three small words"',
+    'bash "echo three"',
     "",
-    "`count_words` returned \n\n```\n3\n\n```",
+    "`bash` returned \n\n```\nthree\n\n```",
     "What is this?",
 ]
 """The beginning of the session `one`; an empty text is a reply with a call only."""
@@ -42,9 +42,11 @@ def home(tmp_path: Path) -> Path:
     """The home folder of the user who wrote the files, with the project `orders`."""
     folder = tmp_path.resolve() / "home"
     copy(FOLDER / "project", folder / "orders/.planck", folder, PLACE)
-    copy(FOLDER / "user", folder / ".planck", folder, PLACE)
-    for file in (folder / ".planck").iterdir():
-        file.chmod(0o600)
+    copy(FOLDER / "sessions", folder / "orders/.planck/sessions", folder, PLACE)
+    write_key(folder)
+    trust = (FOLDER / "trust.json").read_text(encoding="utf-8").replace(PLACE, str(folder))
+    (folder / ".planck/trust.json").write_text(trust, encoding="utf-8")
+    (folder / "orders/notes.txt").write_text("Two orders from Delft.\n", encoding="utf-8")
     return folder
 
 
@@ -72,14 +74,12 @@ def rows(sessions: Path, sql: str) -> list[tuple[Any, ...]]:
 
 def test_settings_are_read_and_trusted(home: Path) -> None:
     config = place(home)
-    assert (config.default_model, config.approval_deadline) == ("demo", 30)
+    assert (config.default_model, config.approval_deadline, config.sandbox) == ("demo", 30, "off")
     assert (config.limits.rounds, config.limits.cost) == (20, 0.5)
-    assert [(rule.action, str(rule)) for rule in config.rules] == [("deny", "bash:rm *"), ("allow", "count_words")]
-    [model] = config.models
-    assert (model.alias, str(model), model.base_url) == ("mine", "openai:qwen", "http://127.0.0.1:8080/v1")
+    assert [(rule.action, str(rule)) for rule in config.rules] == [("deny", "bash:rm *"), ("allow", "bash:echo *")]
 
 
-@pytest.mark.parametrize("name", ["config.toml", "models.json", "tools/count_words/TOOL.json", "teams/pair.json"])
+@pytest.mark.parametrize("name", ["config.toml", "teams/review/TEAM.json"])
 async def test_a_file_that_has_changed_is_not_trusted(name: str, home: Path) -> None:
     async with Workspace(place(home)) as workspace:
         workspace.require_trust()
@@ -95,10 +95,10 @@ async def test_templates_are_loaded(home: Path) -> None:
     assert (team.alias, team.name, team.description) == ("review", "Reviewers", "Review a change.")
     lead, tess = team.members
     assert (lead.type, lead.system_prompt) == ("orchestrator", "You lead. Delegate all work.")
-    assert (tess.type, tess.name, tess.tools, tess.opts) == ("counter", "Tess", ("count_words",), {"temperature": 0.2})
+    assert (tess.type, tess.name, tess.tools, tess.opts) == ("reader", "Tess", ("read",), {"temperature": 0.2})
     async with Workspace(place(home)) as workspace:
-        pair = await workspace.start_team("pair")
-        assert [(agent.name, agent.role) for agent in pair.agents] == [("builder", "orchestrator"), ("Tom", "worker")]
+        team = await workspace.start_team("review")
+        assert [(agent.name, agent.role) for agent in team.agents] == [("Lead", "orchestrator"), ("Tess", "worker")]
 
 
 def test_conversations_are_read(sessions: Path) -> None:
@@ -120,38 +120,34 @@ def test_calls_and_decisions_are_read(sessions: Path) -> None:
         ("write", False),
         ("bash", True),
         ("convert", False),
-        ("count_words", False),
+        ("bash", False),
         ("convert", False),
     ]
-    assert calls[4][1] == "3\n"
+    assert calls[4][1] == "three\n"
     sql = "SELECT name, allowed, decided_by, rule FROM approvals WHERE session_name = 'one' ORDER BY decided"
     [(agent_id,)] = rows(sessions, "SELECT agent_id FROM agents WHERE session_name = 'one'")
     assert rows(sessions, sql) == [
         ("read", True, "rule", None),
         ("write", True, "user", f"agent_id={agent_id} write:./out/**"),
         ("bash", False, "rule", "bash:rm *"),
-        ("count_words", True, "rule", "count_words"),
+        ("bash", True, "rule", "bash:echo *"),
     ]
 
 
 def test_a_team_is_read(sessions: Path) -> None:
     sql = "SELECT from_agent_name, to_agent_name, kind, task, response, status FROM delegations"
-    response = "`count_words` returned \n\n```\n3\n\n```"
-    assert rows(sessions, sql) == [
-        ("Lead", "Tess", "delegate", "count_words 'three small words'", response, "answered")
-    ]
+    response = "`read` returned \n\n```\nTwo orders from Delft.\n\n```"
+    assert rows(sessions, sql) == [("Lead", "Tess", "delegate", "read 'notes.txt'", response, "answered")]
     sql = "SELECT name, role, granted_tools, granted_models FROM team_members ORDER BY name"
     assert rows(sessions, sql) == [
-        ("Lead", "orchestrator", '["count_words"]', '["demo:demo"]'),
+        ("Lead", "orchestrator", '["read"]', '["demo:demo"]'),
         ("Tess", "worker", "[]", "[]"),
     ]
 
 
-def test_branches_and_forks_are_read(sessions: Path) -> None:
+def test_branches_are_read(sessions: Path) -> None:
     sql = "SELECT messages, last_text FROM branches ORDER BY branch_id"
     assert rows(sessions, sql) == [(4, "`convert` returned `18.4`."), (4, "`convert` returned `27.6`.")]
-    sql = "SELECT fork.session_name FROM sessions fork JOIN sessions origin ON fork.parent = origin.session_id"
-    assert rows(sessions, sql) == [("fork",)]
 
 
 async def test_a_session_goes_on_with_its_model_its_rule_and_its_changes(home: Path) -> None:
@@ -162,7 +158,7 @@ async def test_a_session_goes_on_with_its_model_its_rule_and_its_changes(home: P
         assert await workspace.resume("one", find=find) == []
         agent = workspace.agent("ann")
         assert agent.model.pricing == ai.Pricing(1.0, 2.0)
-        assert [each.name for each in agent.tools] == ["read", "write", "bash", "count_words", "convert"]
+        assert [each.name for each in agent.tools] == ["read", "write", "bash", "convert"]
         run = agent.prompt('write "out/more.md" "7 units"')
         await run
         decided = [event async for event in run if event.type == "approval_decision"]
@@ -193,8 +189,8 @@ async def test_a_team_goes_on(home: Path) -> None:
     async with Workspace(place(home)) as workspace:
         assert await workspace.resume("team") == []
         team = workspace.team("review")
-        result = await team.prompt('delegate_task to "Tess" the task "count_words \'two words\'"')
-        assert "**Tess** responded: `count_words` returned" in result.text
+        result = await team.prompt(DELEGATION)
+        assert "**Tess** responded: `read` returned" in result.text
 
 
 async def test_a_cassette_is_replayed(tmp_path: Path) -> None:
@@ -204,14 +200,14 @@ async def test_a_cassette_is_replayed(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("file", EXPORTS)
 def test_a_session_is_exported_as_before(file: str, tmp_path: Path) -> None:
-    copy(FOLDER / "project/sessions", tmp_path, Path(PLACE), PLACE)
+    copy(FOLDER / "sessions", tmp_path, Path(PLACE), PLACE)
     name, form = EXPORTS[file]
     with Session.read(tmp_path, name) as session:
         assert session.export(form) == (FOLDER / "exports" / file).read_text(encoding="utf-8")
 
 
 def test_an_export_is_imported(tmp_path: Path) -> None:
-    copy(FOLDER / "project/sessions", tmp_path / "before", Path(PLACE), PLACE)
+    copy(FOLDER / "sessions", tmp_path / "before", Path(PLACE), PLACE)
     imported = import_session(tmp_path / "after", FOLDER / "exports/branches.jsonl")
     assert "convert" in imported.notice
     with Session.read(tmp_path / "before", "branches") as before, Session.read(tmp_path / "after", "branches") as after:

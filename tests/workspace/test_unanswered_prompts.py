@@ -163,21 +163,22 @@ async def test_wherever_a_journal_is_cut_each_prompt_is_stored_or_offered(tmp_pa
         assert sorted(offered) == sorted(expected), f"cut after line {end}: {lines[end - 1]}"
 
 
-async def test_of_0_1_0_only_the_text_is_there(tmp_path: Path) -> None:
+@pytest.mark.parametrize("content", [None, [{"type": "unknown"}]])
+async def test_of_a_damaged_prompt_the_text_is_left(content: object, tmp_path: Path) -> None:
     name = killed(tmp_path)
     [info] = list_sessions(tmp_path / ".planck/sessions")
     changed = []
     for line in info.path.read_text(encoding="utf-8").strip().split("\n"):
         row = json.loads(line)
         if row.get("type") == "queued":
-            del row["data"]["content"], row["data"]["output"]
+            row["data"]["content"] = content
         changed.append(json.dumps(row) + "\n")
     info.path.write_text("".join(changed), encoding="utf-8")
     for file in info.path.parent.glob("*.duckdb*"):
         file.unlink()
     async with workspace(tmp_path) as place:
         problems = await place.resume(name)
-        assert any("Images and files were not stored with it." in problem for problem in problems)
+        assert any("Images and files cannot be read." in problem for problem in problems)
         assert [(prompt.text, prompt.complete) for prompt in place.unanswered] == [
             ("What is this?", False),
             ("Steer left.", False),

@@ -102,7 +102,7 @@ async def test_of_many_agents_those_that_work_are_shown(workspace: Workspace) ->
     table.finish()
 
 
-async def test_the_value_is_a_data_frame_as_ever(workspace: Workspace) -> None:
+async def test_the_value_is_a_data_frame(workspace: Workspace) -> None:
     workspace.add_agent("ann", model=scripted_model([]))
     agents = await VERBS["agents"].run(Notebook(Controller(workspace)))
     assert isinstance(agents, AgentsFrame)
