@@ -210,7 +210,7 @@ async def test_queries_and_writers_are_not_disturbed_by_a_new_segment(tmp_path: 
             return number
 
         writing = asyncio.ensure_future(write())
-        for _ in range(20):
+        for _ in range(8):
             row = (await query_async(tmp_path, "select count(*) as n, max(turn) as last from messages")).loc[0]
             assert row.n == 0 or row.n == row["last"]
         stop.set()
