@@ -176,7 +176,7 @@ async def test_flipped_bytes_never_change_what_is_read(tmp_path: Path) -> None:
     before = query(tmp_path, ALL)
     randomly = random.Random(7)
     used = [position for position in range(0, len(good), 64) if any(good[position : position + 64])]
-    for _ in range(25):
+    for _ in range(10):
         damaged = bytearray(good)
         for _ in range(4):
             damaged[randomly.choice(used) + randomly.randrange(64)] ^= 1 << randomly.randrange(8)
