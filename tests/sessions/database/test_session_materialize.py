@@ -217,9 +217,7 @@ def test_files_of_0_1_0_go_into_the_catalogue(tmp_path: Path) -> None:
         os.utime(info.path, (1, 1))
         if info.database.exists():
             os.utime(info.database, (2, 2))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(session_catalogue, "_QUIET_SECONDS", -1.0)
-        added = session_catalogue.update_catalogue(directory, min_missing=1)
+    added = session_catalogue.update_catalogue(directory, min_missing=1, quiet_seconds=-1)
     assert added > 4
     assert_same(rows_of_views(directory), expected)
 
