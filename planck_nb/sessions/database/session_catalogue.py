@@ -53,7 +53,7 @@ MAX_ADDED = 256
 MAX_JOURNAL_BYTES = 16 * 1024 * 1024
 """Bytes of a journal above which a session stays out of the catalogue: its own file is read quickly."""
 
-_QUIET_SECONDS = 2.0
+QUIET_SECONDS = 2.0
 """Seconds since the last change of a journal: the clock of a file system may be too coarse to show a later change."""
 
 _TABLES = ("messages", "events", "rewinds")
@@ -179,6 +179,7 @@ def update_catalogue(
     *,
     min_missing: int = MIN_MISSING,
     max_sessions: int = MAX_ADDED,
+    quiet_seconds: float = QUIET_SECONDS,
     stopped: Callable[[], bool] = lambda: False,
     connected: Callable[[duckdb.DuckDBPyConnection], object] = lambda _: None,
 ) -> int:
@@ -188,6 +189,7 @@ def update_catalogue(
         directory: The sessions directory.
         min_missing: Do nothing if fewer sessions are missing.
         max_sessions: The highest number of sessions to add.
+        quiet_seconds: Leave out a session whose journal was changed in the last seconds.
         stopped: Called now and then; if it returns True, the catalogue stays as it was.
         connected: Called with the connection to DuckDB, to interrupt it.
 
@@ -217,7 +219,7 @@ def update_catalogue(
             temporary = folder / f"{secrets.token_hex(8)}.tmp.spilled"
             connection.execute(f"set temp_directory = {sql_literal(temporary)}")
             connection.execute("set checkpoint_threshold = '64MB'")
-            return _Builder(connection, directory, sessions, stopped).update(min_missing, max_sessions)
+            return _Builder(connection, directory, sessions, stopped, quiet_seconds).update(min_missing, max_sessions)
     finally:
         lock.release()
 
@@ -235,12 +237,14 @@ class _Builder:
         directory: Path,
         sessions: Sequence[SessionInfo],
         stopped: Callable[[], bool],
+        quiet_seconds: float,
     ) -> None:
         self._connection = connection
         self._folder = directory / FOLDER
         self._sessions = sessions
         self._statuses = {session.id: status_of(session.path) for session in sessions}
         self._stopped = stopped
+        self._quiet_seconds = quiet_seconds
 
     def update(self, min_missing: int, max_sessions: int) -> int:
         """Write the new file and remove those that it replaces; return how many sessions were added."""
@@ -282,7 +286,7 @@ class _Builder:
             status, size = session.path.stat(), journal_bytes(session.path)
         except (OSError, SessionError):
             return False
-        quiet = time.time() - max(status.st_mtime, status.st_ctime) > _QUIET_SECONDS
+        quiet = time.time() - max(status.st_mtime, status.st_ctime) > self._quiet_seconds
         return quiet and size <= MAX_JOURNAL_BYTES and open_in(session) is None
 
     def _current(self) -> dict[Path, list[str]]:
@@ -538,7 +542,7 @@ class _CatalogueUpdates:
                 self._running[directory] = thread
 
     def _run(self, directory: Path) -> None:
-        if self._stop.wait(_QUIET_SECONDS + 0.5):
+        if self._stop.wait(QUIET_SECONDS + 0.5):
             return
         try:
             began = time.monotonic()
