@@ -10,8 +10,10 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
+DEFAULT_MODE = 0o666
 
-def write_atomically(path: Path, content: bytes, *, mode: int = 0o666, folder: int | None = None) -> None:
+
+def write_atomically(path: Path, content: bytes, *, mode: int = DEFAULT_MODE, folder: int | None = None) -> None:
     """Replace the content of a file, or create the file in an existing directory.
 
     Args:
@@ -29,7 +31,7 @@ def write_atomically(path: Path, content: bytes, *, mode: int = 0o666, folder: i
 
 
 @contextmanager
-def replacing(path: Path, *, mode: int = 0o666, folder: int | None = None) -> Iterator[BinaryIO]:
+def replacing(path: Path, *, mode: int = DEFAULT_MODE, folder: int | None = None) -> Iterator[BinaryIO]:
     """Open a temporary file that replaces `path` when the `with` block ends, and is removed if the block raises.
 
     Args:

@@ -20,7 +20,8 @@ from planck_nb.base.errors import PlanckError, SessionError, SessionNotFoundErro
 from planck_nb.base.json_types import JsonObject
 from planck_nb.base.text import one_line
 from planck_nb.serve.bounds import bounded_text
-from planck_nb.serve.history import History
+from planck_nb.serve.history import DEFAULT_MESSAGES, DEFAULT_ROWS, History
+from planck_nb.serve.kernel_calls import DEFAULT_EVENTS, DEFAULT_WATCH_SECONDS
 from planck_nb.serve.kernel_client import KernelClient
 from planck_nb.serve.served_tools import TOOLS, ServedTool
 from planck_nb.sidecars.author.parent_watch import end_with_client
@@ -50,10 +51,10 @@ class HistoryServer:
         self._history = history
         self._kernel = kernel
         self._calls: dict[str, Callable[[Mapping[str, Any], Context], Awaitable[JsonObject]]] = {
-            "query_history": lambda given, _context: history.query(given["sql"], given.get("limit", 100)),
-            "list_sessions": lambda given, _context: history.sessions(given.get("limit", 100)),
+            "query_history": lambda given, _context: history.query(given["sql"], given.get("limit", DEFAULT_ROWS)),
+            "list_sessions": lambda given, _context: history.sessions(given.get("limit", DEFAULT_ROWS)),
             "read_transcript": lambda given, _context: history.transcript(
-                given["session"], given.get("agent"), given.get("last", 20)
+                given["session"], given.get("agent"), given.get("last", DEFAULT_MESSAGES)
             ),
             "list_agents": lambda _given, _context: kernel.call("list_agents", {}),
             "prompt_agent": self._prompt,
@@ -103,8 +104,8 @@ class HistoryServer:
     async def _watch(self, given: Mapping[str, Any], context: Context) -> JsonObject:
         params: JsonObject = {
             "name": given.get("agent_or_team"),
-            "seconds": given.get("seconds", 10),
-            "max_events": given.get("max_events", 100),
+            "seconds": given.get("seconds", DEFAULT_WATCH_SECONDS),
+            "max_events": given.get("max_events", DEFAULT_EVENTS),
             "since": given.get("since"),
             "deltas": given.get("deltas", False),
         }

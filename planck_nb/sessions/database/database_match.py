@@ -16,13 +16,11 @@ import duckdb
 from planck_nb.base.errors import SessionFormatError
 from planck_nb.sessions.database import tables as schema
 from planck_nb.sessions.journal.codec import parse_line
-from planck_nb.sessions.journal.journal_check import JournalCheck
+from planck_nb.sessions.journal.journal_check import DIGESTED, JournalCheck
 from planck_nb.sessions.journal.screening import Screen
 from planck_nb.sessions.journal.segments import Position, read_before, read_last_lines
 
 _MAX_META_ROWS = 100
-_DIGESTED = 64 * 1024
-"""Bytes of a line that its digest covers; the id and the time of the row are at its beginning."""
 LAST_LINE = 1024 * 1024
 """How many bytes before a position are searched for its last line."""
 
@@ -91,7 +89,7 @@ def is_made_from(journal: Path, progress: MaterializedPosition, read_times: Call
         return True
     try:
         if progress.digest:
-            line = read_before(journal, progress.position, progress.line_bytes, max_bytes=_DIGESTED)
+            line = read_before(journal, progress.position, progress.line_bytes, max_bytes=DIGESTED)
             return line_digest(line) == progress.digest
         lines, _ = read_last_lines(journal, progress.position, LAST_LINE)
     except (OSError, EOFError, SessionFormatError):
@@ -110,4 +108,4 @@ def times_sql(tables: Callable[[str], str], last_id: int) -> str:
 
 def line_digest(line: bytes) -> str:
     """Return the digest of the beginning of a journal line."""
-    return hashlib.blake2b(line[:_DIGESTED], digest_size=16).hexdigest()
+    return hashlib.blake2b(line[:DIGESTED], digest_size=16).hexdigest()

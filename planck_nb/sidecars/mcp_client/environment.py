@@ -23,7 +23,7 @@ from planck_nb.sidecars.mcp_client.child_environment import installer_environmen
 from planck_nb.sidecars.mcp_client.child_process import ChildProcess
 from planck_nb.sidecars.mcp_client.lines import LineCutter
 from planck_nb.sidecars.mcp_client.log_lines import LogLines
-from planck_nb.sidecars.mcp_client.sidecar_spec import SidecarSpec
+from planck_nb.sidecars.mcp_client.sidecar_spec import PROJECT_NAME, SidecarSpec
 
 REQUIREMENTS = ("mcp>=2.3,<3",)
 """What the environment gets besides planck_nb and what the project requires."""
@@ -89,7 +89,7 @@ class SidecarEnvironment:
         """The Python of the environment."""
         return self._venv / "bin" / "python"
 
-    def spec(self, name: str = "sidecar") -> SidecarSpec:
+    def spec(self, name: str = PROJECT_NAME) -> SidecarSpec:
         """Return how the sidecar is started: with the entry point of the group `planck_nb.sidecars` of its project.
 
         Args:
