@@ -371,6 +371,8 @@ class ApprovalRequest(EventBase):
 
 
 RuleScope: TypeAlias = Literal["", "agent", "role", "all"]
+
+DEFAULT_SCOPE: RuleScope = "agent"
 """Which agents a remembered rule is for: the one that asked, all of its role, or all; empty if none is remembered."""
 
 

@@ -17,6 +17,9 @@ from planck_nb.ai.messages import Message, Usage
 from planck_nb.base.json_types import JsonObject
 from planck_nb.base.quick_init import quick_init
 
+NO_TURN = -1
+"""The index of the newest turn before the first one."""
+
 Status: TypeAlias = Literal["idle", "streaming", "executing_tools"]
 
 
@@ -149,7 +152,7 @@ class AgentState:
     grants: Grants = field(default_factory=Grants)
     model_source: JsonObject = field(default_factory=dict[str, Any])
     status: Status = "idle"
-    turn: int = -1
+    turn: int = NO_TURN
     messages: tuple[Entry, ...] = ()
     queue: tuple[QueuedPrompt, ...] = ()
     running: tuple[RunningTool, ...] = ()

@@ -88,7 +88,7 @@ class ImagePart:
     def __init__(
         self,
         data: str | bytes | None = None,
-        mime: str = "image/png",
+        mime: str = mime,
         url: str | None = None,
         type: Literal["image"] = "image",  # noqa: A002 - the tag
     ) -> None:
@@ -115,8 +115,8 @@ class FilePart:
     def __init__(
         self,
         data: str | bytes | None = None,
-        mime: str = "application/pdf",
-        name: str = "document.pdf",
+        mime: str = mime,
+        name: str = name,
         url: str | None = None,
         type: Literal["file"] = "file",  # noqa: A002 - the tag
     ) -> None:
@@ -142,7 +142,7 @@ class VideoPart:
     def __init__(
         self,
         data: str | bytes | None = None,
-        mime: str = "video/mp4",
+        mime: str = mime,
         url: str | None = None,
         type: Literal["video"] = "video",  # noqa: A002 - the tag
     ) -> None:

@@ -13,8 +13,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
+DEFAULT_MODE = 0o666
 
-def write_atomically(path: Path, content: bytes, *, mode: int = 0o666, folder: int | None = None) -> None:
+def write_atomically(path: Path, content: bytes, *, mode: int = DEFAULT_MODE, folder: int | None = None) -> None:
     """Replace a file's content, or create the file in an existing directory.
 
     Args:
@@ -32,7 +33,7 @@ def write_atomically(path: Path, content: bytes, *, mode: int = 0o666, folder: i
 
 
 @contextmanager
-def replacing(path: Path, *, mode: int = 0o666, folder: int | None = None) -> Iterator[BinaryIO]:
+def replacing(path: Path, *, mode: int = DEFAULT_MODE, folder: int | None = None) -> Iterator[BinaryIO]:
     """Open a temporary file for replacing `path` after the `with` block.
 
     It is removed if the block raises.

@@ -24,8 +24,14 @@ from planck_nb.sessions import (
 MAX_ROWS = 1_000
 """Largest number of rows from a query."""
 
+DEFAULT_ROWS = 100
+"""Rows that a query or a list returns unless the caller sets a limit."""
+
 MAX_MESSAGES = 200
 """Largest number of messages in a transcript."""
+
+DEFAULT_MESSAGES = 20
+"""Messages of a transcript unless the caller sets a number."""
 
 _SECONDS = 30.0
 """Seconds for a query."""
@@ -43,7 +49,7 @@ class History:
         self._directory = directory
         self._seconds = seconds
 
-    async def query(self, sql: str, limit: int = 100) -> JsonObject:
+    async def query(self, sql: str, limit: int = DEFAULT_ROWS) -> JsonObject:
         """Run a single SELECT statement over the views.
 
         Args:
@@ -59,7 +65,7 @@ class History:
         max_rows = min(max(limit, 1), MAX_ROWS)
         return await run_query(self._directory, sql, limit=max_rows, seconds=self._seconds)
 
-    async def sessions(self, limit: int = 100, offset: int = 0) -> JsonObject:
+    async def sessions(self, limit: int = DEFAULT_ROWS, offset: int = 0) -> JsonObject:
         """List the sessions, the newest first.
 
         Returns:
@@ -78,7 +84,7 @@ class History:
 
         return await run_in_thread(described)
 
-    async def transcript(self, session: str, agent: str | None = None, last: int = 20) -> JsonObject:
+    async def transcript(self, session: str, agent: str | None = None, last: int = DEFAULT_MESSAGES) -> JsonObject:
         """Read the last messages in a session or from its agent.
 
         Args:

@@ -20,7 +20,8 @@ from planck_nb.base.errors import PlanckError, SessionError, SessionNotFoundErro
 from planck_nb.base.json_types import JsonObject
 from planck_nb.base.text import one_line
 from planck_nb.serve.bounds import bounded_text
-from planck_nb.serve.history import History
+from planck_nb.serve.history import DEFAULT_MESSAGES, DEFAULT_ROWS, History
+from planck_nb.serve.kernel_calls import DEFAULT_EVENTS, DEFAULT_WATCH_SECONDS
 from planck_nb.serve.kernel_client import KernelClient
 from planck_nb.serve.served_tools import TOOLS, ServedTool
 from planck_nb.sidecars.author.parent_watch import end_with_client
@@ -50,10 +51,10 @@ class HistoryServer:
         self._history = history
         self._kernel = kernel
         self._calls: dict[str, Callable[[Mapping[str, Any], Context], Awaitable[JsonObject]]] = {
-            "query_history": lambda args, _context: history.query(args["sql"], args.get("limit", 100)),
-            "list_sessions": lambda args, _context: history.sessions(args.get("limit", 100)),
+            "query_history": lambda args, _context: history.query(args["sql"], args.get("limit", DEFAULT_ROWS)),
+            "list_sessions": lambda args, _context: history.sessions(args.get("limit", DEFAULT_ROWS)),
             "read_transcript": lambda args, _context: history.transcript(
-                args["session"], args.get("agent"), args.get("last", 20)
+                args["session"], args.get("agent"), args.get("last", DEFAULT_MESSAGES)
             ),
             "list_agents": lambda _args, _context: kernel.call("list_agents", {}),
             "prompt_agent": self._prompt,
@@ -106,8 +107,8 @@ class HistoryServer:
     async def _watch(self, args: Mapping[str, Any], context: Context) -> JsonObject:
         params: JsonObject = {
             "name": args.get("agent_or_team"),
-            "seconds": args.get("seconds", 10),
-            "max_events": args.get("max_events", 100),
+            "seconds": args.get("seconds", DEFAULT_WATCH_SECONDS),
+            "max_events": args.get("max_events", DEFAULT_EVENTS),
             "since": args.get("since"),
             "deltas": args.get("deltas", False),
         }

@@ -10,7 +10,7 @@ from planck_nb.agent.agent import Agent
 from planck_nb.agent.approval.gate import Approvals
 from planck_nb.agent.events import AgentEvent
 from planck_nb.agent.limits import Limits, SessionSpend
-from planck_nb.agent.team_members import STOPPED, team_of
+from planck_nb.agent.team_members import REPLAY, STOPPED, team_of
 from planck_nb.ai.client import Client
 from planck_nb.ai.models import Model
 from planck_nb.base.errors import SessionError
@@ -28,9 +28,6 @@ from planck_nb.workspace.trusted_config import TrustedConfig
 from planck_nb.workspace.unanswered_prompts import UnansweredPrompts
 from planck_nb.workspace.workspace_sessions import WorkspaceSessions, close_session
 from planck_nb.workspace.workspace_sidecars import WorkspaceSidecars
-
-REPLAY = 10_000
-"""Events of the session that are kept for late subscribers."""
 
 
 class CurrentSession:

@@ -35,7 +35,7 @@ from planck_nb.tools.changes import Changes
 from planck_nb.workspace.agent_factory import AgentFactory
 from planck_nb.workspace.agent_restorer import INTERRUPTED, ToolResolver
 from planck_nb.workspace.compactors import Compactors
-from planck_nb.workspace.current_session import REPLAY, CurrentSession
+from planck_nb.workspace.current_session import CurrentSession
 from planck_nb.workspace.default_model import choose_model
 from planck_nb.workspace.default_policy import default_policy
 from planck_nb.workspace.folder_files import TrustedFile, directory_notice
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
     from planck_nb.sidecars.mcp_client.questions import Ask
 
-__all__ = ["INTERRUPTED", "REPLAY", "ToolResolver", "Workspace"]
+__all__ = ["INTERRUPTED", "ToolResolver", "Workspace"]
 
 
 class Workspace:

@@ -22,6 +22,7 @@ from planck_nb.base.secrets import MIN_LENGTH, find_secret, known_secrets, proce
 
 Mode: TypeAlias = Literal["off", "record", "replay", "auto"]
 MODES: tuple[str, ...] = get_args(Mode)
+DEFAULT_MODE: Mode = "auto"
 
 REPLAYED = "cassette"
 """The wire format of replayed messages. No model speaks it, so recorded signatures are never sent to a server."""
@@ -94,7 +95,7 @@ class Cassette:
     def __init__(
         self,
         path: Path | str,
-        mode: Mode = "auto",
+        mode: Mode = DEFAULT_MODE,
         *,
         pace: bool = False,
         normalise: Callable[[JsonObject], JsonObject] | None = None,

@@ -12,7 +12,7 @@ from typing import Any
 
 from planck_nb.base.errors import UsageError, did_you_mean
 from planck_nb.jupyter.notebook import Notebook
-from planck_nb.jupyter.parsing.parameters import OF_EVERY_VERB, Extent, Kind, Option, Parameter, flags
+from planck_nb.jupyter.parsing.parameters import OF_EVERY_VERB, QUOTES, Extent, Kind, Option, Parameter, flags
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +144,7 @@ def read_arguments(spec: ArgumentSpec, line: str, cell: str | None, notebook: No
     return values
 
 
-def next_word(text: str, *, quotes: str = "'\"", escape: str = "\\") -> tuple[str, str]:
+def next_word(text: str, *, quotes: str = QUOTES, escape: str = "\\") -> tuple[str, str]:
     """Return the first word, quotes resolved, and the rest.
 
     Raises `UsageError` for an unclosed quote.

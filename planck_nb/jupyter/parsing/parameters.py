@@ -17,6 +17,9 @@ from planck_nb.jupyter.notebook import Notebook
 
 _LARGEST = 2**63 - 1
 
+QUOTES = "'\""
+"""The quotation marks that hold the words of one value together."""
+
 Suggestions: TypeAlias = Mapping[str, str]
 """Possible words, each with a description for completion, perhaps empty."""
 
@@ -55,7 +58,7 @@ class Kind:
     resolve: Callable[[Notebook, Any], Any] | None = None
     suggest: Callable[[Notebook], Suggestions] = _no_suggestions
     extent: Extent = Extent.WORD
-    quotes: str = "'\""
+    quotes: str = QUOTES
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,13 +14,11 @@ import duckdb
 
 from planck_nb.base.errors import SessionFormatError
 from planck_nb.sessions.database import tables as schema
-from planck_nb.sessions.journal.journal_check import JournalCheck
+from planck_nb.sessions.journal.journal_check import DIGESTED, JournalCheck
 from planck_nb.sessions.journal.screening import Screen
 from planck_nb.sessions.journal.segments import Position, read_before
 
 _MAX_META_ROWS = 100
-_DIGESTED = 64 * 1024
-"""Bytes of a line that its digest covers; the id and the time of the row are at its beginning."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +94,7 @@ def is_made_from(journal: Path, progress: MaterializedPosition) -> bool:
     if progress.position.offset == 0:
         return True
     try:
-        line = read_before(journal, progress.position, progress.line_bytes, max_bytes=_DIGESTED)
+        line = read_before(journal, progress.position, progress.line_bytes, max_bytes=DIGESTED)
     except (OSError, EOFError, SessionFormatError):
         return False
     return line_digest(line) == progress.digest
@@ -104,4 +102,4 @@ def is_made_from(journal: Path, progress: MaterializedPosition) -> bool:
 
 def line_digest(line: bytes) -> str:
     """Return the digest of the beginning of a journal line."""
-    return hashlib.blake2b(line[:_DIGESTED], digest_size=16).hexdigest()
+    return hashlib.blake2b(line[:DIGESTED], digest_size=16).hexdigest()

@@ -23,7 +23,7 @@ from planck_nb.sessions.damage import Damage, say_once
 from planck_nb.sessions.database import tables as schema
 from planck_nb.sessions.database.database_match import MaterializedPosition, is_made_from, parse_position
 from planck_nb.sessions.database.duckdb import databases_with, retry_while_busy, sql_literal
-from planck_nb.sessions.database.instance import QueryConnection
+from planck_nb.sessions.database.instance import FILE_BUSY_TIMEOUT, QueryConnection
 from planck_nb.sessions.database.session_catalogue import MIN_MISSING, CataloguedRows, catalogued_rows, start_update
 from planck_nb.sessions.directory import SessionInfo
 from planck_nb.sessions.journal.branch import hidden_ranges, ranges_of_branches
@@ -34,7 +34,6 @@ from planck_nb.sessions.journal.segments import START, Position, journal_end, mi
 
 _log = logging.getLogger(__name__)
 
-_FILE_BUSY_TIMEOUT = 2.0
 _LARGE_FILE = 4 * 1024 * 1024
 _RECENTLY_WRITTEN = 60.0
 _MAX_ATTACHED = 64
@@ -168,7 +167,7 @@ def _read_progress(connection: duckdb.DuckDBPyConnection, files: _SessionFiles) 
         for file in files.others:
             select = partial(_select_progress, connection, _read_duckdb([file], "meta"))
             with suppress(duckdb.Error):
-                found |= retry_while_busy(select, seconds=_FILE_BUSY_TIMEOUT)
+                found |= retry_while_busy(select, seconds=FILE_BUSY_TIMEOUT)
         return found
 
 

@@ -26,7 +26,7 @@ from planck_nb.sidecars.mcp_client.offered_tools import make_tool, prefixed, pro
 from planck_nb.sidecars.mcp_client.remote_compactors import remote_compactor, sidecar_compactor
 from planck_nb.sidecars.mcp_client.search import SEARCH_NAME, search_tool
 from planck_nb.sidecars.mcp_client.sidecar_link import SidecarLink
-from planck_nb.sidecars.mcp_client.sidecar_spec import SidecarSpec
+from planck_nb.sidecars.mcp_client.sidecar_spec import PROJECT_NAME, SidecarSpec
 from planck_nb.sidecars.mcp_client.status import SidecarEvent, SidecarStatus
 from planck_nb.tools.reserved_names import is_reserved
 
@@ -161,7 +161,7 @@ class Sidecars:
         )
 
     def add_project(
-        self, folder: Path, name: str = "sidecar", *, sampling: bool = False, roots: bool = False
+        self, folder: Path, name: str = PROJECT_NAME, *, sampling: bool = False, roots: bool = False
     ) -> SidecarSpec:
         """Add the sidecar in a folder with a pyproject.toml, without starting it.
 

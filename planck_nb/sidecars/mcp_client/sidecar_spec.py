@@ -11,6 +11,9 @@ from urllib.parse import urlsplit
 from planck_nb.base.errors import ConfigError
 from planck_nb.base.secrets import known_secrets
 
+PROJECT_NAME = "sidecar"
+"""The name of a project's own sidecar unless another one is chosen."""
+
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,39}")
 _SCHEMES = ("http", "https")
 
