@@ -1,10 +1,10 @@
-"""Runs the tests, and once more those that failed and that a busy machine may have disturbed.
+"""Run the tests, and once more those which a busy machine may have disturbed.
 
     python3 tests/run_in_ci.py "python -m pytest -n auto"
 
-The argument is a shell command that ends with options of pytest. Tests marked browser, kernel or process are repeated by
-themselves if they are all that failed. Ones that then pass are listed as unsteady; anything else ends with exit status 1
-and a list of what failed. A report that is missing or incomplete counts as failure.
+The argument is a shell command, to which options for pytest can be added. Failed tests marked browser, kernel or
+process are repeated by themselves, unless another test failed. Those which then pass are listed as unsteady. Anything
+else ends with exit status 1 and a list of the failures. A missing or incomplete report counts as a failure.
 """
 
 from __future__ import annotations

@@ -15,6 +15,7 @@ from typing import BinaryIO
 
 DEFAULT_MODE = 0o666
 
+
 def write_atomically(path: Path, content: bytes, *, mode: int = DEFAULT_MODE, folder: int | None = None) -> None:
     """Replace a file's content, or create the file in an existing directory.
 

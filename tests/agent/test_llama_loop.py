@@ -70,6 +70,7 @@ def _is_paired(messages: list[Message]) -> bool:
     return True
 
 
+@pytest.mark.slow
 async def test_through_an_agent(server: str, project: Path) -> None:
     model = ai.get_model("llama_cpp", base_url=server)
     approvals = Approvals(_policy(project))
@@ -86,6 +87,7 @@ async def test_through_an_agent(server: str, project: Path) -> None:
     assert _is_paired(list(request.messages))
 
 
+@pytest.mark.slow
 async def test_what_no_rule_allows_is_denied_and_the_loop_goes_on(server: str, project: Path) -> None:
     model = ai.get_model("llama_cpp", base_url=server)
     approvals = Approvals(Policy((Rule.parse("deny", "edit"),), project, default={"read": "allow", "execute": "allow"}))
@@ -99,6 +101,7 @@ async def test_what_no_rule_allows_is_denied_and_the_loop_goes_on(server: str, p
     assert (project / "greeting.py").read_text() == OLD
 
 
+@pytest.mark.slow
 async def test_through_a_workspace_and_on_after_an_abort(server: str, project: Path) -> None:
     (project / "go").unlink()
     config = Config.load(environment={}, directory=project, allow="read,edit,bash")
@@ -126,6 +129,7 @@ async def test_through_a_workspace_and_on_after_an_abort(server: str, project: P
         assert (project / "greeting.py").read_text() == NEW
 
 
+@pytest.mark.slow
 def test_through_a_cell(server: str, project: Path) -> None:
     with running_kernel(project) as kernel:
         kernel.run("%load_ext planck_nb")

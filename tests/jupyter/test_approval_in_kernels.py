@@ -12,7 +12,7 @@ from nbclient import NotebookClient
 from support.kernel import Kernel, running_kernel
 from support.stubborn import until
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = [pytest.mark.kernel, pytest.mark.timeout(120)]
 
 ASK = "Use bash with `echo touched > mark; echo done`"
 

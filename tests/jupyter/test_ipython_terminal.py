@@ -19,6 +19,7 @@ import pytest
 from support.terminal import CTRL_C, Terminal, running_terminal
 
 pytestmark = [
+    pytest.mark.process,
     pytest.mark.skipif(os.name != "posix", reason="needs a pseudo-terminal"),
     pytest.mark.timeout(120),
 ]

@@ -11,7 +11,7 @@ import pytest
 from support.kernel import Kernel, running_kernel
 from support.stubborn import MARK, everything_ends, marked, put_program, started, until
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = [pytest.mark.kernel, pytest.mark.timeout(180)]
 
 
 class Notebook:

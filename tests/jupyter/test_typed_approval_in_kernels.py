@@ -11,7 +11,7 @@ from support.kernel import Kernel, running_kernel
 
 from planck_nb.jupyter import frontend
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = [pytest.mark.kernel, pytest.mark.timeout(120)]
 
 ASK = "%planck --new --tools bash Use bash with `touch mark; echo done`"
 SIMULATE_IPYKERNEL_6 = "from planck_nb.jupyter import frontend\nfrontend.kernel_handles_clicks = lambda: False"

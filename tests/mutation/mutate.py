@@ -102,7 +102,7 @@ def mutants(file: Path, seed: int) -> list[Mutant]:
 
 
 def test(tree: Path, tests: list[str], seconds: float) -> str:
-    """Run tests in a fork; return "noticed", "passed" or "hung"."""
+    """Run tests in a fork; return "noticed", "passed", "hung" or "broken"."""
     if not (pid := os.fork()):
         os.setsid()
         os.chdir(tree)
@@ -117,7 +117,7 @@ def test(tree: Path, tests: list[str], seconds: float) -> str:
         os.killpg(pid, signal.SIGKILL)
     os.close(descriptor)
     status = os.waitpid(pid, 0)[1]
-    return "hung" if hung else "noticed" if status else "passed"
+    return "hung" if hung else {0: "passed", 1: "noticed"}.get(os.waitstatus_to_exitcode(status), "broken")
 
 
 def main() -> None:
@@ -136,11 +136,11 @@ def main() -> None:
         for file in sorted(path for glob in options.files for path in (ROOT / "planck_nb").glob(glob)):
             copy, data, outcomes = tree / file.relative_to(ROOT), file.read_bytes(), Counter[str]()
             contexts = lines.contexts_by_lineno(str(file))
-            spread = Counter(name.split("|")[0] for names in contexts.values() for name in names if name)
+            spread = Counter(name.rpartition("|")[0] for names in contexts.values() for name in names if name)
             if spread and test(tree, sorted(spread, key=spread.get)[:5], options.seconds) != "passed":
                 sys.exit(f"The tests fail without a change of {file.name}.")
             for mutant in mutants(file, options.seed)[: options.count]:
-                ran = {name.split("|")[0] for line in mutant.lines for name in contexts.get(line, ())}
+                ran = {name.rpartition("|")[0] for line in mutant.lines for name in contexts.get(line, ())}
                 # A line that runs at import alone has the tests of the whole file.
                 tests = sorted(spread if ran == {""} else ran - {""}, key=lambda name: (spread[name], name))
                 copy.write_bytes(data[: mutant.place.start] + mutant.text.encode() + data[mutant.place.stop :])

@@ -7,6 +7,8 @@ import re
 from collections import defaultdict
 from pathlib import Path
 
+import pytest
+
 from planck_nb import Agent
 
 PACKAGE = Path(__file__).parents[2] / "planck_nb"
@@ -72,10 +74,12 @@ def test_no_module_name_has_two_meanings() -> None:
     assert {name: where for name, where in duplicates(modules(PACKAGE)).items() if name not in SAME_MODULES} == {}
 
 
+@pytest.mark.slow
 def test_no_class_name_has_two_meanings() -> None:
     assert {name: where for name, where in duplicates(classes(PACKAGE)).items() if name not in SAME_CLASSES} == {}
 
 
+@pytest.mark.slow
 def test_allowed_duplicates_are_duplicates() -> None:
     assert set(SAME_MODULES) <= set(duplicates(modules(PACKAGE)))
     assert set(SAME_CLASSES) <= set(duplicates(classes(PACKAGE)))
@@ -98,6 +102,7 @@ def directories(source: str) -> list[str]:
     return [text for text in sentences if text not in SAID_BY_OTHERS and NOT_A_FOLDER.search(text)]
 
 
+@pytest.mark.slow
 def test_messages_call_a_folder_a_folder() -> None:
     code = (
         '"""Of a directory."""\nx = f"{y} in another directory"\nz = "the working directory"\ndirectory = "directory"'

@@ -22,6 +22,8 @@ from planck_nb.serve.history import History
 from planck_nb.serve.query_process import run_query
 from planck_nb.sessions import Session
 
+pytestmark = pytest.mark.process
+
 KEY = "sk-ant-" + "k9" * 20
 
 

@@ -249,6 +249,7 @@ for write in (Session.create, lambda d: Session.open(d, "mine"), lambda d: delet
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has other permissions")
 @pytest.mark.parametrize("materialized", [True, False])
 def test_a_directory_that_is_only_to_be_read_can_be_read(materialized: bool) -> None:

@@ -17,6 +17,8 @@ from planck_nb.ai.messages import TextPart, UserMessage
 from planck_nb.sessions import Session, find_session, query
 from planck_nb.sessions.journal.segments import START, read_rows
 
+pytestmark = pytest.mark.process
+
 TESTS = Path(__file__).parents[1]
 WRITE = """
 import sys

@@ -13,6 +13,8 @@ import pytest
 
 from planck_nb.sessions import Session, query
 
+pytestmark = pytest.mark.process
+
 TESTS = Path(__file__).parents[1]
 
 

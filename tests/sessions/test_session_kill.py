@@ -15,7 +15,7 @@ from support import storm
 
 from planck_nb.sessions import find_session
 
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="kills with SIGKILL")
+pytestmark = [pytest.mark.process, pytest.mark.skipif(sys.platform == "win32", reason="kills with SIGKILL")]
 
 KILLS = 100 if os.environ.get("PLANCK_NB_SOAK") else 6
 EACH = 3

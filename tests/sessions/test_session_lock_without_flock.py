@@ -93,6 +93,7 @@ def killed_holder(error: int, directory: Path) -> int:
     return holder.pid
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("error", ERRORS)
 def test_the_session_of_a_killed_process_is_opened_by_the_next_one(tmp_path: Path, error: int) -> None:
     killed_holder(error, tmp_path)
@@ -133,6 +134,7 @@ def test_a_running_process_keeps_its_session_and_is_named(tmp_path: Path) -> Non
     assert run(error, tmp_path, "print(attempt(opened))") == ["opened, []"]
 
 
+@pytest.mark.slow
 def test_the_session_of_another_computer_is_opened_on_demand_only(tmp_path: Path) -> None:
     pid = killed_holder(errno.ENOTSUP, tmp_path)
     session = find_session(tmp_path, "mine")
@@ -194,6 +196,7 @@ def test_a_deleted_session_leaves_no_lock(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_a_workspace_takes_a_session_over(tmp_path: Path) -> None:
     pid = killed_holder(errno.ENOTSUP, tmp_path)
     session = find_session(tmp_path, "mine")
@@ -227,8 +230,7 @@ def test_a_lock_file_that_another_process_replaces_meanwhile_stays(
     def rename(path: Path, target: Path) -> Path:
         replaced.append(path)
         path.write_text("12\nnode8\n1\n")
-        os.rename(path, target)
-        return target
+        return path.replace(target)
 
     with Session.create(tmp_path, name="mine") as session:
         pass

@@ -171,6 +171,7 @@ async def test_rules_are_those_that_the_user_said_to_remember(tmp_path: Path, *,
         )
 
 
+@pytest.mark.slow
 async def test_other_sessions_and_the_loop_are_left_alone(tmp_path: Path) -> None:
     for number in range(20):
         with Session.create(tmp_path) as other:

@@ -99,6 +99,7 @@ async def test_journals_that_were_exchanged_are_left_out_and_counted_again_when_
     assert query(tmp_path, "select session_id, id, text from messages order by all").equals(before)
 
 
+@pytest.mark.slow
 async def test_wherever_a_journal_is_cut_off_what_is_left_is_what_is_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -13,6 +13,8 @@ import pytest
 from planck_nb.ai.messages import UserMessage
 from planck_nb.sessions import Session, list_sessions, query
 
+pytestmark = pytest.mark.process
+
 STEM = "0123456789abcdef_mine.journal"
 NAMES = (
     ".planck-0123456789ab.tmp",  # forks, imports and compressed segments

@@ -1,4 +1,7 @@
-"""Fails a test that starts a process without a marker: what has one is left out of the loop, and may run twice in CI."""
+"""Fail a test without a marker if it starts a process.
+
+Marked tests are left out of the contributor's loop, and CI may repeat them.
+"""
 
 from __future__ import annotations
 

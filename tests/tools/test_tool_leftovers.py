@@ -26,6 +26,8 @@ from planck_nb.testing import Call, Reply, scripted_model
 from planck_nb.tools.sandbox import SandboxMode
 from planck_nb.tools.watchdog_process import watchdog_process
 
+pytestmark = pytest.mark.process
+
 FAMILY = """
 export FAMILY="$PWD"
 trap '' TERM

@@ -16,6 +16,8 @@ from planck_nb import Agent, BuiltinTools, ToolError
 from planck_nb.testing import Call, Reply, scripted_model
 from planck_nb.tools.sandbox import find_sandbox
 
+pytestmark = pytest.mark.process
+
 
 async def bash(folder: Path | None, command: str, **args: object) -> str:
     return (await BuiltinTools.bash(cwd=folder).run({"command": command, **args})).text

@@ -312,6 +312,7 @@ async def test_a_key_that_cannot_be_used_is_reported_and_stops_nothing(name: str
         assert await place.fork("copy", find=notebook.find) is not None
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("journal")
 async def test_trust_that_comes_later_restores_what_was_left_out(tmp_path: Path, home: Path) -> None:
     other = tmp_path / "other"
@@ -346,6 +347,7 @@ async def test_trust_that_comes_later_restores_where_the_models_are_that_an_agen
         assert place.agent("ann").available_models == (given,)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("journal")
 async def test_a_resume_under_a_third_key_keeps_what_waits_since_the_first(tmp_path: Path) -> None:
     """Under B the agents are stored without what A gave them; C must not take that for all that waits."""

@@ -174,6 +174,7 @@ async def check(world: World, place: Workspace, expected: Mapping[str, ai.Model]
         assert (agent.name, world.seen()) == (agent.name, {server: [key]})
 
 
+@pytest.mark.slow
 async def test_every_way_back_ends_at_the_same_server_with_the_same_key(world: World) -> None:
     world.describe(identifier="MINE", context_window=1000)
     async with world.workspace() as place:
@@ -304,6 +305,7 @@ NEVER_FOUND: dict[str, tuple[Make, str]] = {
 """What cannot be stored whole, by the names of agents, and the reason in the sentence."""
 
 
+@pytest.mark.slow
 async def test_what_cannot_be_stored_is_refused_elsewhere(world: World) -> None:
     world.describe(identifier="MINE")
     async with world.workspace() as place:
@@ -340,6 +342,7 @@ CHANGES: dict[str, tuple[Callable[[World], None], tuple[str, ...], str]] = {
 }
 
 
+@pytest.mark.slow
 async def test_a_model_that_is_another_one_now_is_refused(world: World) -> None:
     world.describe(identifier="MINE")
     async with world.workspace() as place:
@@ -387,6 +390,7 @@ async def test_one_model_replaces_those_that_are_lost_or_all(world: World) -> No
         assert {str(agent.model) for agent in place.agents.values()} == {"demo:demo"}
 
 
+@pytest.mark.slow
 async def test_fallbacks_are_no_way_around_a_refusal(world: World) -> None:
     async with world.workspace() as place:
         bob = place.add_agent("bob", model=scripted_model(["one"]))
@@ -542,6 +546,7 @@ def test_a_model_that_nobody_changed_has_a_short_description() -> None:
 # Changes of the session that overlap.
 
 
+@pytest.mark.slow
 async def test_agents_are_added_before_or_after_a_change_of_the_session(world: World) -> None:
     async with world.workspace() as place:
         place.add_agent("ann", model=scripted_model(["one"]))

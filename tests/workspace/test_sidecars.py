@@ -23,6 +23,8 @@ from planck_nb.jupyter.controller import Controller
 from planck_nb.testing import scripted_model
 from planck_nb.workspace import workspace_sidecars
 
+pytestmark = pytest.mark.process
+
 HOSTILE = ["-I", "-S", str(SERVERS / "hostile_sidecar.py")]
 SERVER = {"command": sys.executable, "args": HOSTILE}
 
@@ -72,7 +74,9 @@ async def test_a_projects_sidecar_is_listed_and_started_only_when_it_is_trusted(
     write(project / file, near={**SERVER, "env": {"MORE": "1"}})
     async with Workspace(Config.load()) as workspace:
         assert "not trusted" in str(rows(workspace)["near"][1])
-        assert next(file.status for file in workspace.trust_items() if file.item.path.name.endswith("near")) == "changed"
+        assert (
+            next(file.status for file in workspace.trust_items() if file.item.path.name.endswith("near")) == "changed"
+        )
         workspace.trust()
         [status] = await workspace.sidecars.start()
         assert status.state == "connected", "its tools are not asked for a second time"

@@ -13,6 +13,8 @@ import pytest
 from planck_nb import Config, ToolError, Workspace
 from planck_nb.agent.agent import Agent
 
+pytestmark = pytest.mark.process
+
 TEAM = {
     "name": "Builders",
     "description": "Builds.",

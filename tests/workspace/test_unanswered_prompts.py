@@ -21,6 +21,8 @@ from planck_nb.sessions import list_sessions, read_unanswered
 from planck_nb.testing import scripted_model
 from planck_nb.workspace.workspace import INTERRUPTED
 
+pytestmark = pytest.mark.process
+
 
 def workspace(folder: Path) -> Workspace:
     return Workspace(Config.load(environment={}, directory=folder))

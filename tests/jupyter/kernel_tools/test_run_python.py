@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from support.kernel import Cell, Kernel, running_kernel, touching, wait_until_blocked
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = [pytest.mark.kernel, pytest.mark.timeout(180)]
 
 HARNESS = """
 from IPython import get_ipython

@@ -94,6 +94,7 @@ IMAGES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", IMAGES)
 async def test_images_are_sent_as_images(controller: Controller, name: str) -> None:
     make, mime = IMAGES[name]
@@ -216,6 +217,7 @@ class Hostile:
         raise RuntimeError("no")
 
 
+@pytest.mark.slow
 async def test_hostile_values_do_no_harm(controller: Controller) -> None:
     begun = time.monotonic()
     message, _ = await sent(controller, "See @it", it=Hostile())

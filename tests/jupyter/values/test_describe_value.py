@@ -123,6 +123,7 @@ def test_tables_have_shape_types_missing_values_and_first_rows(value: Any, kind:
     assert described.startswith(kind)
 
 
+@pytest.mark.slow
 def test_a_large_table_is_bounded_and_quick() -> None:
     frame = pd.DataFrame(np.zeros((200_000, 100)), columns=[f"column {number}" for number in range(100)])
     frame["long"] = "x" * 10_000

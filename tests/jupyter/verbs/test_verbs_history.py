@@ -407,6 +407,7 @@ async def test_other_tools_read_sessions_as_documented(
             assert store.execute(sql).fetchall() == [(session.info.database.stem, 8)]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("folded_by_hand")
 async def test_a_connection_only_delays_the_file(tmp_path: Path) -> None:
     with Session.create(tmp_path) as session:

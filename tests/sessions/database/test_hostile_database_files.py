@@ -104,6 +104,7 @@ async def test_queries_and_readers_rely_on_the_journal(
     assert list(query(directory, TEXTS).text) == everything
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("table", ["sources", "messages", "rewinds"])
 def test_a_catalogue_with_views_is_not_used(tmp_path: Path, table: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(session_catalogue._CatalogueUpdates, "start", lambda *_: None)
@@ -122,6 +123,7 @@ def test_a_catalogue_with_views_is_not_used(tmp_path: Path, table: str, monkeypa
     assert list(query(directory, TEXTS).text) == texts
 
 
+@pytest.mark.slow
 def test_a_catalogue_is_not_made_from_views(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(session_catalogue._CatalogueUpdates, "start", lambda *_: None)
     directory = tmp_path / "sessions"

@@ -66,6 +66,7 @@ IMPOSSIBLE = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", IMPOSSIBLE)
 async def test_a_stored_session_opens_adds_up_and_goes_on(what: str, tmp_path: Path) -> None:
     journal = await store(tmp_path)

@@ -63,6 +63,7 @@ def many(written: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path
     return directory
 
 
+@pytest.mark.slow
 def test_a_catalogue_changes_no_answer(many: Path) -> None:
     statements = [f"select * from {view} order by all" for view in VIEWS]
     before = [query(many, statement) for statement in statements]
@@ -103,6 +104,7 @@ def test_a_damaged_catalogue_does_not_matter(many: Path) -> None:
     pd.testing.assert_frame_equal(query(many, COUNTS), before)
 
 
+@pytest.mark.slow
 def test_compressed_sessions_are_added_too(many: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(vacuum, "MIN_PACKED", 1)
     before = query(many, COUNTS)
@@ -115,6 +117,7 @@ def test_compressed_sessions_are_added_too(many: Path, monkeypatch: pytest.Monke
     pd.testing.assert_frame_equal(query(many, COUNTS), before)
 
 
+@pytest.mark.slow
 def test_many_sessions_are_added_some_at_a_time(many: Path) -> None:
     before = query(many, COUNTS)
     added = [updated(many, min_missing=1, max_sessions=2)]

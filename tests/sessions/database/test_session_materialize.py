@@ -19,6 +19,8 @@ from planck_nb.sessions.database.materialize import Materializer
 from planck_nb.sessions.journal.codec import decode_line
 from planck_nb.sessions.journal.segments import read_rows
 
+pytestmark = pytest.mark.process
+
 ALL = "select id, agent_id, turn, role, stop_reason, output_tokens, cost_usd, text, content from messages order by id"
 
 

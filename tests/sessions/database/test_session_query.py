@@ -360,6 +360,7 @@ def test_a_query_can_be_interrupted_from_another_thread(tmp_path: Path) -> None:
     assert len(failures) == 1
 
 
+@pytest.mark.slow
 async def test_cancelling_ends_the_query_while_the_loop_goes_on(one_session: Path) -> None:
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.3):
@@ -371,6 +372,7 @@ async def test_cancelling_ends_the_query_while_the_loop_goes_on(one_session: Pat
     assert len(await query_async(one_session, "from sessions")) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="sends SIGINT")
 def test_ctrl_c_interrupts_a_query(tmp_path: Path) -> None:
     script = f"""
@@ -434,6 +436,7 @@ async def test_one_query_sees_one_moment(
         await writing
 
 
+@pytest.mark.slow
 def test_a_query_gets_the_views_that_it_names_or_all_if_it_names_none(one_session: Path) -> None:
     for view in VIEWS:
         assert list(query(one_session, f"select count(*) as n from {view.upper()}").columns) == ["n"]

@@ -118,6 +118,7 @@ async def test_a_search_may_be_for_one_session_or_agent(tmp_path: Path) -> None:
         }
 
 
+@pytest.mark.slow
 @pytest.mark.soak
 @pytest.mark.timeout(900)
 def test_a_search_takes_little_longer_than_a_scan(tmp_path: Path) -> None:

@@ -16,6 +16,8 @@ from planck_nb.agent import events
 from planck_nb.ai.messages import AssistantMessage, TextPart, Usage, UserMessage
 from planck_nb.sessions import Session
 
+pytestmark = pytest.mark.process
+
 ZONES = ("Asia/Tokyo", "America/New_York")
 
 QUERIES = (

@@ -334,6 +334,7 @@ async def test_tokens_taken_back_are_counted(tmp_path: Path) -> None:
 NONSENSE: list[Any] = [None, "nonsense", [[1]], {"x": []}, 10**30, -5.5, True, "\x00", ""]
 
 
+@pytest.mark.slow
 async def test_rows_with_nonsense_break_no_view(tmp_path: Path) -> None:
     sound: list[ev.AgentEvent] = [
         ev.AgentStarted(

@@ -92,6 +92,7 @@ def look(info: SessionInfo, end: Position, sizes: tuple[int, ...]) -> list[Page 
         return [*pages, *one_by_one.values()]
 
 
+@pytest.mark.slow
 @settings(max_examples=50, deadline=None)
 @given(steps, st.lists(st.integers(1, 6000), max_size=2).map(tuple), st.booleans())
 def test_reading_from_the_end_gives_what_reading_everything_gives(

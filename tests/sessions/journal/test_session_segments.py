@@ -32,6 +32,8 @@ from planck_nb.sessions.database.materialize import Materializer
 from planck_nb.sessions.journal.journal_writer import Writer
 from planck_nb.sessions.journal.segments import Position, journal_end, old_segments, read_rows
 
+pytestmark = pytest.mark.process
+
 ALL = "select * from messages order by session_id, id"
 TESTS = Path(__file__).parents[2]
 

@@ -14,6 +14,8 @@ from support.sidecar_server import served, text_of, write_sidecar
 from planck_nb.base.errors import ConfigError
 from planck_nb.sidecars.author.live_offer import LiveOffer
 
+pytestmark = pytest.mark.process
+
 BODY = """
 import helper
 

@@ -19,6 +19,8 @@ from planck_nb.base.errors import ConfigError
 from planck_nb.sidecars.author.listening_address import ListeningAddress, checked_token
 from planck_nb.sidecars.conventions import TOKEN_VARIABLE
 
+pytestmark = pytest.mark.process
+
 TOKEN = "a-token-of-the-tests"
 
 BODY = """

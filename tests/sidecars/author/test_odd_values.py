@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 from support.sidecar_server import MODES, Mode, served, server_environment, text_of, write_sidecar
 
+pytestmark = pytest.mark.process
+
 BODY = r"""
 import decimal, time
 import mcp_types as types

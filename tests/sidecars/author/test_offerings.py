@@ -13,6 +13,8 @@ from support.sidecar_server import MODES, Mode, served, write_sidecar
 from planck_nb.base.errors import UsageError
 from planck_nb.sidecars import Sidecar
 
+pytestmark = pytest.mark.process
+
 BODY = '''
 from typing import Literal
 import mcp_types as types

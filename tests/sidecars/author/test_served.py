@@ -27,6 +27,8 @@ from support.sidecar_server import (
 from planck_nb import ai
 from planck_nb.sidecars.conventions import AGENT_ID, CALL_ID, ROLE, RUNS, TIMEOUT
 
+pytestmark = pytest.mark.process
+
 BODY = """
 import asyncio, os, subprocess, sys, threading, time
 import pydantic

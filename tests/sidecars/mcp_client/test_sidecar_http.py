@@ -18,6 +18,8 @@ from planck_nb.base.errors import SidecarError, SidecarLostError, SidecarTimeout
 from planck_nb.sidecars.mcp_client.sidecar_link import SidecarLink
 from planck_nb.sidecars.mcp_client.sidecar_spec import SidecarSpec
 
+pytestmark = pytest.mark.process
+
 SERVER = str(SERVERS / "sdk_sidecar.py")
 TOKEN = "a-token-of-the-tests-1"
 

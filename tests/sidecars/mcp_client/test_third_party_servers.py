@@ -16,6 +16,8 @@ from support.evidence import missing
 from planck_nb import Config, ToolError, Workspace
 from planck_nb.testing import scripted_model
 
+pytestmark = pytest.mark.process
+
 ROOT = Path(__file__).parents[3]
 PACKAGES = "node_modules/@modelcontextprotocol"
 
