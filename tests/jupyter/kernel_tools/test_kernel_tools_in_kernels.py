@@ -331,7 +331,7 @@ def test_stop_ends_the_code_at_once_and_the_agent_asks_nothing_more(notebook: No
     notebook.kernel.interrupt()
     cell = notebook.kernel.finish(running)
     assert time.monotonic() - stopped < 10  # the code would go on for a minute, or for ever
-    assert "KeyboardInterrupt: the cell was interrupted" in cell.error
+    assert "KeyboardInterrupt: the cell" in cell.error
     [(text, failed, _)] = notebook.results()
     assert failed
     assert "stopped" in text
