@@ -117,7 +117,7 @@ def test_run_all_over_ten_agent_cells_finishes(lab: Lab, open_notebook: Open) ->
     notebook.run_all()
     notebook.wait_idle(90)
     for number in range(1, 11):
-        assert any("I am the demo model" in str(output) for output in notebook.outputs(number))
+        assert any("I am the demo" in str(output) for output in notebook.outputs(number))
 
 
 def test_the_interrupt_button_and_a_background_agent(lab: Lab, open_notebook: Open) -> None:

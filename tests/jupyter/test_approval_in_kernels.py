@@ -37,7 +37,7 @@ def execute(folder: Path, *cells: str) -> list[str]:
 
 def test_nobody_to_ask_denies_soon_and_names_the_option(tmp_path: Path) -> None:
     [said] = execute(tmp_path, f"%%planck --tools bash\n{ASK}")
-    assert "bash needs approval and there is nobody to ask" in said
+    assert "nobody to ask" in said
     assert "`--allow bash`" in said
     assert not (tmp_path / "mark").exists()
 
@@ -112,5 +112,5 @@ def test_answered_from_another_cell(kernel: Kernel, tmp_path: Path, *, allowed: 
     cell = kernel.run("%planck approve" if allowed else "%planck deny call_1_1 not today")
     assert cell.plain.strip() == ("bash runs." if allowed else "bash does not run.")
     told = kernel.run("print((await run).text)").text
-    assert ("`bash` returned" if allowed else "The user denied this call: not today") in told
+    assert ("`bash` returned" if allowed else "call: not today") in told
     assert (tmp_path / "mark").exists() == allowed

@@ -286,6 +286,7 @@ async def test_if_nobody_can_be_asked_the_call_is_denied_and_the_option_that_all
     await run
     assert not shell.ran
     assert decisions([event async for event in run]) == [(False, "nobody")]
+    assert "sh needs approval and there is nobody to ask; " in said(agent)[2]
     assert "`--allow sh`" in said(agent)[2]
 
 

@@ -78,7 +78,7 @@ async def test_five_servers_of_others_are_started_and_called(workspace: Workspac
     assert "Echo: hello" in await call("echo", message="hello")
     assert "5" in await call("get-sum", a=2, b=3)
     # The checksum of a part of its image is wrong, so that not all vendors can read it.
-    assert "[image png, 4,033 bytes: left out, because it is damaged]" in await call("get-tiny-image")
+    assert "png, 4,033 bytes: left out" in await call("get-tiny-image")
     assert "buy milk" in await call("read_text_file", path=str(tmp_path / "project/notes.txt"))
     with pytest.raises(ToolError, match=r"(?i)denied|outside"):
         await call("read_text_file", path="/etc/passwd")
