@@ -10,7 +10,7 @@ import sys
 from typing import Any
 
 import pytest
-from support.sidecar_server import MODES, Mode, served, server_environment, text_of, write_sidecar
+from support.sidecar_server import MODES, Mode, served, served_here, server_environment, text_of, write_sidecar
 
 BODY = r"""
 import decimal, time
@@ -138,7 +138,7 @@ async def test_the_connection_outlives_every_value(tmp_path: pathlib.Path, mode:
 async def test_processes_are_limited(tmp_path: pathlib.Path) -> None:
     file = write_sidecar(tmp_path, BODY)
     file.write_text(file.read_text().replace("Sidecar('my_sidecar')", "Sidecar('my_sidecar', processes=1)"))
-    async with served(tmp_path) as client:
+    async with served_here(tmp_path) as client:
         results = await asyncio.gather(*(client.call_tool("span", {}) for _ in range(3)))
         spans = sorted(tuple(map(float, text_of(result).strip("[]").split(","))) for result in results)
         assert all(first[1] <= second[0] for first, second in itertools.pairwise(spans))

@@ -17,6 +17,7 @@ from support.sidecar_server import (
     Mode,
     is_running,
     served,
+    served_here,
     server_environment,
     text_of,
     until_ended,
@@ -204,7 +205,7 @@ async def test_a_sidecar_in_both_protocols(
 
 async def test_a_client_that_cannot_ask_is_named(tmp_path: pathlib.Path) -> None:
     write_sidecar(tmp_path, BODY)
-    async with served(tmp_path) as client:
+    async with served_here(tmp_path) as client:
         assert "The client cannot ask its user questions" in text_of(await client.call_tool("agree", {}))
 
 
@@ -328,7 +329,7 @@ class Growing(SidecarModule):
 
 async def test_tools_that_come_while_the_sidecar_runs(tmp_path: pathlib.Path) -> None:
     write_sidecar(tmp_path, DYNAMIC)
-    async with served(tmp_path, "my_sidecar:Growing", mode="legacy") as client:
+    async with served_here(tmp_path, "my_sidecar:Growing", mode="legacy") as client:
         assert [tool.name for tool in (await client.list_tools()).tools] == ["first"]
         assert text_of(await client.call_tool("first", {})) == "first"
         assert text_of(await client.call_tool("second", {})) == "second"
