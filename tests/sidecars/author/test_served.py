@@ -240,21 +240,20 @@ def in_thread(file: str) -> str:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="Processes are looked up in /proc.")
 @pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("name", ["by_run", "in_process"])
-async def test_cancelling_a_call_kills_everything_that_it_started(
-    tmp_path: pathlib.Path, mode: Mode, name: str
-) -> None:
+async def test_cancelling_a_call_kills_everything_that_it_started(tmp_path: pathlib.Path, mode: Mode) -> None:
     write_sidecar(tmp_path, CANCELLED)
     async with served(tmp_path, mode=mode) as client:
-        call = asyncio.ensure_future(client.call_tool(name, {"file": str(tmp_path / "pids")}))
-        pids = [int(word) for word in (await until_written(tmp_path / "pids")).split() if word != "0"]
-        assert all(map(is_running, pids))
-        call.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await call
-        await until_ended(pids)
-        other = await client.list_tools()  # the sidecar goes on
-        assert len(other.tools) == 3
+        for name in ("by_run", "in_process"):
+            file = tmp_path / name
+            call = asyncio.ensure_future(client.call_tool(name, {"file": str(file)}))
+            pids = [int(word) for word in (await until_written(file)).split() if word != "0"]
+            assert all(map(is_running, pids))
+            call.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await call
+            await until_ended(pids)
+            other = await client.list_tools()  # the sidecar goes on
+            assert len(other.tools) == 3
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="Processes are looked up in /proc.")
