@@ -55,6 +55,23 @@ class TokenRequired:
         return hmac.compare_digest(b"Bearer " + token.strip(), self._expected) and scheme.lower() == b"bearer"
 
 
+def sidecar_app(live: LiveOffer, address: ListeningAddress, token: str | None) -> Any:  # noqa: ANN401 - an ASGI application
+    """Make the ASGI application of a sidecar.
+
+    Args:
+        live: What the sidecar offers.
+        address: Where it is served.
+        token: The token that clients must send, None for none.
+
+    Returns:
+        The application.
+    """
+    app = SidecarServer(live).mcp.streamable_http_app(
+        streamable_http_path=PATH, max_request_body_size=_BODY, transport_security=_security(address)
+    )
+    return app if token is None else TokenRequired(app, token)
+
+
 async def serve_http(live: LiveOffer, address: ListeningAddress, token: str | None) -> None:
     """Serve until the process is interrupted.
 
@@ -68,12 +85,7 @@ async def serve_http(live: LiveOffer, address: ListeningAddress, token: str | No
     """
     token = checked_token(token, address)
     listener = _listener(address)
-    server = SidecarServer(live)
-    app: Any = server.mcp.streamable_http_app(
-        streamable_http_path=PATH, max_request_body_size=_BODY, transport_security=_security(address)
-    )
-    if token is not None:
-        app = TokenRequired(app, token)
+    app = sidecar_app(live, address, token)
     host = f"[{address.host}]" if ":" in address.host else address.host
     url = f"http://{host}:{listener.getsockname()[1]}{PATH}"
     protected = "with the token" if token else f"without a token, because {TOKEN_VARIABLE} is not set"

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterator
 
 import pytest
-from support.sidecar_server import served, text_of, write_sidecar
+from support.sidecar_server import served, served_here, text_of, write_sidecar
 
 from planck_nb.base.errors import ConfigError
 from planck_nb.sidecars.author.live_offer import LiveOffer
@@ -50,7 +50,7 @@ async def test_changes_are_in_effect_at_the_next_call(tmp_path: pathlib.Path) ->
     file = write_sidecar(tmp_path, BODY)
     write_helper(tmp_path, "a")
     write_helper(tmp_path, "x", "late", "LATE")
-    async with served(tmp_path) as client:
+    async with served_here(tmp_path) as client:
 
         async def words() -> list[str]:
             return [text_of(await client.call_tool(name, {})) for name in NAMES]
