@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterator
 from importlib import import_module
 from pathlib import Path
 from select import select
-from typing import Any, NamedTuple
+from typing import Any
 
 import coverage
 import pytest
@@ -38,14 +38,8 @@ KINDS = (ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.Eq, ast.NotEq, ast.Is, ast.IsNot,
 SWAPS = dict(zip(KINDS, "<=,<,>=,>,!=,==,is not,is,not in,in,-,+".split(","), strict=True))
 
 
-class Mutant(NamedTuple):
-    """Bytes of a file and their replacement."""
-
-    rank: str
-    lines: range  # from the first of the statement
-    place: slice
-    text: str
-    shown: str
+Mutant = tuple[str, range, slice, str, str]
+"""Rank in the draw, lines from the first of the statement, replaced bytes, new text, and both for the table."""
 
 
 def replacements(node: ast.AST, source: Callable[[ast.AST], str]) -> Iterator[tuple[ast.AST, str]]:
@@ -89,7 +83,7 @@ def mutants(file: Path, seed: int) -> list[Mutant]:
             drawn_before[scope + before + after] += 1
             key = f"{seed} {file.name} {scope} {before} {after} {drawn_before[scope + before + after]}"
             rank, shown = hashlib.sha256(key.encode()).hexdigest(), f"{before[:100]}  ->  {after[:100]}"
-            result.append(Mutant(rank, range(statement, node.lineno + 1), span(replaced), text, shown))
+            result.append((rank, range(statement, node.lineno + 1), span(replaced), text, shown))
         for field, value in ast.iter_fields(node):
             for child in value if isinstance(value, list) else [value]:
                 docstring = isinstance(child, ast.Expr) and isinstance(child.value, ast.Constant)
@@ -98,7 +92,7 @@ def mutants(file: Path, seed: int) -> list[Mutant]:
                     visit(child, f"{scope}.{getattr(child, 'name', '')}", statement)
 
     visit(ast.parse(data), "", 1)
-    return sorted(result, key=lambda mutant: mutant.rank)
+    return sorted(result, key=lambda mutant: mutant[0])
 
 
 def test(tree: Path, tests: list[str], seconds: float) -> str:
@@ -139,14 +133,14 @@ def main() -> None:
             spread = Counter(name.rpartition("|")[0] for names in contexts.values() for name in names if name)
             if spread and test(tree, sorted(spread, key=spread.get)[:5], options.seconds) != "passed":
                 sys.exit(f"The tests fail without a change of {file.name}.")
-            for mutant in mutants(file, options.seed)[: options.count]:
-                ran = {name.rpartition("|")[0] for line in mutant.lines for name in contexts.get(line, ())}
+            for _, place, at, text, shown in mutants(file, options.seed)[: options.count]:
+                ran = {name.rpartition("|")[0] for line in place for name in contexts.get(line, ())}
                 # A line that runs at import alone has the tests of the whole file.
                 tests = sorted(spread if ran == {""} else ran - {""}, key=lambda name: (spread[name], name))
-                copy.write_bytes(data[: mutant.place.start] + mutant.text.encode() + data[mutant.place.stop :])
+                copy.write_bytes(data[: at.start] + text.encode() + data[at.stop :])
                 shutil.rmtree(copy.parent / "__pycache__", ignore_errors=True)
                 outcomes[outcome := test(tree, tests, options.seconds) if tests else "no test"] += 1
-                print(f"{outcome:8} {file.relative_to(ROOT)}:{mutant.lines[-1]}  {mutant.shown}", flush=True)
+                print(f"{outcome:8} {file.relative_to(ROOT)}:{place[-1]}  {shown}", flush=True)
             copy.write_bytes(data)
             print(f"======== {file.relative_to(ROOT)}: {outcomes['noticed']} of {outcomes.total()} noticed", flush=True)
 
