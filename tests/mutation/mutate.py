@@ -131,7 +131,7 @@ def main() -> None:
             copy, data, outcomes = tree / file.relative_to(ROOT), file.read_bytes(), Counter[str]()
             contexts = lines.contexts_by_lineno(str(file))
             spread = Counter(name.rpartition("|")[0] for names in contexts.values() for name in names if name)
-            if spread and test(tree, sorted(spread, key=spread.get)[:5], options.seconds) != "passed":
+            if spread and test(tree, sorted(spread, key=lambda name: spread[name])[:5], options.seconds) != "passed":
                 sys.exit(f"The tests fail without a change of {file.name}.")
             for _, place, at, text, shown in mutants(file, options.seed)[: options.count]:
                 ran = {name.rpartition("|")[0] for line in place for name in contexts.get(line, ())}
