@@ -83,7 +83,7 @@ IMAGES = {
     "axes": (lambda: figure().axes[0], "image/png"),
     "pillow": (lambda: Image.new("RGB", (4, 3)), "image/png"),
     "pillow cmyk": (lambda: Image.new("CMYK", (4, 3)), "image/png"),
-    "huge pillow": (lambda: Image.effect_noise((4000, 4000), 200).convert("RGB"), "image/jpeg"),
+    "huge pillow": (lambda: Image.effect_noise((2400, 2400), 200).convert("RGB"), "image/jpeg"),
     "notebook image": (lambda: NotebookImage(image()), "image/png"),
     "notebook gif": (lambda: NotebookImage(image("GIF"), format="gif"), "image/gif"),
     "png": (image, "image/png"),

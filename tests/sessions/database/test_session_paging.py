@@ -19,7 +19,7 @@ from planck_nb.sessions.directory import new_session_info
 from planck_nb.sessions.journal.codec import Header, encode_message_line
 from planck_nb.sessions.journal.journal_file import JournalFile
 
-MESSAGES = 1_000_000 if os.environ.get("PLANCK_NB_SOAK") else 20_000
+MESSAGES = 1_000_000 if os.environ.get("PLANCK_NB_SOAK") else 10_000
 
 Settle = Callable[[Session], None]
 
