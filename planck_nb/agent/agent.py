@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -237,12 +236,6 @@ class Agent:
         if name in _FIXED and name in vars(self):
             raise AttributeError(f"The {name} of an agent cannot change; create another agent.")
         object.__setattr__(self, name, value)
-
-    @property
-    def nudge(self) -> Callable[[], Run[str] | None]:
-        """The name of `continue_` in version 0.1.0."""
-        warnings.warn("Agent.nudge is now Agent.continue_.", DeprecationWarning, stacklevel=2)
-        return self.continue_
 
     def __repr__(self) -> str:
         return f"<Agent {self.name or self.id} {self.model} {self.status}>"

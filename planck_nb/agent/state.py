@@ -6,7 +6,6 @@ and folding only the stored ones give the same state, because a stored event rep
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
@@ -167,12 +166,6 @@ class AgentState:
     error: str | None = None
     stopped: bool = False
     partial: Partial | None = None
-
-    @property
-    def asking(self) -> tuple[PendingApproval, ...]:
-        """The name of `pending_approvals` in version 0.1.0."""
-        warnings.warn("AgentState.asking is now AgentState.pending_approvals.", DeprecationWarning, stacklevel=2)
-        return self.pending_approvals
 
 
 def fold(state: AgentState, event: ev.AgentEvent) -> AgentState:

@@ -438,7 +438,7 @@ def message_json(message: Message) -> bytes:
 def decode_message(data: JsonObject) -> Message:
     """Make the message that `encode_message` converted to `data`.
 
-    Token counts and costs that cannot be right, which version 0.1.0 stored as servers sent them, become unknown.
+    Token counts and costs that cannot be right become unknown, because somebody else may have written the data.
 
     Args:
         data: A JSON object.

@@ -1,4 +1,4 @@
-"""The tools of `planck-nb mcp`: names, descriptions and schemas."""
+"""The tools in `planck-nb mcp`: names, descriptions and schemas."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from planck_nb.sessions.database.restricted_sql import MAX_SQL_LENGTH
 
 @dataclass(frozen=True, slots=True)
 class ServedTool:
-    """A tool that clients can call.
+    """A tool for clients.
 
     Args:
         name: Its name.
         title: Its name for display.
-        description: What it does, for models.
-        properties: The schemas of its arguments.
-        required: The arguments that a call must have.
-        read_only: Whether it changes nothing.
+        description: Its purpose, for models.
+        properties: Schemas for its arguments.
+        required: Arguments which a call must have.
+        read_only: Whether it is free of changes.
     """
 
     name: str
@@ -40,7 +40,7 @@ class ServedTool:
 
     @property
     def schema(self) -> JsonObject:
-        """The JSON Schema of the arguments."""
+        """Return the JSON Schema for the arguments."""
         return {
             "type": "object",
             "properties": self.properties,

@@ -158,12 +158,12 @@ class CurrentSession:
         await agent.stop(removed=True, reason=reason)
 
     async def save_settings(self) -> None:
-        """Store the session's rules, the URLs of its models and what agents may read, if they have changed."""
+        """Store the session's rules and what agents may read, if they have changed."""
         if self._factory is None:
             return
         always = set(default_policy(self._config.config).rules)
         rules = [rule for rule in self.approvals.policy.rules if rule not in always]
-        settings = SessionSettings.of(rules, (agent.model for agent in self.registry), self.readable_names)
+        settings = SessionSettings.of(rules, self.readable_names)
         if settings != self._settings:
             await self._factory.session.save_signed_metadata(KEY, settings.stored())
             self._settings = settings

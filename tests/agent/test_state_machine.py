@@ -355,6 +355,7 @@ async def live(world: World, steps: Sequence[tuple[str, int]]) -> None:
             world.session.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stored", [False, True], ids=["memory", "disk"])
 @pytest.mark.timeout(3_600 if SOAK else 120)
 @pytest.mark.soak

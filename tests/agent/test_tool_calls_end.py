@@ -36,9 +36,17 @@ class Stubborn:
         return "done after all"
 
 
+@pytest.fixture
+async def stubborn() -> AsyncIterator[Stubborn]:
+    tool = Stubborn()
+    yield tool
+    tool.go.set()  # else closing the event loop would wait for it
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("fails", [False, True])
-async def test_a_tool_that_outlives_its_turn_shows_nothing_in_the_next(fails: bool) -> None:
-    stubborn, quick = Stubborn(), asyncio.Event()
+async def test_a_tool_that_outlives_its_turn_shows_nothing_in_the_next(stubborn: Stubborn, *, fails: bool) -> None:
+    quick = asyncio.Event()
 
     async def wait() -> str:
         await quick.wait()

@@ -121,6 +121,7 @@ async def line(aimock: Aimock, request: pytest.FixtureRequest) -> Any:
         yield made
 
 
+@pytest.mark.slow
 async def test_a_streamed_reply(line: Line) -> None:
     line.script(SAYS)
     result = await line.ask()

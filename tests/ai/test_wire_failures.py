@@ -142,6 +142,7 @@ async def test_certificates_that_are_not_there(monkeypatch: pytest.MonkeyPatch, 
             assert [event async for event in stream] == []
 
 
+@pytest.mark.slow
 async def test_any_byte_keeps_a_stream_alive() -> None:
     async def handle(exchange: Exchange) -> None:
         await exchange.head()

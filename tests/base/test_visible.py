@@ -16,6 +16,7 @@ HIDDEN = {"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp", "Zs"}
 IGNORABLE = [0x034F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x180B, 0x180F, 0x3164, 0xFE0F, 0xFFA0, 0xE0001, 0xE01EF, 0xE0FFF]
 
 
+@pytest.mark.slow
 def test_every_character_without_a_glyph_is_spelled_out() -> None:
     kept = [code for code in CODES if visible(f"a{chr(code)}b") == f"a{chr(code)}b"]
     shown = [chr(code) for code in kept if unicodedata.category(chr(code)) in HIDDEN]

@@ -19,6 +19,7 @@ import pytest
 from support.terminal import CTRL_C, Terminal, running_terminal
 
 pytestmark = [
+    pytest.mark.process,
     pytest.mark.skipif(os.name != "posix", reason="needs a pseudo-terminal"),
     pytest.mark.timeout(120),
 ]
@@ -32,31 +33,35 @@ TOOLS = """
 import asyncio, pathlib, time
 
 def write_later(note: str) -> str:
-    'Write a file after a while.'
+    'Write a file as soon as there is another.'
     pathlib.Path('begun').touch()
-    time.sleep(1)
+    while not pathlib.Path('go').exists():
+        time.sleep(0.1)
     pathlib.Path('written').touch()
     return note
 
 async def write_later_async(note: str) -> str:
-    'Write a file after a while.'
+    'Write a file as soon as there is another.'
     pathlib.Path('begun').touch()
-    await asyncio.sleep(1)
+    try:
+        while not pathlib.Path('go').exists():
+            await asyncio.sleep(0.1)
+    finally:
+        await asyncio.sleep(0.2)  # so that a second interrupt comes before the line has ended
     pathlib.Path('written').touch()
     return note
 
 async def write_later_blocking(note: str) -> str:
-    'Write a file after a while, and block the event loop until then.'
+    'Write a file as soon as there is another, and block the event loop until then.'
     pathlib.Path('begun').touch()
-    time.sleep(1)
+    while not pathlib.Path('go').exists():
+        time.sleep(0.1)
     pathlib.Path('written').touch()
     return note
 """
 
 BUSY = b"HTTP/1.1 503 Busy\r\nretry-after: 4\r\ncontent-length: 0\r\n\r\n"
 PACE = 0.006
-SOON = 20.0
-"""Seconds in which an interrupted line ends, on a machine that is busy; the grace for tools is two."""
 
 
 class Server:
@@ -90,6 +95,7 @@ class Server:
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("terminal")
     (folder / "tools.py").write_text(TOOLS)
+    (folder / "later.sh").write_text("touch begun; until test -e go; do sleep 0.1; done; touch written")
     return folder
 
 
@@ -107,7 +113,7 @@ def shared(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[T
 def terminal(shared: Terminal, folder: Path) -> Terminal:
     """The terminal, without the files and the model of the test before."""
     shared.run("%planck model demo")
-    for name in ("begun", "written", "mark"):
+    for name in ("begun", "go", "written", "mark"):
         (folder / name).unlink(missing_ok=True)
     return shared
 
@@ -164,6 +170,7 @@ def test_calls_are_lines_as_they_happen(terminal: Terminal, folder: Path) -> Non
     since = terminal.start("%planck --tools write_later use write_later with 'x'")
     terminal.read(r"\[write_later", since=since)
     assert not (folder / "written").exists()
+    (folder / "go").touch()
     shown = terminal.finish(since)
     assert (folder / "written").exists()
     assert "\n[write_later x: done" in shown
@@ -207,8 +214,7 @@ def while_a_tool_runs(name: str) -> Moment:
 
 @contextlib.contextmanager
 def while_a_command_runs(terminal: Terminal, folder: Path) -> Iterator[int]:
-    command = "touch begun; sleep 1; touch written"
-    since = terminal.start(f"%planck --tools bash --allow 'bash:{command}' Use bash with `{command}`")
+    since = terminal.start("%planck --tools bash --allow 'bash:sh later.sh' Use bash with `sh later.sh`")
     appears(folder / "begun")
     yield since
 
@@ -259,7 +265,7 @@ MOMENTS: dict[str, Moment] = {
 }
 
 
-TWICE = ["while it streams", "while an async tool runs", "while a command runs", "while a question is open"]
+TWICE = ["while an async tool runs", "while a command runs", "while a question is open"]
 
 
 @pytest.mark.parametrize(
@@ -267,11 +273,9 @@ TWICE = ["while it streams", "while an async tool runs", "while a command runs",
 )
 def test_an_interrupt_ends_everything(terminal: Terminal, folder: Path, moment: str, times: int) -> None:
     with MOMENTS[moment](terminal, folder) as since:
-        began = time.monotonic()
         for _ in range(times):
             terminal.send(CTRL_C)
         shown = terminal.finish(since)
-    assert time.monotonic() - began < SOON
     assert "Out[" not in shown
     assert shown.count("KeyboardInterrupt") == 1, shown
     assert "Traceback" not in shown
@@ -280,7 +284,7 @@ def test_an_interrupt_ends_everything(terminal: Terminal, folder: Path, moment: 
     nothing_goes_on(terminal, folder)
 
 
-@pytest.mark.parametrize("delay", [0.02, 0.05, 0.1])
+@pytest.mark.parametrize("delay", [0.02, 0.1])
 def test_an_interrupt_at_once_ends_everything(terminal: Terminal, folder: Path, delay: float) -> None:
     terminal.start("%planck --tools write_later use write_later with 'x'")
     time.sleep(delay)
@@ -295,16 +299,13 @@ def test_an_interrupt_ends_all_prompts_that_are_gathered_and_works_again(termina
     with unhurried(terminal):
         since = terminal.start(f"await asyncio.gather(*({magic} for name in ('ann', 'bob')))")
         terminal.read("demo demo", since=since)
-        began = time.monotonic()
         terminal.send(CTRL_C)
         assert "Out[" not in terminal.finish(since)
-        assert time.monotonic() - began < SOON
     nothing_goes_on(terminal, folder)
     since = terminal.start("pathlib.Path('begun').touch(); time.sleep(300)")
     appears(folder / "begun")
     terminal.send(CTRL_C)
     assert "KeyboardInterrupt" in terminal.finish(since)
-    assert time.monotonic() - began < 60
 
 
 def nothing_goes_on(terminal: Terminal, folder: Path) -> None:
@@ -314,7 +315,8 @@ def nothing_goes_on(terminal: Terminal, folder: Path) -> None:
     assert "I am the demo" in after
     assert "[write" not in after
     assert "[bash" not in after
-    terminal.run("import asyncio; await asyncio.sleep(1.2)")  # what was left suspended or in a thread would go on
+    (folder / "go").touch()
+    terminal.run("import asyncio; await asyncio.sleep(0.6)")  # what was left suspended or in a thread would go on
     assert not (folder / "written").exists()
 
 
@@ -346,7 +348,7 @@ def test_approval_is_asked_and_typed(terminal: Terminal, folder: Path, typed: st
 
 def test_what_was_typed_before_the_question_is_no_answer(terminal: Terminal, folder: Path) -> None:
     since = terminal.start("%planck --tools write_later,bash use write_later with 'x'")
-    appears(folder / "begun")
+    (folder / "go").touch()
     terminal.finish(since)
     since = terminal.start(f"{ASKS}\ny\ny")  # in one go, so that no question can come between
     terminal.read("Allow", since=since)

@@ -476,6 +476,7 @@ def test_run_all_over_ten_cells_finishes(kernel: Kernel) -> None:
     assert [cell.status for cell in cells] == ["ok"] * 10
 
 
+@pytest.mark.slow
 def test_a_killed_kernel_loses_nothing_that_was_acknowledged(tmp_path: Path) -> None:
     with running_kernel(tmp_path, PLANCK_NB_DEMO_PACE="0.02", PLANCK_NB_MODEL="demo") as first:
         first.run("%load_ext planck_nb")

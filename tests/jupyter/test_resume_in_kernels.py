@@ -16,6 +16,8 @@ from support.kernel import Kernel, running_kernel
 from planck_nb.agent.state import AgentState, fold
 from planck_nb.sessions import Session
 
+pytestmark = pytest.mark.kernel
+
 PRELUDE = """
 %load_ext planck_nb
 import asyncio, threading

@@ -169,6 +169,7 @@ def test_a_message_to_a_team_that_waits_is_read_by_the_orchestrator(kernel: Kern
     assert "Be quick." in texts, "it belongs to the run of the team"
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(240)
 def test_another_kernel_continues_the_team(folder: Path) -> None:
     with new_kernel(folder) as first:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ from support.kernel import Kernel, running_kernel
 
 from planck_nb.jupyter import frontend
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = [pytest.mark.kernel, pytest.mark.timeout(120)]
 
 ASK = "%planck --new --tools bash Use bash with `touch mark; echo done`"
 SIMULATE_IPYKERNEL_6 = "from planck_nb.jupyter import frontend\nfrontend.kernel_handles_clicks = lambda: False"
@@ -51,9 +50,7 @@ def test_approval_is_typed(kernel: Kernel, folder: Path, typed: str, runs: bool)
 
 
 def test_without_input_it_is_denied_at_once(kernel: Kernel, folder: Path) -> None:
-    began = time.monotonic()
     cell = kernel.run(ASK)
-    assert time.monotonic() - began < 10
     assert "nobody to ask" in cell.plain
     assert not (folder / "mark").exists()
 

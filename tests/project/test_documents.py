@@ -16,6 +16,8 @@ ROOT = Path(__file__).parents[2]
 PAGES = [
     ROOT / "README.md",
     ROOT / "CONTRIBUTING.md",
+    ROOT / "CHANGELOG.md",
+    ROOT / "planck_nb" / "FORMATS.md",
     *sorted((ROOT / "planck_nb").rglob("README.md")),
     ROOT / "labextension" / "README.md",
 ]

@@ -7,6 +7,8 @@ import re
 from collections import defaultdict
 from pathlib import Path
 
+import pytest
+
 from planck_nb import Agent
 
 PACKAGE = Path(__file__).parents[2] / "planck_nb"
@@ -29,7 +31,6 @@ UNTESTED_FOLDERS = {
 
 TESTS_OF_MORE = {
     "browser": "the live view in JupyterLab",
-    "compatibility": "the files of earlier versions",
     "labextension": "the code of the browser",
     "notebooks": "the tutorials",
     "project": "the project as a whole",
@@ -73,10 +74,12 @@ def test_no_module_name_has_two_meanings() -> None:
     assert {name: where for name, where in duplicates(modules(PACKAGE)).items() if name not in SAME_MODULES} == {}
 
 
+@pytest.mark.slow
 def test_no_class_name_has_two_meanings() -> None:
     assert {name: where for name, where in duplicates(classes(PACKAGE)).items() if name not in SAME_CLASSES} == {}
 
 
+@pytest.mark.slow
 def test_allowed_duplicates_are_duplicates() -> None:
     assert set(SAME_MODULES) <= set(duplicates(modules(PACKAGE)))
     assert set(SAME_CLASSES) <= set(duplicates(classes(PACKAGE)))
@@ -99,6 +102,7 @@ def directories(source: str) -> list[str]:
     return [text for text in sentences if text not in SAID_BY_OTHERS and NOT_A_FOLDER.search(text)]
 
 
+@pytest.mark.slow
 def test_messages_call_a_folder_a_folder() -> None:
     code = (
         '"""Of a directory."""\nx = f"{y} in another directory"\nz = "the working directory"\ndirectory = "directory"'
@@ -108,8 +112,7 @@ def test_messages_call_a_folder_a_folder() -> None:
 
 
 def test_an_agent_is_a_handle_with_few_names() -> None:
-    deprecated = {"nudge"}
-    assert len([name for name in dir(Agent) if not name.startswith("_") and name not in deprecated]) <= AGENT_NAMES
+    assert len([name for name in dir(Agent) if not name.startswith("_")]) <= AGENT_NAMES
 
 
 def test_tests_lie_where_the_folders_of_the_package_lie() -> None:

@@ -29,7 +29,7 @@ from typing import NoReturn
 
 NUMBER = struct.Struct("i")
 REFUSED = -1
-_MODULES = ("ipykernel.kernelapp", "ipykernel.zmqshell", "anywidget", "duckdb", "planck_nb.jupyter.extension")
+_MODULES = ("ipykernel.kernelapp", "ipykernel.zmqshell", "anywidget", "duckdb", "pandas", "planck_nb.jupyter.extension")
 _AT_START = {name: value for name, value in os.environ.items() if name.startswith("PYTHON") and name != "PYTHONPATH"}
 
 

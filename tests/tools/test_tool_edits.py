@@ -15,6 +15,7 @@ from planck_nb.tools.edits import TextDiff, replace_once, text_diff
 TEXT = st.text(st.sampled_from("ab\n é🎉"), max_size=30)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("newline", ["\n", "\r\n"])
 @given(before=TEXT, old=TEXT, new=TEXT, after=TEXT)
 def test_an_edit_and_its_reverse_give_the_bytes_from_before(

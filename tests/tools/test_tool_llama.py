@@ -32,6 +32,7 @@ SCRIPT: list[dict[str, object]] = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(180)
 @pytest.mark.parametrize("api", ["chat", "messages"])
 async def test_a_real_server_drives_the_tools(tmp_path: Path, api: str) -> None:

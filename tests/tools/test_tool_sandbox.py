@@ -467,6 +467,7 @@ async def test_statuses_and_signals_are_those_of_the_command(sandbox: Sandbox, t
         assert (await output(tool, {"command": command})).startswith(said)
 
 
+@pytest.mark.slow
 async def test_a_timeout_lets_the_command_clean_up(sandbox: Sandbox, tmp_path: Path) -> None:
     tool = BuiltinTools.bash(cwd=tmp_path, sandbox="required")
     with pytest.raises(ToolError, match=r"^Process timed out after 2500ms\nbegun\ntidy\n$"):

@@ -50,6 +50,7 @@ def ollama(sizes: list[int], characters_per_token: float, *, counts: bool) -> Ha
     return answer
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("characters_per_token", "counts"), [(4.0, False), (3.6, False), (1.0, True), (2.0, True)])
 async def test_no_request_is_longer_than_the_window_of_ollama(
     tmp_path: Path, characters_per_token: float, counts: bool

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -64,20 +63,14 @@ async def test_before_there_is_a_session_nothing_is_kept(tmp_path: Path) -> None
         assert not (tmp_path / ".planck").exists()
 
 
-def test_an_address_with_a_password_is_not_stored() -> None:
-    model = get_model("openai:own", base_url="http://127.0.0.1:9/v1")
-    secret = replace(model, id="secret", base_url="http://me:hidden@127.0.0.1:9/v1")
-    assert SessionSettings.of([], [model, secret], {}).base_urls == {"openai:own": "http://127.0.0.1:9/v1"}
-
-
 @pytest.mark.parametrize(
     "stored",
     [
         None,
         3,
         [],
-        {"rules": 3, "base_urls": {"a:b": 3}},
-        {"rules": [["permit", "x"], ["allow"], 3, ["allow", 3]], "base_urls": []},
+        {"rules": 3, "readable": 3},
+        {"rules": [["permit", "x"], ["allow"], 3, ["allow", 3]], "readable": []},
         {"rules": ()},
         {"readable": ["a"]},
     ],
@@ -87,7 +80,5 @@ def test_what_cannot_be_read_is_left_out(stored: object) -> None:
 
 
 def test_what_is_written_is_read() -> None:
-    session_settings = SessionSettings(
-        (Rule.parse("ask", "bash:git *"), Rule.parse("allow", "*@write")), {"a:b": "http://c"}, readable={"1": ("x",)}
-    )
+    session_settings = SessionSettings((Rule.parse("ask", "bash:git *"), Rule.parse("allow", "*@write")), {"1": ("x",)})
     assert SessionSettings.of_stored(session_settings.stored()) == session_settings

@@ -14,6 +14,8 @@ from planck_nb.agent import events as ev
 from planck_nb.agent.agent import Agent
 from planck_nb.teams import Team, TeamTemplate
 
+pytestmark = pytest.mark.process
+
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:

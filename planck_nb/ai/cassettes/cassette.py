@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import threading
-import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -198,28 +197,6 @@ class Cassette:
             raise
         with self._lock:
             self._loaded()[entry.key, entry.occurrence] = entry
-
-    def take(self, exchange: CassetteRequest) -> CassetteLookup:
-        """Look up a request. This is the name of `look_up` in 0.1.0.
-
-        Args:
-            exchange: The request.
-
-        Returns:
-            The request's identity, and the recorded answer if there is one.
-        """
-        warnings.warn("Cassette.take is now Cassette.look_up.", DeprecationWarning, stacklevel=2)
-        return self.look_up(exchange)
-
-    def keep(self, entry: CassetteEntry, exchange: CassetteRequest) -> None:
-        """Write a recorded answer to the file. This is the name of `store` in 0.1.0.
-
-        Args:
-            entry: The answer.
-            exchange: The request that it answers.
-        """
-        warnings.warn("Cassette.keep is now Cassette.store.", DeprecationWarning, stacklevel=2)
-        self.store(entry, exchange)
 
     @property
     def _in_ci(self) -> bool:

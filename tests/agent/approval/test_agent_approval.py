@@ -80,6 +80,16 @@ async def test_what_a_rule_allows_runs_and_is_recorded(tmp_path: Path) -> None:
     assert "approval_request" not in kinds(told)
 
 
+async def test_what_is_allowed_by_default_is_recorded_too(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("one")
+    script = scripted_model(calling(("read", {"path": "a.txt"})))
+    agent = Agent(model=script, tools=[BuiltinTools.read()], cwd=tmp_path, approvals=asking(tmp_path))
+    run = agent.prompt("go")
+    await run
+    [decision] = [event async for event in run if isinstance(event, ApprovalDecision)]
+    assert (decision.name, decision.allowed, decision.by, decision.rule) == ("read", True, "rule", "")
+
+
 async def test_what_a_rule_denies_does_not_run(tmp_path: Path) -> None:
     shell = Shell()
     approvals = asking(tmp_path, Rule.parse("deny", "sh:rm *"))
@@ -100,6 +110,28 @@ async def test_tools_without_effects_need_no_approval(tmp_path: Path) -> None:
     await run
     assert decisions([event async for event in run]) == []
     assert said(agent)[2] == "tool_result: 3"
+
+
+async def test_what_is_allowed_by_default_or_by_a_rule_without_effects_is_recorded(tmp_path: Path) -> None:
+    def add(a: int, b: int) -> int:
+        return a + b
+
+    look = Tool(
+        name="look",
+        description="Look.",
+        parameters={"type": "object", "properties": {"path": {"type": "string"}}},
+        execute_fn=lambda args: args["path"],
+        touches=lambda args: [Effect("read", args["path"])],
+    )
+    agent = Agent(
+        model=scripted_model(calling(("look", {"path": "a.txt"}), ("add", {"a": 1, "b": 2}))),
+        tools=[look, add],
+        approvals=asking(tmp_path, Rule.parse("allow", "add")),
+    )
+    run = agent.prompt("go")
+    await run
+    made = [event for event in run.events.since(0) if isinstance(event, ApprovalDecision)]
+    assert {(event.allowed, event.by, event.rule) for event in made} == {(True, "rule", ""), (True, "rule", "add")}
 
 
 async def test_a_call_waits_for_its_answer(tmp_path: Path) -> None:

@@ -285,6 +285,7 @@ async def test_blocks_written_in_turns_are_told_apart(wire: Wire) -> None:
     assert tuple(part.text for part in message.content if part.type == "text") == texts
 
 
+@pytest.mark.slow
 async def test_an_event_of_nearly_32_mb_is_read_and_a_larger_one_refused(wire: Wire) -> None:
     text = "x" * (31 * _MB // 2)  # some formats say it a second time
     assert (await ask(wire, Reply((Say((text,)),)))).text == text

@@ -114,6 +114,7 @@ def sdk_helper_says(body: bytes) -> Interjection:
         return theirs(stream.get_final_response())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("row", recorded("stream", FIRST_PARTY, LLAMA))
 async def test_responses_stream_equals_the_sdk(row: dict[str, Any] | None) -> None:
     body = body_of(row)

@@ -361,6 +361,16 @@ async def test_an_overload_inside_a_stream_is_retried_before_content() -> None:
     assert [event.type for event in events[:4]] == ["usage", "retry", "usage", "thinking_delta"]
 
 
+async def test_what_a_failed_attempt_reported_is_not_the_usage_of_the_reply() -> None:
+    error = sse({"type": "error", "error": {"type": "overloaded_error", "message": "Busy"}})
+    uncounted = sse({"type": "message_start", "message": {}}, {"type": "message_stop"})
+    transport = Failing((200, {}, MESSAGES_TOOLS[0] + error[0]), at_last=uncounted)
+    async with client(transport, retries=1).stream(MESSAGES, ASK) as stream:
+        events = await events_of(stream)
+    assert [event.type for event in events[:2]] == ["usage", "retry"]
+    assert stream.message.usage is None
+
+
 async def test_nothing_is_retried_after_content() -> None:
     error = sse({"error": {"message": "Busy", "code": 503}})
     transport = Failing((200, {}, CHAT_HELLO[1] + error[0]))

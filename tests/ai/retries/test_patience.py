@@ -40,6 +40,10 @@ AFTER_TOOLS = ai.Context(
 OVERLOADED = b'{"error": {"type": "overloaded_error", "message": "Overloaded"}}'
 
 
+MAX_REQUESTS = 99
+"""More than any of these tests needs. A request that is repeated without a pause would take no virtual time."""
+
+
 class Outage(httpx.AsyncBaseTransport):
     """A server that fails until a moment of the running loop's time, and then answers."""
 
@@ -51,6 +55,8 @@ class Outage(httpx.AsyncBaseTransport):
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         now = asyncio.get_running_loop().time()
         self.times.append(now)
+        if len(self.times) > MAX_REQUESTS:
+            pytest.fail("the server is flooded")
         if now < self.until:
             return self._fail(request)
         return httpx.Response(200, headers={"content-type": "text/event-stream"}, content=b"".join(CHAT_HELLO))
@@ -126,6 +132,21 @@ def test_an_answer_that_breaks_off_after_a_long_silence_is_requested_again() -> 
     assert result == "Hello"
     assert len(told) == 1
     assert 90 < took < 100
+
+
+@pytest.mark.parametrize(("fail", "requests"), [(unreachable, 3), (overloaded, 4)])
+def test_time_spent_connecting_counts_and_time_until_an_error_is_answered_does_not(
+    fail: Callable[[httpx.Request], httpx.Response], requests: int
+) -> None:
+    class Slow(Outage):
+        async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+            await asyncio.sleep(4)
+            return await super().handle_async_request(request)
+
+    server = Slow(999, fail)
+    _, told, took = ask(server)
+    assert len(server.times) == len(told) + 1 == requests
+    assert 4 * (requests - 1) < took < 4 * requests + 4
 
 
 def test_delays_are_not_the_same_for_all() -> None:

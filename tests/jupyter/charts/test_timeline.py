@@ -116,6 +116,7 @@ async def test_a_turn_that_crashed_is_drawn_to_its_last_event_and_marked(workspa
             await timeline_chart(workspace, agents=["c"])
 
 
+@pytest.mark.slow
 async def test_sessions_by_name_and_without_a_turn(workspace: Workspace) -> None:
     async with workspace:
         with Session.create(workspace.sessions_dir, name="it-s-old") as old:
@@ -128,6 +129,7 @@ async def test_sessions_by_name_and_without_a_turn(workspace: Workspace) -> None
             await timeline_chart(workspace, session="it-s-ol")
 
 
+@pytest.mark.slow
 async def test_a_real_run_is_drawn_while_it_goes_on(workspace: Workspace) -> None:
     async with workspace:
 
@@ -199,6 +201,7 @@ def test_calls_side_by_side_have_lanes_and_many_share_the_last() -> None:
     assert len(many.frame) == 51
 
 
+@pytest.mark.slow
 def test_bounded_however_much_there_is() -> None:
     dice = random.Random(7)
     spans = []

@@ -176,6 +176,7 @@ SIZES: dict[str, tuple[dict[str, object], bool]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SIZES)
 async def test_what_an_agent_asks_about_can_be_shown_and_allowed(name: str, tmp_path: Path) -> None:
     args, fits = SIZES[name]

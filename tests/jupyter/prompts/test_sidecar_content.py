@@ -28,6 +28,8 @@ from planck_nb.jupyter.verbs import VERBS
 from planck_nb.testing import scripted_model
 from planck_nb.workspace import workspace_sidecars
 
+pytestmark = pytest.mark.process
+
 CODE = '''
 import base64
 from mcp import types

@@ -196,6 +196,7 @@ def test_the_names_of_unknown_agents_are_not_their_ids() -> None:
     assert "zz" not in texts
 
 
+@pytest.mark.slow
 def test_two_hundred_workers_with_long_texts_stay_bounded_and_the_report_is_complete() -> None:
     report = "r" * 50_000
     events = reply("a", "Start.")

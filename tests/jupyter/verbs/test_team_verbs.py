@@ -317,6 +317,7 @@ async def test_completion_knows_teams_and_members(notebook: Notebook, cell: str,
     assert (shown, list(suggestions)) == (word, found)
 
 
+@pytest.mark.slow
 async def test_usage_and_resume_know_members(tmp_path: Path) -> None:
     write_template(tmp_path, "review")
     config = Config.load(environment={}, directory=tmp_path, home=tmp_path / "home")

@@ -44,6 +44,7 @@ async def test_a_function_of_the_notebook_is_restored(tmp_path: Path) -> None:
     assert tools["lookup"].function is lookup
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(RESERVED_NAMES))
 async def test_a_function_with_the_name_of_a_built_in_tool_is_not(name: str, tmp_path: Path) -> None:
     tools = await resumed(tmp_path, {name: planted}, [name])

@@ -79,8 +79,7 @@ def attack(file: Path, kind: str, spied_on: Path) -> None:
             replace_by_computed(file, "messages", "text", "repeat(role, 1000)")
 
 
-@pytest.mark.parametrize("others", [0, 2], ids=["alone", "among others"])
-@pytest.mark.parametrize("read", ["attached", "scanned"])
+@pytest.mark.parametrize(("read", "others"), [("attached", 0), ("scanned", 2)])
 @pytest.mark.parametrize("kind", ATTACKS)
 async def test_queries_and_readers_rely_on_the_journal(
     tmp_path: Path, kind: str, read: str, others: int, monkeypatch: pytest.MonkeyPatch
@@ -105,27 +104,27 @@ async def test_queries_and_readers_rely_on_the_journal(
     assert list(query(directory, TEXTS).text) == everything
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("table", ["sources", "messages", "rewinds"])
 def test_a_catalogue_with_views_is_not_used(tmp_path: Path, table: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(session_catalogue, "_QUIET_SECONDS", -1.0)
     monkeypatch.setattr(session_catalogue._CatalogueUpdates, "start", lambda *_: None)
     directory = tmp_path / "sessions"
     write_history(directory, session_catalogue.MIN_MISSING + 2, 8)
     texts = list(query(directory, TEXTS).text)
-    assert update_catalogue(directory) == len(list_sessions(directory))
+    assert update_catalogue(directory, quiet_seconds=-1) == len(list_sessions(directory))
     [file] = (directory / FOLDER).glob("*.duckdb")
     named = file.with_name("0.duckdb")  # a file that was not read before
     file.rename(named)
     values = f"{ENDLESS}::varchar" if table == "sources" else "'stolen'"
     replace_by_view(named, table, values)
     assert list(query(directory, TEXTS).text) == texts
-    assert update_catalogue(directory) == len(list_sessions(directory))
+    assert update_catalogue(directory, quiet_seconds=-1) == len(list_sessions(directory))
     assert not named.exists()  # has nothing that could be used
     assert list(query(directory, TEXTS).text) == texts
 
 
+@pytest.mark.slow
 def test_a_catalogue_is_not_made_from_views(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(session_catalogue, "_QUIET_SECONDS", -1.0)
     monkeypatch.setattr(session_catalogue._CatalogueUpdates, "start", lambda *_: None)
     directory = tmp_path / "sessions"
     write_history(directory, session_catalogue.MIN_MISSING + 2, 8)
@@ -138,5 +137,5 @@ def test_a_catalogue_is_not_made_from_views(tmp_path: Path, monkeypatch: pytest.
     for session in list_sessions(directory):
         os.utime(session.path, (time.time() - 60, time.time() - 60))
         os.utime(session.database)
-    assert update_catalogue(directory) == len(list_sessions(directory))
+    assert update_catalogue(directory, quiet_seconds=-1) == len(list_sessions(directory))
     assert list(query(directory, TEXTS).text) == texts

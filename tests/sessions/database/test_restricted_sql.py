@@ -103,7 +103,7 @@ ALLOWED = [
     "SELECT m.role, c.name FROM messages m LEFT JOIN tool_calls c USING (session_id)",
     "SELECT local(ts) FROM messages",
     "FROM MESSAGES",
-    *(f"SELECT * FROM {view}" for view in VIEWS),
+    " UNION ALL BY NAME ".join(f"FROM {view}" for view in VIEWS),
 ]
 
 

@@ -15,9 +15,9 @@ from support.stored import converse
 from planck_nb.ai.messages import UserMessage
 from planck_nb.sessions import VIEWS, Session, compact_store, delete_session, find_session, list_sessions, query
 from planck_nb.sessions.database import session_catalogue, vacuum
-from planck_nb.sessions.database.session_catalogue import FOLDER, update_catalogue
+from planck_nb.sessions.database.session_catalogue import FOLDER, MAX_ADDED, MIN_MISSING, update_catalogue
 
-MANY = session_catalogue.MIN_MISSING + 2
+MANY = MIN_MISSING + 2
 COUNTS = "select session_name, count(*) as n, sum(cost_usd) as usd from messages group by all order by all"
 
 
@@ -26,6 +26,11 @@ def age(directory: Path) -> None:
     for session in list_sessions(directory):
         os.utime(session.path, (time.time() - 60, time.time() - 60))
         os.utime(session.database)
+
+
+def updated(directory: Path, *, min_missing: int = MIN_MISSING, max_sessions: int = MAX_ADDED) -> int:
+    """Update the catalogue of journals that may have been written just now; a copy has a new change time."""
+    return update_catalogue(directory, min_missing=min_missing, max_sessions=max_sessions, quiet_seconds=-1)
 
 
 def files(directory: Path) -> list[Path]:
@@ -51,7 +56,6 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def many(written: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A copy of the sessions; none is in a catalogue."""
-    monkeypatch.setattr(session_catalogue, "_QUIET_SECONDS", -1.0)
     monkeypatch.setattr(session_catalogue._CatalogueUpdates, "start", lambda *_: None)
     directory = tmp_path / "sessions"
     shutil.copytree(written, directory)
@@ -59,10 +63,11 @@ def many(written: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path
     return directory
 
 
+@pytest.mark.slow
 def test_a_catalogue_changes_no_answer(many: Path) -> None:
     statements = [f"select * from {view} order by all" for view in VIEWS]
     before = [query(many, statement) for statement in statements]
-    assert update_catalogue(many) == MANY
+    assert updated(many) == MANY
     assert len(files(many)) == 1
     for statement, frame in zip(statements, before, strict=True):
         pd.testing.assert_frame_equal(query(many, statement), frame, obj=statement)
@@ -72,7 +77,7 @@ def test_a_catalogue_changes_no_answer(many: Path) -> None:
 
 
 def test_sessions_that_were_changed_or_deleted_since(many: Path) -> None:
-    update_catalogue(many)
+    updated(many)
     before = query(many, COUNTS).set_index("session_name").n
     with Session.open(many, "session-1") as session:
         asyncio.run(session.append("a1", UserMessage("new")))
@@ -82,23 +87,24 @@ def test_sessions_that_were_changed_or_deleted_since(many: Path) -> None:
     assert found["session-1"] == before["session-1"] + 1
     assert "session-2" not in found.index
     assert found.drop("session-1").equals(before.drop(["session-1", "session-2"]))
-    assert update_catalogue(many, min_missing=1) == 1
+    assert updated(many, min_missing=1) == 1
     assert query(many, COUNTS).set_index("session_name").n.equals(found)
 
 
 def test_a_damaged_catalogue_does_not_matter(many: Path) -> None:
-    update_catalogue(many)
+    updated(many)
     before = query(many, COUNTS)
     [file] = files(many)
     copy = file.with_name("0" * 16 + ".duckdb")
     copy.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
     file.unlink()
     pd.testing.assert_frame_equal(query(many, COUNTS), before)
-    assert update_catalogue(many) == MANY
+    assert updated(many) == MANY
     assert copy not in files(many)
     pd.testing.assert_frame_equal(query(many, COUNTS), before)
 
 
+@pytest.mark.slow
 def test_compressed_sessions_are_added_too(many: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(vacuum, "MIN_PACKED", 1)
     before = query(many, COUNTS)
@@ -107,33 +113,34 @@ def test_compressed_sessions_are_added_too(many: Path, monkeypatch: pytest.Monke
     missing = find_session(many, "session-1").path.with_suffix(".1.jsonl.gz")
     missing.unlink()
     find_session(many, "session-2").database.unlink()
-    assert update_catalogue(many) == MANY - 1, "that a part is missing is found by reading the session's own files"
+    assert updated(many) == MANY - 1, "that a part is missing is found by reading the session's own files"
     pd.testing.assert_frame_equal(query(many, COUNTS), before)
 
 
+@pytest.mark.slow
 def test_many_sessions_are_added_some_at_a_time(many: Path) -> None:
     before = query(many, COUNTS)
-    added = [update_catalogue(many, min_missing=1, max_sessions=2)]
+    added = [updated(many, min_missing=1, max_sessions=2)]
     while added[-1]:
         pd.testing.assert_frame_equal(query(many, COUNTS), before)
         assert len(files(many)) <= 6
-        added.append(update_catalogue(many, min_missing=1, max_sessions=2))
+        added.append(updated(many, min_missing=1, max_sessions=2))
     assert added == [2] * (MANY // 2) + [0]
 
 
 def test_only_one_update_at_a_time(many: Path) -> None:
-    assert update_catalogue(many, max_sessions=2) == 2
+    assert updated(many, max_sessions=2) == 2
     with filelock.FileLock(many / FOLDER / "lock"):
-        assert update_catalogue(many, min_missing=1) == 0
-    assert update_catalogue(many, min_missing=1) == MANY - 2
+        assert updated(many, min_missing=1) == 0
+    assert updated(many, min_missing=1) == MANY - 2
 
 
 def test_a_damaged_journal_stays_out(many: Path, caplog: pytest.LogCaptureFixture) -> None:
     for name, changed in (("session-1", b'"kind":"mes'), ("session-5", b'"role"')):
         journal = find_session(many, name).path
         journal.write_bytes(journal.read_bytes().replace(changed, b"#" * len(changed), 1))
-    assert update_catalogue(many) == MANY - 2
-    assert update_catalogue(many, min_missing=1) == 0
+    assert updated(many) == MANY - 2
+    assert updated(many, min_missing=1) == 0
     query(many, COUNTS)
     assert {name for name in ("session-1", "session-5") if f"journal of {name} is damaged" in caplog.text} == {
         "session-1",
@@ -150,12 +157,23 @@ def test_only_whole_databases_are_copied(many: Path, removed: str) -> None:
     elif removed == "last_line":
         session.path.write_bytes(b"".join(session.path.read_bytes().splitlines(keepends=True)[:-1]))
     lines = session.path.read_bytes().count(b"\n") - 1
-    update_catalogue(many)
+    updated(many)
     rows = "select (select count(*) from messages where {0}) + (select count(*) from events where {0}) as n"
     assert query(many, rows.format("session_name = 'session-2'")).n.tolist() == [lines]
 
 
+def test_a_journal_that_was_written_just_now_stays_out(many: Path) -> None:
+    assert update_catalogue(many, quiet_seconds=3600) == 0, "they were copied just now, though written long ago"
+    journals = [session.path for session in list_sessions(many)]
+    for journal in journals:
+        os.utime(journal, (time.time() + 60, time.time() + 60))  # no machine is so slow that this is long ago
+    assert update_catalogue(many) == 0
+    assert updated(many) == 0
+    os.utime(journals[0], (0, 0))
+    assert updated(many, min_missing=1) == 1
+
+
 def test_few_sessions_have_no_catalogue(tmp_path: Path) -> None:
     write_history(tmp_path, 2, 4)
-    assert update_catalogue(tmp_path) == 0
+    assert updated(tmp_path) == 0
     assert not (tmp_path / FOLDER).exists()

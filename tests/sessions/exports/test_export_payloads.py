@@ -53,6 +53,7 @@ def test_html_is_safe(number: int) -> None:
     assert Findings(markdown.to_html(f"x\n\n- {text}\n\n> {text}")).found == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("renderer", RENDERERS)
 def test_the_markdown_export_is_safe(exports: dict[str, str], renderer: str) -> None:
     assert Findings(RENDERERS[renderer](exports["markdown"])).found == []

@@ -112,6 +112,7 @@ def test_every_message_comes_back_as_it_was(message: Message, time: float, row_i
 
 
 @pytest.mark.parametrize("kind", STORED)
+@settings(max_examples=30)
 @given(data=st.data())
 def test_every_stored_event_comes_back_as_it_was(kind: type[Any], data: st.DataObject) -> None:
     event = data.draw(event_strategy(kind))

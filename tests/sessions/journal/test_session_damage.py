@@ -198,14 +198,28 @@ def test_sql_and_what_a_model_is_sent_are_the_same_rows(
     )  # of which the file has the hidden rows, too
 
 
+def test_rows_whose_ids_are_lower_than_those_of_a_file_are_read_from_the_journal(
+    sound: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    for path in sound.iterdir():
+        shutil.copy2(path, tmp_path)
+    info = Session.read(tmp_path, "mine").info
+    lines = _one_high_id(info.path.read_bytes().splitlines(keepends=True))
+    info.path.write_bytes(b"".join(lines[:5]))
+    info.database.unlink()
+    materialize(info, end=Position(1, info.path.stat().st_size))
+    info.path.write_bytes(b"".join(lines))
+    _check(tmp_path, caplog, expected=0)
+    assert list(query(tmp_path, "select id from messages order by id").id) == [1, 2, 3, 5, 6, 7, 8, 9, 10, 400]
+
+
 def _check(directory: Path, caplog: pytest.LogCaptureFixture, *, expected: int | None) -> None:
     """Compare all readers; `expected` is the number of lines that are skipped, None if that has been said."""
     with Session.read(directory, "mine") as reader:
         rows = [(row.db_id, row.message) for row in reader.messages()]
         caplog.clear()
-        found = query(directory, "select id, text from messages order by id")
+        found = query(directory, "select id, text from messages join sessions using (session_id) order by id")
         said = [record.getMessage() for record in caplog.records if "is damaged" in record.getMessage()]
-        query(directory, "from sessions")
         assert list(zip(found.id, found.text, strict=True)) == [(number, text_of(m.content)) for number, m in rows]
         assert [(row.db_id, row.message) for row in reader.messages_from_latest_checkpoint("a").rows] == rows
         assert sorted(number for number, _ in rows) == [number for number, _ in rows]

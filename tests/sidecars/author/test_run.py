@@ -100,6 +100,7 @@ async def test_what_a_program_leaves_in_the_background_is_killed() -> None:
     await until_ended([int(pid) for pid in output.split()])
 
 
+@pytest.mark.slow
 async def test_many_at_once() -> None:
     results = await asyncio.gather(*(run("echo", str(number)) for number in range(30)))
     assert [output for _, output in results] == [f"{number}\n" for number in range(30)]

@@ -55,6 +55,7 @@ async def test_a_compactor_of_a_sidecar_writes_the_summary(tmp_path: Path) -> No
         assert stored == {"name": "short", "ratio": 0.5, "keep_recent": 10, "timeout": 3_600.0}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("way", "reason"),
     [

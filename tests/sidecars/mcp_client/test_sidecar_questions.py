@@ -79,6 +79,7 @@ async def test_a_question_that_nobody_answers_is_declined(
         assert any(line in logged for logged in link.logs())
 
 
+@pytest.mark.slow
 async def test_the_time_limit_of_a_call_waits_while_a_person_is_asked(tmp_path: Path) -> None:
     async def ask(_: Question) -> QuestionAnswer:
         await asyncio.sleep(2.5)  # a person who thinks longer than the call may take
