@@ -221,7 +221,7 @@ def test_a_lock_file_that_another_process_replaces_meanwhile_stays(
     def rename(path: Path, target: Path) -> Path:
         replaced.append(path)
         path.write_text("12\nnode8\n1\n")
-        os.rename(path, target)
+        os.rename(path, target)  # noqa: PTH104 - Path.rename is replaced by this
         return target
 
     with Session.create(tmp_path, name="mine") as session:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import duckdb
 import pytest
-from support.stored import converse
+from support.stored import converse, with_updates
 
 from planck_nb.ai.messages import UserMessage
 from planck_nb.base.errors import SessionError
@@ -28,7 +28,9 @@ from planck_nb.sessions import (
     query_async,
     read_damage,
 )
-from planck_nb.sessions.database.materialize import Materializer
+from planck_nb.sessions.directory import new_session_info
+from planck_nb.sessions.journal.codec import Header, encode_message_line
+from planck_nb.sessions.journal.journal_file import JournalFile
 from planck_nb.sessions.journal.journal_writer import Writer
 from planck_nb.sessions.journal.segments import Position, journal_end, old_segments, read_rows
 
@@ -55,14 +57,12 @@ def numbers(session: Session) -> list[int]:
     return [row.db_id for row in session.messages()]
 
 
-@pytest.fixture
-def short_segments(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Materializer, "SEGMENT", 2000)
+def with_short_segments(directory: Path, name: str | None = None) -> Session:
+    return with_updates(Session.create(directory, name=name), segment_bytes=2000)
 
 
-@pytest.mark.usefixtures("short_segments")
 async def test_compacting_keeps_what_only_the_database_has(tmp_path: Path) -> None:
-    with Session.create(tmp_path) as session:
+    with with_short_segments(tmp_path) as session:
         ids = await converse(session)
         session.materialize()
         ids.append(await session.append("a1", UserMessage("more")))
@@ -71,24 +71,25 @@ async def test_compacting_keeps_what_only_the_database_has(tmp_path: Path) -> No
     assert list(query(tmp_path, ALL).id) == ids
 
 
-async def test_segments_keep_to_their_size_while_nothing_is_materialized(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(Materializer, "PAUSE", 3600.0)
-    monkeypatch.setattr(Writer, "MAX_SEGMENT", 5000)
-    with Session.create(tmp_path) as session:
-        ids = [await session.append("a1", UserMessage("x" * 700)) for _ in range(40)]
-        assert list(query(tmp_path, ALL).id) == ids
-    sizes = [file.stat().st_size for file in old_segments(session.path)]
+async def test_segments_keep_to_their_size_while_nothing_is_materialized(tmp_path: Path) -> None:
+    info = new_session_info(tmp_path, "00ff" * 4, "mine")
+    journal = JournalFile.create(info.path, Header(info.id, info.name, info.created))
+    writer = Writer(journal, lambda _: None, max_segment=5000)
+    ids = list(range(1, 41))
+    for row_id in ids:
+        writer.put(encode_message_line(row_id, "a1", UserMessage("x" * 700), turn=0, time=1.75e9))
+        writer.write()
+    assert list(query(tmp_path, ALL).id) == ids
+    writer.close()
+    sizes = [file.stat().st_size for file in old_segments(info.path)]
     assert len(sizes) > 5
     assert 5000 <= min(sizes) <= max(sizes) < 7000
-    with Session.open(tmp_path, session.id) as session:
+    with Session.open(tmp_path, info.id) as session:
         assert numbers(session) == ids
         assert await session.append("a1", UserMessage("more")) > ids[-1]
     assert read_damage(session.info) == Damage(session.name)
 
 
-@pytest.mark.usefixtures("short_segments")
 async def test_a_query_reads_nothing_twice_that_was_materialized_meanwhile(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -100,7 +101,7 @@ async def test_a_query_reads_nothing_twice_that_was_materialized_meanwhile(
         return read_rows(journal, start=start)
 
     monkeypatch.setattr(importlib.import_module("planck_nb.sessions.database.snapshot"), "read_rows", reading)
-    with Session.create(tmp_path) as session:
+    with with_short_segments(tmp_path) as session:
         before = list_sessions(tmp_path)
         monkeypatch.setattr(module, "list_sessions", lambda _: before)
         ids = await converse(session)
@@ -111,9 +112,8 @@ async def test_a_query_reads_nothing_twice_that_was_materialized_meanwhile(
     assert began[0] > Position(1, 1000)
 
 
-@pytest.mark.usefixtures("short_segments")
 async def test_a_long_journal_goes_on_in_a_new_segment_and_the_old_ones_stay(tmp_path: Path) -> None:
-    with Session.create(tmp_path) as session:
+    with with_short_segments(tmp_path) as session:
         ids = []
         for turn in range(4):
             ids += await converse(session, turn=turn)
@@ -136,9 +136,8 @@ async def test_a_long_journal_goes_on_in_a_new_segment_and_the_old_ones_stay(tmp
         assert await again.append("a1", UserMessage("and more")) == ids[-1] + 1
 
 
-@pytest.mark.usefixtures("short_segments")
 async def test_the_file_is_rebuilt_from_all_segments(tmp_path: Path) -> None:
-    with Session.create(tmp_path) as session:
+    with with_short_segments(tmp_path) as session:
         for turn in range(3):
             await converse(session, turn=turn)
             session.materialize()
@@ -195,9 +194,8 @@ async def test_where_no_segment_can_be_started_the_journal_goes_on(
         assert numbers(session) == ids
 
 
-@pytest.mark.usefixtures("short_segments")
 async def test_queries_and_writers_are_not_disturbed_by_a_new_segment(tmp_path: Path) -> None:
-    with Session.create(tmp_path) as session:
+    with with_short_segments(tmp_path) as session:
         stop = asyncio.Event()
 
         async def write() -> int:
@@ -220,10 +218,8 @@ async def test_queries_and_writers_are_not_disturbed_by_a_new_segment(tmp_path: 
 WRITE = """
 import sys
 sys.path.insert(0, sys.argv[3])
-from planck_nb.sessions.database.materialize import Materializer
-Materializer.SEGMENT, Materializer.PAUSE, Materializer.ROWS = 5000, 0.01, 5
 from support.stored import write_forever
-write_forever(sys.argv[1], sys.argv[2])
+write_forever(sys.argv[1], sys.argv[2], segment_bytes=5000, pause=0.01, rows=5)
 """
 
 
@@ -250,9 +246,8 @@ def test_no_acknowledged_message_is_lost_when_a_segment_begins(tmp_path: Path, a
         assert query(tmp_path, ALL).equals(seen)
 
 
-@pytest.mark.usefixtures("short_segments")
 async def test_compacting_compresses_old_segments_and_loses_nothing(tmp_path: Path) -> None:
-    with Session.create(tmp_path) as session, Session.create(tmp_path, name="open") as other:
+    with with_short_segments(tmp_path) as session, with_short_segments(tmp_path, name="open") as other:
         for turn in range(3):
             await converse(session, turn=turn)
             await converse(other, turn=turn)
@@ -303,11 +298,16 @@ async def test_a_single_segment_is_compressed_and_the_session_goes_on(tmp_path: 
     assert read_damage(session.info) == Damage("one")
 
 
-async def test_a_duckdb_file_with_much_unused_space_is_rebuilt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with monkeypatch.context() as patched, Session.create(tmp_path) as session:
-        patched.setattr(importlib.import_module("planck_nb.sessions.database.materialize"), "BLOCK_SIZE", 256 * 1024)
+async def test_a_duckdb_file_with_much_unused_space_is_rebuilt(tmp_path: Path) -> None:
+    with Session.create(tmp_path) as session:
         await converse(session)
         session.materialize()
+    small = session.info.database.rename(tmp_path / "small")
+    with duckdb.connect() as connection:
+        connection.execute(f"attach '{small}' as small")
+        connection.execute(f"attach '{session.info.database}' as large (block_size {256 * 1024})")
+        connection.execute("copy from database small to large")
+    small.unlink()
     before, size = query(tmp_path, ALL), session.info.database.stat().st_size
     expected = estimate_compaction(tmp_path)
     freed = compact_store(tmp_path)
