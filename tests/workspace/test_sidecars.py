@@ -72,7 +72,9 @@ async def test_a_projects_sidecar_is_listed_and_started_only_when_it_is_trusted(
     write(project / file, near={**SERVER, "env": {"MORE": "1"}})
     async with Workspace(Config.load()) as workspace:
         assert "not trusted" in str(rows(workspace)["near"][1])
-        assert next(file.status for file in workspace.trust_items() if file.item.path.name.endswith("near")) == "changed"
+        assert (
+            next(file.status for file in workspace.trust_items() if file.item.path.name.endswith("near")) == "changed"
+        )
         workspace.trust()
         [status] = await workspace.sidecars.start()
         assert status.state == "connected", "its tools are not asked for a second time"
