@@ -97,11 +97,11 @@ def write_template(folder: Path, servers: Mapping[str, str]) -> None:
 
 
 @contextmanager
-def model_servers(folder: Path) -> Iterator[dict[str, str]]:
+def model_servers(folder: Path, scripts: Mapping[str, list[dict[str, Any]]] = SCRIPTS) -> Iterator[dict[str, str]]:
     """Run a server for each script; their addresses by name."""
     with ExitStack() as stack:
         found: dict[str, str] = {}
-        for name, script in SCRIPTS.items():
+        for name, script in scripts.items():
             (place := folder / name).mkdir()
             found[name] = stack.enter_context(llama_server(place, script, window=16_384))
         yield found

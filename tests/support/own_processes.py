@@ -22,7 +22,7 @@ _started: list[str] = []
 
 
 def _note_start(event: str, arguments: tuple[object, ...]) -> None:
-    if event in _STARTS:
+    if event in _STARTS and arguments[:1] != ("uname",):  # `platform.processor`, which the vendors' SDKs call
         _started.append(f"{event}{arguments[:2]}")
 
 

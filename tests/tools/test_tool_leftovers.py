@@ -157,7 +157,17 @@ async def test_what_is_left_in_the_background_ends_with_the_command(tmp_path: Pa
     assert still_running(long) == []
 
 
-@pytest.mark.parametrize("how", ["abort", "stop", "cancel"])
+@pytest.mark.parametrize(
+    ("family", "how"),
+    [
+        ("bash", "abort"),
+        ("bash", "stop"),
+        ("bash", "cancel"),
+        ("TOOL.json", "abort"),
+        ("bash without a sandbox", "abort"),
+    ],
+    indirect=["family"],
+)
 async def test_nothing_is_left_after_the_agent_was_stopped(
     family: tuple[Tool, dict[str, object]], tmp_path: Path, how: str
 ) -> None:

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import httpx2
-import openai
 import pytest
-from openai.types.responses import Response
 from support.recordings import body_of, recorded
+from support.referees import openai
 from support.wire import ASK, client, decode, replying
 
 from planck_nb import ai
@@ -55,7 +54,7 @@ def ours(message: ai.AssistantMessage) -> Interjection:
     )
 
 
-def theirs(response: Response) -> Interjection:
+def theirs(response: Any) -> Interjection:
     calls, others, thoughts, refused = [], [], [], False
     for item in response.output:
         if item.type == "function_call":
