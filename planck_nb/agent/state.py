@@ -18,7 +18,7 @@ from planck_nb.base.json_types import JsonObject
 from planck_nb.base.quick_init import quick_init
 
 NO_TURN = -1
-"""The index of the newest turn before the first one."""
+"""Turn index before the first turn."""
 
 Status: TypeAlias = Literal["idle", "streaming", "executing_tools"]
 

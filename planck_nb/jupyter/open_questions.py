@@ -56,7 +56,7 @@ class _WaitingQuestion:
 
 
 class OpenQuestions:
-    """The questions of sidecars that wait for an answer. The first answer counts, wherever it is given.
+    """Sidecar questions that wait for an answer. The first answer counts, wherever it is given.
 
     Args:
         patience: Seconds to wait for a browser before a question is declined.

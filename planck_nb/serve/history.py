@@ -25,13 +25,13 @@ MAX_ROWS = 1_000
 """Largest number of rows from a query."""
 
 DEFAULT_ROWS = 100
-"""Rows that a query or a list returns unless the caller sets a limit."""
+"""Rows in a result unless the caller sets a limit."""
 
 MAX_MESSAGES = 200
 """Largest number of messages in a transcript."""
 
 DEFAULT_MESSAGES = 20
-"""Messages of a transcript unless the caller sets a number."""
+"""Messages in a transcript unless the caller sets a number."""
 
 _SECONDS = 30.0
 """Seconds for a query."""

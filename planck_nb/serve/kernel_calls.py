@@ -28,13 +28,13 @@ MAX_WATCH_SECONDS = 120.0
 """Longest time in which a call watches events."""
 
 DEFAULT_WATCH_SECONDS = 10
-"""The time for which a call watches events unless the caller sets one."""
+"""Length, in seconds, unless the caller sets one."""
 
 MAX_EVENTS = 500
 """Largest number of events from a call."""
 
 DEFAULT_EVENTS = 100
-"""The number of events that ends a call unless the caller sets one."""
+"""Events in a result unless the caller sets a number."""
 
 Progress = Callable[[str], None]
 

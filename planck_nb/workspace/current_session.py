@@ -71,7 +71,7 @@ class CurrentSession:
 
     @property
     def factory(self) -> AgentFactory:
-        """Creates agents of the session; creates the session if there is none yet."""
+        """Creates agents in the session, and first the session itself if necessary."""
         if self._factory is None:
             self._config.require_trust()
             self.open(self._start())

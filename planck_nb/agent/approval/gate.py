@@ -32,7 +32,7 @@ UNRESTRICTED = "It can do everything that you can, so each call needs approval; 
 """Why a call of an unrestricted tool needs approval."""
 
 CONNECT_TIMEOUT = 3.0
-"""Seconds that a frontend has to connect before a call is denied, or a question declined, for want of a person."""
+"""Seconds in which a frontend has to connect before a call is denied or a question declined."""
 
 
 @dataclass

@@ -24,10 +24,10 @@ _LOADING_STEP = 1.5
 _MAX_DOUBLINGS = 30
 
 RETRY_SECONDS = 60.0
-"""Seconds for which a request that continues a turn is retried."""
+"""Seconds for retries later in a turn."""
 
 FIRST_RETRY_SECONDS = 10.0
-"""Seconds for which the first request of a turn is retried."""
+"""Seconds for retries when a turn begins."""
 
 
 @dataclass(frozen=True, slots=True)

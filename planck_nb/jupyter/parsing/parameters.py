@@ -18,7 +18,7 @@ from planck_nb.jupyter.notebook import Notebook
 _LARGEST = 2**63 - 1
 
 QUOTES = "'\""
-"""The quotation marks that hold the words of one value together."""
+"""Quotation marks around a value with several words."""
 
 Suggestions: TypeAlias = Mapping[str, str]
 """Possible words, each with a description for completion, perhaps empty."""

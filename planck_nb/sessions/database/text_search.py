@@ -19,7 +19,7 @@ _AROUND = 60
 _EXCERPT = 198
 
 DEFAULT_MATCHES = 20
-"""The highest number of messages that a search returns unless the caller sets one."""
+"""Messages in a result unless the caller sets a limit."""
 
 
 def search(

@@ -22,7 +22,7 @@ from planck_nb.sessions.journal.segments import (
 )
 
 DIGESTED = 64 * 1024
-"""Bytes of a line that its digest covers; the id and the time of the row are at its beginning."""
+"""Bytes for a digest: a line starts with id and time."""
 
 
 @dataclass(frozen=True, slots=True)

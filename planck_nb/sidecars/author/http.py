@@ -61,7 +61,7 @@ def sidecar_app(live: LiveOffer, address: ListeningAddress, token: str | None) -
     Args:
         live: What the sidecar offers.
         address: Where it is served.
-        token: The token that clients must send, None for none.
+        token: The token that clients must send, None if they need not.
 
     Returns:
         The application.
