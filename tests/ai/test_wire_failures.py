@@ -228,6 +228,7 @@ async def test_a_key_that_a_server_repeats_is_not_shown(padding: int) -> None:
         assert "sk-" not in str(caught.value)
 
 
+@pytest.mark.slow
 async def test_many_streams_at_once() -> None:
     everybody = asyncio.Barrier(150)
 
@@ -332,6 +333,7 @@ asyncio.run(dropped())
 """
 
 
+@pytest.mark.process
 async def test_there_are_no_complaints_about_unclosed_connections() -> None:
     async with serving(hello) as server:
         process = await asyncio.create_subprocess_exec(

@@ -12,6 +12,7 @@ from planck_nb.base.markdown import FORMATTED_CHARACTERS, to_html, to_markdown
 from planck_nb.base.text import head_and_tail
 
 
+@pytest.mark.slow
 @pytest.mark.no_cover
 @pytest.mark.parametrize("name", [*REPEATED, *BUILT], ids=repr)
 @pytest.mark.parametrize("function", [to_html, to_markdown])

@@ -41,6 +41,7 @@ async def notebook(stored: Path, tmp_path: Path) -> AsyncIterator[Notebook]:
         yield Notebook(Controller(workspace), {"add": add, "orders": pd.DataFrame({"price": [1]})})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("cell", "word", "found"),
     [
@@ -102,6 +103,7 @@ async def test_a_word_may_become(notebook: Notebook, cell: str, word: str, found
     assert (begun, list(offered)) == (word, found)
 
 
+@pytest.mark.slow
 async def test_every_verb_and_every_option_is_offered_with_a_description(notebook: Notebook) -> None:
     _, offered = suggest("%planck ", 0, "%planck ", notebook)
     assert list(offered) == [*VERBS, "ann", "bob", '"data cruncher"']

@@ -234,6 +234,7 @@ def test_an_unreachable_server_is_one_sentence(kernel: Kernel) -> None:
     assert kernel.run("%planck --model demo hello").status == "ok"
 
 
+@pytest.mark.process
 def test_a_bad_setting_is_one_sentence(tmp_path: Path) -> None:
     with running_kernel(tmp_path, PLANCK_NB_DEMO_PACE="slow") as kernel:
         cell = kernel.run("%load_ext planck_nb")
@@ -242,6 +243,7 @@ def test_a_bad_setting_is_one_sentence(tmp_path: Path) -> None:
         assert kernel.run("%load_ext planck_nb\n%planck --model demo hello").status == "ok"
 
 
+@pytest.mark.slow
 def test_a_setting_that_was_left_out_is_said_once(tmp_path: Path) -> None:
     (tmp_path / ".planck").mkdir()
     (tmp_path / ".planck" / "models.json").write_text('{"models": [{"id": "mine"}]}')

@@ -93,6 +93,7 @@ def value(kernel: Kernel, code: str) -> Any:
     return ast.literal_eval(said(kernel, code))
 
 
+@pytest.mark.process
 @pytest.mark.timeout(180)
 def test_an_executed_notebook_has_the_final_report_of_three_delegations(
     folder: Path, monkeypatch: pytest.MonkeyPatch

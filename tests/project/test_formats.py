@@ -101,6 +101,7 @@ async def test_templates_are_loaded(home: Path) -> None:
         assert [(agent.name, agent.role) for agent in team.agents] == [("Lead", "orchestrator"), ("Tess", "worker")]
 
 
+@pytest.mark.slow
 def test_conversations_are_read(sessions: Path) -> None:
     with Session.read(sessions, "one") as session:
         said = [row.message.text for row in session.messages() if row.message.type != "tool_result"]
@@ -113,6 +114,7 @@ def test_conversations_are_read(sessions: Path) -> None:
     assert rows(sessions, sql) == [(8, 4, None), (13, 0, True), (2, 0, None), (3, 0, None)]
 
 
+@pytest.mark.slow
 def test_calls_and_decisions_are_read(sessions: Path) -> None:
     calls = rows(sessions, "SELECT name, result, is_error FROM tool_calls WHERE session_name = 'one' ORDER BY ts")
     assert [(name, failed) for name, _, failed in calls] == [
@@ -134,6 +136,7 @@ def test_calls_and_decisions_are_read(sessions: Path) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_a_team_is_read(sessions: Path) -> None:
     sql = "SELECT from_agent_name, to_agent_name, kind, task, response, status FROM delegations"
     response = "`read` returned \n\n```\nTwo orders from Delft.\n\n```"
@@ -150,6 +153,7 @@ def test_branches_are_read(sessions: Path) -> None:
     assert rows(sessions, sql) == [(4, "`convert` returned `18.4`."), (4, "`convert` returned `27.6`.")]
 
 
+@pytest.mark.slow
 async def test_a_session_goes_on_with_its_model_its_rule_and_its_changes(home: Path) -> None:
     report = home / "orders/out/report.md"
     report.parent.mkdir()
@@ -167,6 +171,7 @@ async def test_a_session_goes_on_with_its_model_its_rule_and_its_changes(home: P
         assert not report.exists()
 
 
+@pytest.mark.slow
 async def test_a_session_of_another_user_gives_nothing(home: Path) -> None:
     (home / ".planck/session.key").unlink()
     async with Workspace(place(home)) as workspace:
@@ -176,6 +181,7 @@ async def test_a_session_of_another_user_gives_nothing(home: Path) -> None:
         assert "write:./out/**" not in " ".join(map(str, workspace.approvals.policy.rules))
 
 
+@pytest.mark.slow
 async def test_a_session_returns_to_a_branch(home: Path) -> None:
     async with Workspace(place(home)) as workspace:
         await workspace.resume("branches", find=find)
@@ -185,6 +191,7 @@ async def test_a_session_returns_to_a_branch(home: Path) -> None:
         assert reply.text == "`convert` returned `18.4`."
 
 
+@pytest.mark.slow
 async def test_a_team_goes_on(home: Path) -> None:
     async with Workspace(place(home)) as workspace:
         assert await workspace.resume("team") == []
@@ -220,6 +227,7 @@ def test_the_page_names_the_layouts_of_copies() -> None:
     assert re.findall(r"layout (\d+)", page) == [str(VERSION), str(FORMAT)]
 
 
+@pytest.mark.process
 def test_files_of_now_have_the_same_fields(tmp_path: Path) -> None:
     """Otherwise the folder is to be recorded anew, and the page gets a line."""
     record(tmp_path)

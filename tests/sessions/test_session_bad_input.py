@@ -107,6 +107,7 @@ VIEWED = " union all by name ".join(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("key", NONSENSE)
 async def test_lines_with_nonsense_in_them_break_nothing(tmp_path: Path, key: str) -> None:
     """One session for each value: creating views takes longer than all else."""
@@ -151,6 +152,7 @@ async def test_a_rewind_to_an_invalid_id_stops_nobody_and_stores_nothing(tmp_pat
         assert len(session.messages()) == len(ids)
 
 
+@pytest.mark.slow
 async def test_a_clock_that_is_set_back_changes_no_order(tmp_path: Path) -> None:
     with Session.create(tmp_path, name="first") as session:
         log = session.log("a")
@@ -185,6 +187,7 @@ async def test_an_invalid_time_is_refused_and_the_session_goes_on(tmp_path: Path
         assert len(session.messages()) == 4
 
 
+@pytest.mark.slow
 async def test_a_message_of_20_mb_is_kept_found_and_shown(tmp_path: Path) -> None:
     text = "line of words\n" * (20_000_000 // 14) + "needle"
     with Session.create(tmp_path) as session:

@@ -104,6 +104,7 @@ def test_the_session_of_a_killed_process_is_opened_by_the_next_one(tmp_path: Pat
     assert killed_holder_left["owner"] == "b.ipynb"
 
 
+@pytest.mark.process
 def test_a_running_process_keeps_its_session_and_is_named(tmp_path: Path) -> None:
     error = errno.ENOSYS
     before = time.time()
@@ -162,6 +163,7 @@ def test_the_session_of_another_computer_is_opened_on_demand_only(tmp_path: Path
     ]
 
 
+@pytest.mark.process
 def test_a_lock_that_names_nobody_can_be_taken_over(tmp_path: Path) -> None:
     nonsense = {
         b"": '{"owner": 1}',
@@ -189,6 +191,7 @@ for directory in sorted(directory.iterdir()):
     assert said[1::2] == ["opened, []"] * len(nonsense)
 
 
+@pytest.mark.process
 def test_a_deleted_session_leaves_no_lock(tmp_path: Path) -> None:
     killed_holder(errno.ENOSYS, tmp_path)
     script = "print(attempt(lambda: delete_session(find_session(directory, 'mine'), confirm='mine')))"

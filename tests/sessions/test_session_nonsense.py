@@ -89,6 +89,7 @@ def write(directory: Path, number: int, lines: list[dict[str, Any]]) -> Path:
     return path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("offset", range(0, len(VALUES), 2))
 def test_every_reader_reads_the_rest_and_says_what_is_damaged(
     offset: int,

@@ -51,6 +51,7 @@ def check(directory: Path, session: Session) -> None:
     assert list(query(directory, "select text from messages order by id").text) == texts
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("restored", ["journal", "file"])
 @pytest.mark.parametrize("added", [0, 3, 6], ids=["none", "fewer", "as many"])
 async def test_after_a_backup_is_restored_the_journal_counts(tmp_path: Path, restored: str, added: int) -> None:

@@ -28,6 +28,8 @@ from planck_nb.testing import Call, Reply, scripted_model
 from planck_nb.tools.sandbox import Sandbox, candidates, denial, find_sandbox
 from planck_nb.tools.sandbox_access import SandboxAccess, sandbox_access_of
 
+pytestmark = pytest.mark.process
+
 SECRET = "TOP-" + "HIDDEN-0451"
 """What no command may print. It is put together here, so that no command line contains it."""
 

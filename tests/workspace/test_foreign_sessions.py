@@ -225,6 +225,7 @@ def breaches(place: Workspace, notebook: Notebook, own: list[str]) -> list[str]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", EDITS)
 async def test_an_edited_session_opens_without_what_was_edited(
     name: str, tmp_path: Path, home: Path, journal: Path
@@ -257,6 +258,7 @@ async def test_ones_own_session_goes_on_without_a_question(tmp_path: Path, home:
         assert "bash:ls" in [str(rule) for rule in place.approvals.policy.rules]
 
 
+@pytest.mark.slow
 async def test_an_import_and_a_clone_wait_for_trust(tmp_path: Path, home: Path, journal: Path) -> None:
     async with load(tmp_path, home) as place:
         await place.resume(find=Notebook().find)

@@ -196,6 +196,7 @@ async def test_every_way_back_ends_at_the_same_server_with_the_same_key(world: W
     assert not [secret for secret in KEYS.values() if secret in world.stored()]
 
 
+@pytest.mark.slow
 async def test_a_branch_is_returned_to_with_the_models_that_it_had(world: World) -> None:
     async with world.workspace() as place:
         bob = place.add_agent("bob", model=scripted_model(["one"]))
@@ -374,6 +375,7 @@ async def test_no_key_is_needed_where_answers_are_replayed(world: World, tmp_pat
         assert await place.resume(name) == []
 
 
+@pytest.mark.slow
 async def test_one_model_replaces_those_that_are_lost_or_all(world: World) -> None:
     async with world.workspace() as place:
         kept = place.add_agent("kept", model=own_facts(world, place)).model
@@ -414,6 +416,7 @@ async def test_fallbacks_are_no_way_around_a_refusal(world: World) -> None:
 # What else an agent keeps.
 
 
+@pytest.mark.slow
 async def test_models_that_an_agent_may_give_stay_where_they_are(world: World) -> None:
     async with world.workspace() as place:
         given = (own_facts(world, place), ai.get_model("acme", "second", base_url=world.address, api_key=SECRET))
@@ -427,6 +430,7 @@ async def test_models_that_an_agent_may_give_stay_where_they_are(world: World) -
         assert place.agent("ann").available_models == given[:1]
 
 
+@pytest.mark.slow
 async def test_compactors_are_kept_or_named(world: World) -> None:
     def mine(messages: object) -> None: ...
 
@@ -451,6 +455,7 @@ async def test_compactors_are_kept_or_named(world: World) -> None:
         assert problem.startswith("carl continues with the built-in compactor: its compactor test_compactors")
 
 
+@pytest.mark.slow
 async def test_attributes_of_a_users_compactor_are_not_stored(world: World) -> None:
     class Forgetful(Compactor):
         description = "Forgets everything."

@@ -40,6 +40,7 @@ def files_with_secrets(folder: Path) -> list[Path]:
     return [path for path in files if any(secret.encode() in path.read_bytes() for secret in (KEY, OPENAI))]
 
 
+@pytest.mark.slow
 async def test_no_file_has_the_secrets_and_a_resume_names_the_fields(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -38,6 +38,7 @@ async def test_rules_and_addresses_come_back_with_the_session(tmp_path: Path) ->
         assert second.agent("ann").model.base_url == "http://127.0.0.1:9/v1"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("key", ["the same", "another"])
 async def test_what_agents_may_read_stays_limited(
     tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch, key: str

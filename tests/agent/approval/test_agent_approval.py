@@ -429,6 +429,7 @@ async def test_a_decision_is_on_disk_before_the_call_runs(tmp_path: Path) -> Non
     assert found == [[[True, "user"]], [[True, "user"], [True, "rule"]]]
 
 
+@pytest.mark.slow
 async def test_every_decision_is_stored(tmp_path: Path) -> None:
     shell = Shell()
     approvals = replace(asking(tmp_path, Rule.parse("deny", "sh:rm *")), deadline=1.0)

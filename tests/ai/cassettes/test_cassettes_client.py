@@ -260,6 +260,7 @@ async def test_a_stream_that_broke_breaks_at_the_same_place(tmp_path: Path) -> N
     assert not line_of(path)["complete"]
 
 
+@pytest.mark.slow
 async def test_a_silent_server_is_a_timeout_in_replay_at_once(tmp_path: Path) -> None:
     path = tmp_path / "chat.jsonl"
 

@@ -171,6 +171,7 @@ async def test_frames_may_be_cut_anywhere(wire: Wire, size: int) -> None:
     assert (cut, again) == (whole, events)
 
 
+@pytest.mark.slow
 @given(data=st.data())
 def test_any_cut_gives_the_same_events(wire: Wire, data: st.DataObject) -> None:
     body = b"".join(wire.write(EVERYTHING)).replace(b"\n", data.draw(st.sampled_from([b"\n", b"\r\n"])))

@@ -124,6 +124,7 @@ async def test_responses_stream_equals_the_sdk(row: dict[str, Any] | None) -> No
         assert said == sdk_helper_says(body)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("row", recorded("json", FIRST_PARTY))
 async def test_a_response_whose_items_were_not_streamed_equals_the_sdk(row: dict[str, Any] | None) -> None:
     body = body_of(row)

@@ -64,6 +64,7 @@ def say(log: SessionLog, session: Session, agent: str, *, at: float, turn: int =
     log.record(events.TurnStart(agent, session.id, turn, 0, at, index=turn, model="demo:small"))
 
 
+@pytest.mark.slow
 async def test_a_turn_is_model_tool_and_model_again(workspace: Workspace) -> None:
     async with workspace:
         log = workspace.session.log("a1")
@@ -79,6 +80,7 @@ async def test_a_turn_is_model_tool_and_model_again(workspace: Workspace) -> Non
     assert not {"failed", "stopped", "no end known", "waits for you"} & set(words(chart))
 
 
+@pytest.mark.slow
 async def test_waiting_for_approval_stands_before_the_call_it_held_up(workspace: Workspace) -> None:
     async with workspace:
         session = workspace.session
@@ -100,6 +102,7 @@ async def test_waiting_for_approval_stands_before_the_call_it_held_up(workspace:
     assert chart.svg.count('class="pk-hold"') == 2, "the legend and the bar"
 
 
+@pytest.mark.slow
 async def test_a_turn_that_crashed_is_drawn_to_its_last_event_and_marked(workspace: Workspace) -> None:
     async with workspace:
         for agent, at in (("a", START), ("b", START + 100)):
@@ -281,6 +284,7 @@ def test_many_tasks_are_not_all_drawn_and_those_of_agents_that_are_left_out_are_
     assert "and 140 more tasks without arrows" in words(chart)
 
 
+@pytest.mark.slow
 async def test_tasks_of_a_session_are_in_its_timeline(workspace: Workspace) -> None:
     async with workspace:
         for number, agent in enumerate("ab"):

@@ -68,6 +68,7 @@ def vars_of(display: object) -> JsonObject:
     return {name: getattr(display, name) for name in type(display).__slots__}  # type: ignore[attr-defined]
 
 
+@pytest.mark.slow
 def test_no_hidden_character_is_shown_as_it_is() -> None:
     everything = hidden()
     for at in range(0, len(everything), 1_000):

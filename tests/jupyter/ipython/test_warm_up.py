@@ -120,6 +120,7 @@ def test_no_step_begins_after_a_stop() -> None:
     assert later == []
 
 
+@pytest.mark.process
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
 def test_a_fork_waits_for_the_step_that_is_running() -> None:
     begun = threading.Event()

@@ -79,6 +79,7 @@ async def test_a_new_table_ends_the_one_before(workspace: Workspace) -> None:
     await controller.close()
 
 
+@pytest.mark.slow
 async def test_of_many_agents_those_that_work_are_shown(workspace: Workspace) -> None:
     gate = asyncio.Event()
 

@@ -107,6 +107,7 @@ async def test_images_are_sent_as_images(controller: Controller, name: str) -> N
     assert mime.removeprefix("image/").upper() in notice
 
 
+@pytest.mark.slow
 async def test_a_model_that_accepts_no_images_gets_words(controller: Controller) -> None:
     message, notice = await sent(controller, "blind what is in @fig and @it?", fig=figure(), it=Image.new("L", (4, 3)))
     assert not images(message)

@@ -378,6 +378,7 @@ def test_ordinary_keys_and_tokens_are_shown() -> None:
     assert "the" in describe_value(pd.DataFrame({"token": ["the"]}))
 
 
+@pytest.mark.slow
 def test_long_texts_and_collections_are_cut() -> None:
     for value in ("x" * 10_000_000, list(range(1_000_000)), dict.fromkeys(range(1_000_000)), ["y" * 1_000_000] * 100):
         assert len(describe_value(value)) < 5_000

@@ -208,6 +208,7 @@ async def test_what_was_saved_in_the_project_says_that_it_needs_trust(notebook: 
     assert "Changed." not in changed.read_text()
 
 
+@pytest.mark.slow
 async def test_a_prompt_goes_to_a_team_by_its_name_and_then_to_the_same_team(notebook: Notebook) -> None:
     assert "responded" in await asked(notebook, DELEGATE, team="review")
     await said(notebook, "use review")

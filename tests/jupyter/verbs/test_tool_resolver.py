@@ -6,6 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from planck_nb import Config, Tool, Workspace, tool
 from planck_nb.jupyter.controller import Controller
 from planck_nb.jupyter.notebook import Notebook
@@ -49,6 +51,7 @@ async def test_a_function_with_the_name_of_a_built_in_tool_is_not(tmp_path: Path
     assert set(tools) == RESERVED_NAMES & set(load(tmp_path).toolbox.tools())
 
 
+@pytest.mark.slow
 async def test_a_tool_of_such_a_name_that_the_user_made_is_deliberate(tmp_path: Path) -> None:
     made = replace(tool(planted), name="read")
     tools = await resumed(tmp_path, {"read": made}, ["read"])

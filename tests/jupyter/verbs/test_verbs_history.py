@@ -379,6 +379,7 @@ def documented() -> tuple[str, str]:
     return re.sub(r"^%.*$", "", code, flags=re.MULTILINE), queries[0]
 
 
+@pytest.mark.slow
 async def test_other_tools_read_sessions_as_documented(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -482,6 +483,7 @@ def test_deleting_sessions_that_have_not_been_used_for_some_days(kernel: Kernel,
         assert "--older-than with a number of days" in kernel.run(f"%planck {line}").error
 
 
+@pytest.mark.slow
 async def test_only_what_was_deleted_is_said_to_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("first", "open", "last"):
         Session.create(tmp_path, name=name).close()

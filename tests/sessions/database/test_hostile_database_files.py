@@ -73,6 +73,7 @@ def attack(file: Path, kind: str, spied_on: Path) -> None:
             replace_by_computed(file, "messages", "text", "repeat(role, 1000)")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("read", "others"), [("attached", 0), ("scanned", 2)])
 @pytest.mark.parametrize("kind", ATTACKS)
 async def test_queries_and_readers_rely_on_the_journal(tmp_path: Path, kind: str, read: str, others: int) -> None:

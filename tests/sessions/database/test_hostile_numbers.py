@@ -104,6 +104,7 @@ def _hostile(data: Any, value: Any) -> Any:
     return value if isinstance(data, int | float) else data
 
 
+@pytest.mark.slow
 async def test_no_view_fails_with_such_numbers_in_many_rows(tmp_path: Path) -> None:
     for value in HOSTILE:
         with Session.create(tmp_path) as session:

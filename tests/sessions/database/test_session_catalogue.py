@@ -76,6 +76,7 @@ def test_a_catalogue_changes_no_answer(many: Path) -> None:
     pd.testing.assert_frame_equal(query(many, statements[0]), before[0])
 
 
+@pytest.mark.slow
 def test_sessions_that_were_changed_or_deleted_since(many: Path) -> None:
     updated(many)
     before = query(many, COUNTS).set_index("session_name").n

@@ -403,6 +403,7 @@ def test_ctrl_c_in_the_moment_in_which_a_query_starts_ends_it(tmp_path: Path, mo
 
 
 # Fewer queries for the second: each waits until the writer lets go of its file.
+@pytest.mark.slow
 @pytest.mark.parametrize(("lately", "queries"), [(True, 8), (False, 4)])
 async def test_one_query_sees_one_moment(tmp_path: Path, *, lately: bool, queries: int) -> None:
     with Session.create(tmp_path) as session:
@@ -436,6 +437,7 @@ def test_a_query_gets_the_views_that_it_names_or_all_if_it_names_none(one_sessio
     assert len(query(one_session, "from query_table('messages')")) == 4
 
 
+@pytest.mark.slow
 def test_the_readme_lists_every_column(tmp_path: Path) -> None:
     page = Path(planck_nb.sessions.__file__).with_name("README.md").read_text(encoding="utf-8")
     documented = {

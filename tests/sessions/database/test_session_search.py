@@ -102,6 +102,7 @@ async def test_what_is_being_written_is_found_too(tmp_path: Path) -> None:
         assert (await search_async(tmp_path, "question")).role.tolist() == ["user"]
 
 
+@pytest.mark.slow
 async def test_a_search_may_be_for_one_session_or_agent(tmp_path: Path) -> None:
     with Session.create(tmp_path, name="ours") as ours, Session.create(tmp_path, name="theirs") as theirs:
         await converse(ours, "a1")

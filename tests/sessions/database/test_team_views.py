@@ -179,6 +179,7 @@ async def test_a_task_in_work_has_its_turn_and_one_that_waits_has_none(tmp_path:
             assert sum(row["input_tokens"] for row in found) == ann.info().usage.input_tokens
 
 
+@pytest.mark.slow
 async def test_a_rewind_takes_tasks_and_responses_back(tmp_path: Path) -> None:
     with Session.create(tmp_path) as session:
         async with running_team(session, [Reply(calls=(delegate("ann", "x"),)), *["-"] * 5], ann=["y"]) as agents:

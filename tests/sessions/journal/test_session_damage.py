@@ -154,6 +154,7 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return directory
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("known", "harm"),
     [

@@ -13,6 +13,8 @@ from support.sidecar_server import until_ended
 from planck_nb.base.errors import ToolError, UsageError
 from planck_nb.sidecars import run
 
+pytestmark = pytest.mark.process
+
 
 async def test_status_and_output() -> None:
     script = "import sys; print('out'); sys.stdout.flush(); print('err', file=sys.stderr); sys.exit(3)"

@@ -128,6 +128,7 @@ async def test_a_person_signs_in_once_and_tokens_are_renewed(server: OAuthServer
     assert server.registered == 1
 
 
+@pytest.mark.slow
 async def test_the_browser_is_answered_while_input_blocks_the_event_loop(server: OAuthServer, tmp_path: Path) -> None:
     async def typed(question: Question) -> QuestionAnswer:
         """Answer as at `input`, which returns once the person has seen in the browser that they can go back."""
@@ -232,6 +233,7 @@ async def test_without_a_sign_in_there_is_one_sentence(
     assert not server.exchanges
 
 
+@pytest.mark.slow
 async def test_a_person_who_declines_in_a_session_is_not_asked_again(server: OAuthServer, tmp_path: Path) -> None:
     answers = [paste, _decline]
     asked: list[Question] = []
@@ -249,6 +251,7 @@ async def test_a_person_who_declines_in_a_session_is_not_asked_again(server: OAu
     assert len(asked) == 2
 
 
+@pytest.mark.slow
 async def test_other_pages_cannot_end_a_sign_in(server: OAuthServer, tmp_path: Path) -> None:
     async def ask(question: Question) -> QuestionAnswer:
         back = await visit(question.url)

@@ -18,6 +18,8 @@ from planck_nb.agent.context.compactor import stored_compactor
 from planck_nb.sidecars.mcp_client.manager import Sidecars
 from planck_nb.testing import Reply, scripted_model
 
+pytestmark = pytest.mark.process
+
 LONG = "word " * 200
 
 

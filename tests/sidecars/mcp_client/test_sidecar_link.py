@@ -20,6 +20,8 @@ from planck_nb.sidecars.mcp_client.link_settings import LinkCallbacks
 from planck_nb.sidecars.mcp_client.sidecar_link import SidecarLink
 from planck_nb.sidecars.mcp_client.sidecar_spec import SidecarSpec
 
+pytestmark = pytest.mark.process
+
 
 async def test_a_sidecar_starts_answers_and_stops(tmp_path: Path) -> None:
     async with running(hostile(tmp_path)) as (link, events):

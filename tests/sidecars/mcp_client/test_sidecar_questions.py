@@ -13,6 +13,8 @@ from planck_nb.sidecars.mcp_client.link_settings import LinkCallbacks
 from planck_nb.sidecars.mcp_client.questions import Ask, Question, QuestionAnswer
 from planck_nb.sidecars.mcp_client.sampling import SamplingReply, SamplingRequest
 
+pytestmark = pytest.mark.process
+
 
 async def test_a_question_is_shown_with_everything_visible_and_answered(tmp_path: Path) -> None:
     asked: list[Question] = []
