@@ -39,7 +39,7 @@ WIDER = """view => view.scrollWidth <= view.clientWidth ? [] : [...view.querySel
     .map(part => part.outerHTML.slice(0, 120))"""
 
 
-@pytest.mark.parametrize("look", ["light", "dark", "480"])
+@pytest.mark.parametrize("look", ["480"])
 def test_a_figure_is_shown_in_its_card_while_the_run_goes_on(lab: Lab, open_notebook: Open, look: str) -> None:
     width = 480 if look == "480" else 1000
     notebook = open_notebook(lab.write(f"figure-{look}.ipynb", SETUP, PROMPT), width=width)

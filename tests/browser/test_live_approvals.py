@@ -27,7 +27,7 @@ run.results(("1", "edit", ""), ("2", "bash", ""))
 {END}"""
 
 
-@pytest.mark.parametrize("look", ["light", "dark", "480"])
+@pytest.mark.parametrize("look", ["480"])
 def test_two_calls_wait_for_approval(lab: Lab, open_notebook: Open, look: str) -> None:
     notebook = open_notebook(lab.write(f"ask-{look}.ipynb", SETUP, ASK), width=480 if look == "480" else 1000)
     notebook.theme("JupyterLab Dark" if look == "dark" else "JupyterLab Light")
@@ -107,7 +107,7 @@ while not run.stopped.is_set():
 print(received){END}"""
 
 
-@pytest.mark.parametrize("look", ["light", "dark", "480"])
+@pytest.mark.parametrize("look", ["480"])
 def test_tool_output_steering_and_the_queue(lab: Lab, open_notebook: Open, look: str) -> None:
     notebook = open_notebook(lab.write(f"work-{look}.ipynb", SETUP, WORK), width=480 if look == "480" else 1000)
     notebook.theme("JupyterLab Dark" if look == "dark" else "JupyterLab Light")
@@ -215,7 +215,7 @@ for run.agent_id in "ar":
 {END}"""
 
 
-@pytest.mark.parametrize("look", ["light", "dark"])
+@pytest.mark.parametrize("look", ["dark"])
 def test_a_run_of_several_agents_names_them(lab: Lab, open_notebook: Open, look: str) -> None:
     notebook = open_notebook(lab.write(f"agents-{look}.ipynb", SETUP, AGENTS))
     notebook.theme("JupyterLab Dark" if look == "dark" else "JupyterLab Light")
@@ -236,7 +236,7 @@ def test_a_run_of_several_agents_names_them(lab: Lab, open_notebook: Open, look:
     assert notebook.printed(1).strip() == "('decide', '1', True, None, False) r"
 
 
-@pytest.mark.parametrize("look", ["light", "dark", "480"])
+@pytest.mark.parametrize("look", ["480"])
 def test_a_decision_is_remembered_for_the_role_of_an_agent(lab: Lab, open_notebook: Open, look: str) -> None:
     cell = f"""from planck_nb.agent import events as ev
 {BEGIN}run.add(ev.AgentStarted, name="w", agent_type="", model="demo:s", system_prompt="", tools=(), role="worker")

@@ -32,7 +32,7 @@ settings = %planck config cost=0.2"""
 PROMPT = "%%planck --tools wait\nGo."
 
 
-@pytest.mark.parametrize("width", [1000, 480])
+@pytest.mark.parametrize("width", [480])
 def test_a_limit_and_an_alias_are_the_same_live_and_saved(lab: Lab, open_notebook: Open, width: int) -> None:
     change = "settings = %planck config tokens=90000, cost=none"
     notebook = open_notebook(lab.write(f"limits-{width}.ipynb", SETUP, PROMPT, change, PROMPT), width=width)
