@@ -38,7 +38,7 @@ async def echo(text: str) -> str:
 
 @pytest.mark.slow
 @given(script=replies, actions=steps)
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_folding_events_gives_the_live_state(script: list[Reply], actions: list[str]) -> None:
     everything: EventLog[AgentEvent] = EventLog()
 

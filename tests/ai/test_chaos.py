@@ -202,6 +202,7 @@ async def test_bytes_that_are_not_a_stream(line: Line) -> None:
     assert (await line.ask()).text == WORDS
 
 
+@pytest.mark.parametrize("line", ["messages", "ollama"], indirect=True)  # it takes a second
 async def test_a_rate_limit_is_waited_for(line: Line) -> None:
     line.script(failing(429, "Slow down", retryAfter=1), SAYS)
     assert (await line.ask()).text == WORDS

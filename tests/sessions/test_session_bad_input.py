@@ -10,7 +10,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from support.stored import START, converse
+from support.stored import START, converse, with_pages
 
 from planck_nb.agent import events
 from planck_nb.ai.messages import (
@@ -32,7 +32,6 @@ from planck_nb.sessions import (
     query,
     search,
 )
-from planck_nb.sessions.database import paging
 
 NAMES = ["..", "*", "?", "🙂", "", " ", "---!", "\0"]
 CLEANED = {
@@ -207,7 +206,7 @@ async def test_a_message_of_20_mb_is_kept_found_and_shown(tmp_path: Path) -> Non
         assert again.messages()[1].message == UserMessage(text)
 
 
-async def test_numbers_of_any_size_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_numbers_of_any_size_are_kept(tmp_path: Path) -> None:
     args = {"big": 10**60, "small": 5e-324, "deep": deep(150)}
     with Session.create(tmp_path) as session:
         await session.append("a", AssistantMessage((ToolCallPart("1", "f", args),), "tool_use"))
@@ -219,7 +218,7 @@ async def test_numbers_of_any_size_are_kept(tmp_path: Path, monkeypatch: pytest.
             assert len(query(tmp_path, "from tool_calls")) == 1
             assert session.messages_from_latest_checkpoint().rows == [row]
             session.materialize()
-            monkeypatch.setattr(paging, "_LAST_BYTES", ())
+            with_pages(session)
 
 
 def deep(levels: int) -> object:

@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.stored import with_updates
 
 from planck_nb.ai.messages import UserMessage, text_of
 from planck_nb.base.errors import SessionError, SessionLockedError
 from planck_nb.sessions import ExportFormat, Session, delete_session, export_session, query, session_files
-from planck_nb.sessions.database.materialize import Materializer
 from planck_nb.sessions.journal import journal_file
 from planck_nb.sessions.journal.codec import Header
 from planck_nb.sessions.journal.journal_file import JournalFile
@@ -89,8 +89,7 @@ async def test_an_open_session_whose_files_were_deleted_is_exported(tmp_path: Pa
 async def test_a_file_system_that_is_out_of_reach_for_a_moment_ends_nothing(
     tmp_path: Path, code: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(Materializer, "SEGMENT", 500)
-    with Session.create(tmp_path, name="mine") as session:
+    with with_updates(Session.create(tmp_path, name="mine"), segment_bytes=500) as session:
         await session.append("a", UserMessage("x" * 600))
         session.materialize()
         stat = os.stat
@@ -164,16 +163,14 @@ async def test_earlier_segments_that_are_deleted_while_it_is_open_are_written_ag
     harm: Callable[[Path], None],
     read: Read,
     caplog: pytest.LogCaptureFixture,
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(Materializer, "SEGMENT", 500)
     directory = tmp_path / "sessions"
-    session = Session.create(directory, name="mine")
+    session = with_updates(Session.create(directory, name="mine"), segment_bytes=500)
     for number in range(4):
         await session.append("a", UserMessage(f"message {number} {'x' * 300}"))
         session.materialize()
     session.close()
-    session = Session.open(directory, "mine")
+    session = with_updates(Session.open(directory, "mine"), segment_bytes=500)
     await session.append("a", UserMessage(f"message 4 {'x' * 300}"))
     session.materialize()
     earlier = old_segments(session.path)
@@ -195,11 +192,8 @@ async def test_earlier_segments_that_are_deleted_while_it_is_open_are_written_ag
         assert len(list(directory.glob("*.replaced-1"))) == 2
 
 
-async def test_a_segment_that_is_put_back_as_it_was_is_kept(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(Materializer, "SEGMENT", 500)
-    with Session.create(tmp_path, name="mine") as session:
+async def test_a_segment_that_is_put_back_as_it_was_is_kept(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with with_updates(Session.create(tmp_path, name="mine"), segment_bytes=500) as session:
         await session.append("a", UserMessage("x" * 600))
         session.materialize()
         (earlier,) = old_segments(session.path)

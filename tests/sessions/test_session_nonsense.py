@@ -10,12 +10,11 @@ from pathlib import Path
 from typing import Any, get_args
 
 import pytest
-from support.stored import converse
+from support.stored import converse, with_pages
 
 from planck_nb.agent.events import ApprovalDecision, Delegated, Queued, Responded, UsageDelta, WorkerExit
 from planck_nb.ai.messages import SummaryMessage, Usage, UserMessage
 from planck_nb.sessions import VIEWS, ExportFormat, Session, export_session, import_session, list_sessions, query
-from planck_nb.sessions.database import paging
 from planck_nb.sessions.database.materialize import materialize
 from planck_nb.sessions.journal.codec import decode_header, encode_header
 from planck_nb.sessions.journal.segments import journal_end
@@ -96,7 +95,6 @@ def test_every_reader_reads_the_rest_and_says_what_is_damaged(
     sound: list[dict[str, Any]],
     tmp_path: Path,
     caplog: pytest.LogCaptureFixture,
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     chosen = [
         (f"{what} {where}", lines)
@@ -135,10 +133,9 @@ def test_every_reader_reads_the_rest_and_says_what_is_damaged(
     said = [record.getMessage() for record in caplog.records if "is damaged" in record.getMessage()]
     assert sorted(said) == sorted(info.damage for info in list_sessions(tmp_path) if info.damage)
     assert len(query(tmp_path, "select 1 from messages where text = 'last'")) == len(cases)
-    monkeypatch.setattr(paging, "_LAST_BYTES", ())  # as in a long conversation
     for info in list_sessions(tmp_path)[::15]:
         materialize(info, end=journal_end(info.path))
-        with Session.read(tmp_path, info.id) as reader:
+        with with_pages(Session.read(tmp_path, info.id)) as reader:  # as in a long conversation
             assert reader._conversation("a1")[-1].message == UserMessage("last")
             assert [row.db_id for row in reader.messages_from_latest_checkpoint("a1").rows]
 

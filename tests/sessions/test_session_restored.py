@@ -9,24 +9,22 @@ from pathlib import Path
 
 import duckdb
 import pytest
-from support.stored import converse
+from support.stored import converse, with_pages, with_updates
 
 from planck_nb.ai.messages import TextPart, UserMessage, text_of
 from planck_nb.base.errors import SessionError
 from planck_nb.sessions import Session, list_sessions, query, read_members
-from planck_nb.sessions.database import paging
-from planck_nb.sessions.database.materialize import Materializer
 
 
-@pytest.fixture(autouse=True)
-def _no_automatic_update(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Materializer, "PAUSE", 3600.0)
+def idle(session: Session) -> Session:
+    """Let nothing but the test update the DuckDB file."""
+    return with_updates(session, pause=3600)
 
 
 async def history(directory: Path, words: list[str], *, resume: str | None = None, at: float = 0.25) -> Session:
     """Append messages of the same lengths at about the same times, so that journals differ as little as possible."""
     session = Session.create(directory, name="mine") if resume is None else Session.open(directory, resume)
-    with session:
+    with idle(session):
         for number, word in enumerate(words):
             await session.log("a1").append(UserMessage(word), turn=number, time=1_750_000_000 + number + at)
     return session
@@ -38,17 +36,16 @@ def in_journal(path: Path) -> list[str]:
     return [record["text"] for record in map(json.loads, lines) if record["kind"] == "message"]
 
 
-def check(directory: Path, session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+def check(directory: Path, session: Session) -> None:
     """SQL, the messages of a reader, and what a model is sent are what is in the journal."""
     texts = in_journal(session.path)
     assert list(query(directory, "select text from messages order by id").text) == texts
-    with monkeypatch.context() as patch:
-        patch.setattr(paging, "_LAST_BYTES", ())  # as in a long conversation, which begins in the DuckDB file
-        with Session.read(directory, session.id) as reader:
-            assert [text_of(row.message.content) for row in reader.messages_from_latest_checkpoint().rows] == texts
-        with Session.open(directory, session.id) as opened:
-            assert [text_of(message.content) for _, message in opened.log("a1").messages()] == texts
-            opened.materialize()
+    # As in a long conversation, which begins in the DuckDB file.
+    with with_pages(Session.read(directory, session.id)) as reader:
+        assert [text_of(row.message.content) for row in reader.messages_from_latest_checkpoint().rows] == texts
+    with with_pages(idle(Session.open(directory, session.id))) as opened:
+        assert [text_of(message.content) for _, message in opened.log("a1").messages()] == texts
+        opened.materialize()
     with duckdb.connect(session.info.database, read_only=True) as connection:
         assert [text for (text,) in connection.execute("select text from messages order by id").fetchall()] == texts
     assert list(query(directory, "select text from messages order by id").text) == texts
@@ -56,9 +53,7 @@ def check(directory: Path, session: Session, monkeypatch: pytest.MonkeyPatch) ->
 
 @pytest.mark.parametrize("restored", ["journal", "file"])
 @pytest.mark.parametrize("added", [0, 3, 6], ids=["none", "fewer", "as many"])
-async def test_after_a_backup_is_restored_the_journal_counts(
-    tmp_path: Path, restored: str, added: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_after_a_backup_is_restored_the_journal_counts(tmp_path: Path, restored: str, added: int) -> None:
     session = await history(tmp_path, ["a", "b", "c"])
     kept = {path: path.read_bytes() for path in (session.path, session.info.database)}
     await history(tmp_path, list("uvwxyz"), resume=session.id)
@@ -67,17 +62,15 @@ async def test_after_a_backup_is_restored_the_journal_counts(
     if added:
         await history(tmp_path, list("UVWXYZ")[:added], resume=session.id, at=0.75)
     session.info.database.write_bytes(later if restored == "journal" else kept[session.info.database])
-    check(tmp_path, session, monkeypatch)
+    check(tmp_path, session)
 
 
-async def test_a_journal_of_another_history_with_the_same_ids_and_sizes_counts(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_journal_of_another_history_with_the_same_ids_and_sizes_counts(tmp_path: Path) -> None:
     session = await history(tmp_path, list("abcdef"))
     text = session.path.read_bytes()
     session.path.write_bytes(text.replace(b'"f"', b'"F"'))
     assert text != session.path.read_bytes()
-    check(tmp_path, session, monkeypatch)
+    check(tmp_path, session)
 
 
 async def test_journals_that_were_exchanged_are_left_out_and_counted_again_when_they_are_back(tmp_path: Path) -> None:
@@ -100,16 +93,13 @@ async def test_journals_that_were_exchanged_are_left_out_and_counted_again_when_
 
 
 @pytest.mark.slow
-async def test_wherever_a_journal_is_cut_off_what_is_left_is_what_is_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_wherever_a_journal_is_cut_off_what_is_left_is_what_is_read(tmp_path: Path) -> None:
     session = await history(tmp_path, [f"message {number}" for number in range(40)])
     whole, database = session.path.read_bytes(), session.info.database.read_bytes()
     header = whole.index(b"\n") + 1
     chance = random.Random(11)
     points = [header, len(whole) - 1, *(chance.randrange(header, len(whole)) for _ in range(58))]
-    monkeypatch.setattr(paging, "_LAST_BYTES", ())
-    with Session.read(tmp_path, session.id) as reader:  # connecting to DuckDB takes longer than all else
+    with with_pages(Session.read(tmp_path, session.id)) as reader:  # connecting to DuckDB takes longer than all else
         for number, point in enumerate(points):
             session.path.write_bytes(whole[:point])
             texts = in_journal(session.path)
@@ -117,11 +107,11 @@ async def test_wherever_a_journal_is_cut_off_what_is_left_is_what_is_read(
             assert [text_of(row.message.content) for row in rows] == texts
             if number % 10 == 0:
                 assert list(query(tmp_path, "select text from messages order by id").text) == texts
-                with Session.read(tmp_path, session.id) as fresh:
+                with with_pages(Session.read(tmp_path, session.id)) as fresh:
                     rows = fresh.messages_from_latest_checkpoint().rows
                 assert [text_of(row.message.content) for row in rows] == texts
             if number % 40 == 0:
-                with Session.open(tmp_path, session.id) as opened:
+                with with_pages(idle(Session.open(tmp_path, session.id))) as opened:
                     new = await opened.log("a1").append(UserMessage("x" * 4000), turn=0, time=0)
                     assert [text_of(message.content) for _, message in opened.log("a1").messages()] == [
                         *texts,

@@ -11,9 +11,10 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
+from support.stored import with_updates
+
 from planck_nb.ai.messages import SummaryMessage, UserMessage
 from planck_nb.sessions import Session
-from planck_nb.sessions.database.materialize import Materializer
 
 TEXT = "a message of some words"
 
@@ -24,12 +25,12 @@ def halt_in(directory: Path, name: str, step: str, place: str, when: str) -> Non
     A place is "module:function"; it is stopped "before" or "after" its next call, or where it has written "half" of
     what it was given. That it stopped there is told by the line "halted". For child processes.
     """
-    Materializer.PAUSE, Materializer.SEGMENT = 1e6, sys.maxsize  # nothing is materialized except by the step
     asyncio.run(_halt_in(directory, name, step, place, when))
 
 
 async def _halt_in(directory: Path, name: str, step: str, place: str, when: str) -> None:
-    session = Session.create(directory, name=name)
+    # Nothing is materialized except by the step.
+    session = with_updates(Session.create(directory, name=name), pause=1e6, segment_bytes=sys.maxsize)
     for agent in "abcabc":
         print(await session.append(agent, UserMessage(TEXT)), TEXT, flush=True)
     session.materialize()
@@ -48,7 +49,7 @@ async def _halt_in(directory: Path, name: str, step: str, place: str, when: str)
 
 
 def _rotate(session: Session) -> None:
-    Materializer.SEGMENT = 1
+    session._materializer._segment_bytes = 1
     session.materialize()
 
 

@@ -17,9 +17,7 @@ async def mcp_client(
     folder: pathlib.Path,
     *arguments: str,
     environment: dict[str, str] | None = None,
-    mode: Mode = "auto",
     safe_path: bool = False,
-    log: pathlib.Path | None = None,
 ) -> AsyncIterator[Any]:
     """Serve the history of a folder over stdio and give a client of it."""
     from mcp import Client
@@ -31,8 +29,8 @@ async def mcp_client(
         cwd=folder,
         env=environment or server_environment(HOME=str(folder)),
     )
-    with (log or pathlib.Path(os.devnull)).open("a", encoding="utf-8") as errors:
-        async with Client(stdio_client(parameters, errlog=errors), mode=mode) as client:
+    with pathlib.Path(os.devnull).open("a", encoding="utf-8") as errors:  # noqa: ASYNC230 - opens at once
+        async with Client(stdio_client(parameters, errlog=errors)) as client:
             yield client
 
 

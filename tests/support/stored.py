@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import time
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any, TypeVar
 
 from planck_nb.agent import events
 from planck_nb.ai.messages import (
@@ -17,8 +20,48 @@ from planck_nb.ai.messages import (
     UserMessage,
 )
 from planck_nb.sessions import Session
+from planck_nb.sessions.database.materialize import BUSY_TIMEOUT, PAUSE, ROWS, SEGMENT_BYTES, Materializer
+from planck_nb.sessions.database.paging import Pager
+from planck_nb.sessions.reader import SessionReader
+
+Reader = TypeVar("Reader", bound=SessionReader)
 
 START = 1_750_000_000.25
+
+
+def with_updates(
+    session: Session,
+    *,
+    pause: float = PAUSE,
+    rows: int = ROWS,
+    segment_bytes: int = SEGMENT_BYTES,
+    busy_timeout: float = BUSY_TIMEOUT,
+) -> Session:
+    """Replace the thread that updates a session's DuckDB file."""
+    session._materializer.close()
+    writer = session._writer
+    session._materializer = Materializer(
+        session.info,
+        writer.sync,
+        writer.start_segment,
+        pause=pause,
+        rows=rows,
+        segment_bytes=segment_bytes,
+        busy_timeout=busy_timeout,
+    )
+    return session
+
+
+def with_pages(reader: Reader, last_bytes: Sequence[int] = ()) -> Reader:
+    """Read a short session like a long one, whose last lines do not have the whole chapter."""
+    reader._pager = Pager(reader._info, last_bytes=last_bytes)
+    return reader
+
+
+def make_old(directory: Path) -> None:
+    """Let DuckDB files look as if they had not been written lately."""
+    for database in directory.glob("*.duckdb"):
+        os.utime(database, (0, 0))
 
 
 def reply(text: str) -> AssistantMessage:
@@ -71,15 +114,15 @@ async def converse(session: Session, agent_id: str = "a1", *, turn: int = 0) -> 
     return ids
 
 
-def write_forever(directory: str, name: str, rate: float = float("inf")) -> None:
+def write_forever(directory: str, name: str, rate: float = float("inf"), **updates: Any) -> None:
     """Append numbered messages to a new session, so many a second, and print each id once it is acknowledged.
 
-    For child processes.
+    `updates` are limits for `with_updates`. For child processes.
     """
     import asyncio
 
     async def run() -> None:
-        session = Session.create(Path(directory), name=name)
+        session = with_updates(Session.create(Path(directory), name=name), **updates)
         log = session.log("writer")
         number = 0
         start = time.monotonic()

@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import TypeAlias
 
 import duckdb
+from support.stored import with_updates
 
 from planck_nb.agent import events
 from planck_nb.ai.messages import SummaryMessage, UserMessage
 from planck_nb.base.errors import SessionError, SessionNotFoundError
 from planck_nb.sessions import Session, find_session, query
-from planck_nb.sessions.database.materialize import Materializer
 from planck_nb.sessions.journal.records import read_records
 
 Node: TypeAlias = "tuple[int, Node] | None"
@@ -30,7 +30,6 @@ def storm(directory: Path, name: str, seed: int, most: int = 0) -> None:
     """
     if most:
         _limit_files(most)
-    Materializer.SEGMENT, Materializer.PAUSE, Materializer.ROWS = 60_000, 0.02, 20
     asyncio.run(_storm(directory, name, random.Random(seed)))
 
 
@@ -47,6 +46,7 @@ async def _storm(directory: Path, name: str, chance: random.Random) -> None:
         session = Session.open(directory, find_session(directory, name).id)
     except SessionNotFoundError:
         session = Session.create(directory, name=name)
+    with_updates(session, segment_bytes=60_000, pause=0.02, rows=20)
     print("ready", flush=True)
     weather = _Storm(session, chance)
     actions = (weather.say, weather.summarise, weather.keep, weather.rewind, weather.go_back, weather.materialize)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.agents import calling
@@ -16,7 +17,7 @@ from planck_nb.agent.agent import Agent
 from planck_nb.teams import Team, TeamTemplate
 from planck_nb.testing import scripted_model
 
-DELEGATES = [
+DELEGATES: list[dict[str, Any]] = [
     {
         "thinking": "Two of us can work at once.",
         "calls": [
@@ -53,7 +54,7 @@ async def test_a_team_on_llama_cpp_fixes_a_project(project: Path, servers: dict[
         for name in NAMES
     ]
     report = "Final report: the sum is right, and its tests pass."
-    question = {"agent_id": "tester", "question": "Do the tests pass at last?"}
+    question: dict[str, object] = {"agent_id": "tester", "question": "Do the tests pass at last?"}
     config = Config.load()
     async with Workspace(config, trust=True) as workspace:
         workspace.attend()
@@ -69,7 +70,7 @@ async def test_a_team_on_llama_cpp_fixes_a_project(project: Path, servers: dict[
             if isinstance(event, ev.TurnEnd) and agent is lead and not has_delegated:
                 has_delegated = True
                 # The model of the server says the same to every message: another one goes on from here.
-                lead.model = scripted_model(["-", "-", *calling(("ask_agent", question), then=report), report])
+                lead.model = scripted_model(["-", "-", *calling(("ask_agent", question), then=report), report, report])
             while has_delegated and asked:
                 worker, request = asked.pop()
                 worker.decide(request.id, allow=True, reason="It is a test.")

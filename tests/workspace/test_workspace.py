@@ -36,11 +36,9 @@ async def test_agents_of_a_workspace_share_a_stored_session(tmp_path: Path) -> N
     assert len(Workspace(config(tmp_path)).sessions()) == 1
 
 
-async def test_a_query_sees_the_end_of_a_turn_that_has_just_ended(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("planck_nb.sessions.journal.journal_writer._GATHER", 600.0)
+async def test_a_query_sees_the_end_of_a_turn_that_has_just_ended(tmp_path: Path) -> None:
     async with Workspace(config(tmp_path)) as workspace:
+        workspace.session._writer._gather_seconds = 600.0
         await workspace.add_agent("ann", model=scripted_model(["hello"])).prompt("one")
         assert list((await workspace.query_async("SELECT outcome FROM turns"))["outcome"]) == ["turn_end"]
 

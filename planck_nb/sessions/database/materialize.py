@@ -41,7 +41,7 @@ from planck_nb.sessions.journal.segments import START, Position, read_rows
 
 _log = logging.getLogger(__name__)
 
-_BUSY_TIMEOUT = 3.0
+BUSY_TIMEOUT = 3.0
 _CHECKED = 64 * 1024 * 1024
 _BLOCK_SIZE = 16 * 1024
 """Bytes of a block of a new DuckDB file."""
@@ -51,17 +51,19 @@ class _UnusableError(Exception):
     """The file is a DuckDB file, but not one made from this journal."""
 
 
-def materialize(session: SessionInfo, *, end: Position, check: bool = False) -> None:
+def materialize(
+    session: SessionInfo, *, end: Position, check: bool = False, busy_timeout: float = BUSY_TIMEOUT
+) -> None:
     """Copy the journal's lines up to a position into the session's DuckDB file.
 
     A file that cannot be used is renamed to end in ".bad" and rebuilt, with `check` also one that has other rows than
     the journal. Only the process that holds the session's lock may call this. Raises SessionError if the file stays
-    busy or cannot be written; the journal is complete anyway.
+    busy for `busy_timeout` seconds or cannot be written; the journal is complete anyway.
     """
     try:
         try:
             with updates.of(session.database):
-                retry_while_busy(lambda: _materialize(session, end, check=check), seconds=_BUSY_TIMEOUT)
+                retry_while_busy(lambda: _materialize(session, end, check=check), seconds=busy_timeout)
         except (duckdb.Error, _UnusableError) as error:
             if isinstance(error, duckdb.Error) and (is_busy(error) or is_refused(error)):
                 raise
@@ -185,27 +187,46 @@ def _set_aside(database: Path) -> None:
         wal.replace(wal.with_name(wal.name + ".bad"))
 
 
+PAUSE = 1.0
+ROWS = 500
+SEGMENT_BYTES = 64 * 1024 * 1024
+
+
 class Materializer:
     """A thread that keeps a session's DuckDB file up to date with its journal.
 
-    It works when about `PAUSE` seconds have passed without a new line, and under a steady load once `ROWS` lines wait,
-    but at most once in `PAUSE` seconds, so that its cost does not grow with the rate.
+    It works when about `pause` seconds have passed without a new line, and under a steady load once `rows` lines wait,
+    but at most once in `pause` seconds, so that its cost does not grow with the rate.
 
     Args:
         session: The session, which this process has locked.
         flush: Makes the journal durable and returns its end: the DuckDB file must never have a row that the journal
             can lose in a crash.
-        start_segment: Called when the journal's segment has `SEGMENT` bytes and all of them are in the DuckDB file.
+        start_segment: Called when the journal's segment has `segment_bytes` and all of them are in the DuckDB file.
+        pause: Seconds.
+        rows: The number of lines.
+        segment_bytes: The size of a segment.
+        busy_timeout: Seconds to wait for a DuckDB file that another process has open.
     """
 
-    ROWS = 500
-    PAUSE = 1.0
-    SEGMENT = 64 * 1024 * 1024
-
-    def __init__(self, session: SessionInfo, flush: Callable[[], Position], start_segment: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        session: SessionInfo,
+        flush: Callable[[], Position],
+        start_segment: Callable[[], None],
+        *,
+        pause: float = PAUSE,
+        rows: int = ROWS,
+        segment_bytes: int = SEGMENT_BYTES,
+        busy_timeout: float = BUSY_TIMEOUT,
+    ) -> None:
         self._session = session
         self._flush = flush
         self._start_segment = start_segment
+        self._pause = pause
+        self._rows = rows
+        self._segment_bytes = segment_bytes
+        self._busy_timeout = busy_timeout
         self._materializing = threading.Lock()
         self._changed = threading.Condition()
         self._waiting = 0
@@ -221,16 +242,16 @@ class Materializer:
         with self._changed:
             before, self._waiting = self._waiting, self._waiting + lines
             self._written = time.monotonic()
-            if before == 0 or before < self.ROWS <= self._waiting:
+            if before == 0 or before < self._rows <= self._waiting:
                 self._changed.notify()
 
     def materialize(self) -> None:
         """Update the DuckDB file now, on the calling thread. Raises SessionError."""
         with self._materializing:
             end = self._flush()
-            materialize(self._session, end=end, check=self._check)
+            materialize(self._session, end=end, check=self._check, busy_timeout=self._busy_timeout)
             self._check = False
-            if end.offset >= self.SEGMENT:
+            if end.offset >= self._segment_bytes:
                 self._start_segment()
             self._materialized_at = time.monotonic()
 
@@ -253,8 +274,8 @@ class Materializer:
         with self._changed:
             while not self._closing:
                 if self._waiting:
-                    since = self._materialized_at if self._waiting >= self.ROWS else self._written
-                    pause = since + self.PAUSE - time.monotonic()
+                    since = self._materialized_at if self._waiting >= self._rows else self._written
+                    pause = since + self._pause - time.monotonic()
                     if pause <= 0:
                         self._waiting = 0
                         return True

@@ -8,7 +8,7 @@ file is busy, damaged or missing, the whole journal is read instead.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -38,10 +38,9 @@ _NO_END = 2**62
 _MAX_GAP = 1000
 _RECENT_IDS = 10_000
 _FEW_RANGES = 16
-_LAST_BYTES = (128 * 1024, 1024 * 1024)
+LAST_BYTES = (128 * 1024, 1024 * 1024)
 _SUMMARY = b'"role":"summary"'
-_FEW_AGENTS = 4
-"""Agents whose conversations are read one by one, each from the end of the journal if it is there."""
+FEW_AGENTS = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,10 +84,20 @@ def rows_of(records: Iterable[JsonObject]) -> list[Row]:
 
 
 class Pager:
-    """Reads chapters of one session, as far as the position `end` in the journal. May be used from any thread."""
+    """Reads chapters of one session, as far as the position `end` in the journal. May be used from any thread.
 
-    def __init__(self, session: SessionInfo) -> None:
+    Args:
+        session: The session.
+        last_bytes: Sizes of the journal's end to try in turn before the DuckDB file is attached.
+        few_agents: The most agents whose conversations are read one by one, each from the journal's end if possible.
+    """
+
+    def __init__(
+        self, session: SessionInfo, *, last_bytes: Sequence[int] = LAST_BYTES, few_agents: int = FEW_AGENTS
+    ) -> None:
         self._session = session
+        self._last_bytes = last_bytes
+        self._few_agents = few_agents
 
     def chapter(self, before: int | None, agent_id: str | None, *, end: Position) -> Page:
         """Read the messages from the latest summary before the id `before` up to that id; None stands for the end.
@@ -112,7 +121,7 @@ class Pager:
 
     def conversations(self, agent_ids: AbstractSet[str], *, end: Position) -> dict[str, list[Row]]:
         """Read what `conversation` returns for each of several agents, in one pass over the session."""
-        if len(agent_ids) <= _FEW_AGENTS:
+        if len(agent_ids) <= self._few_agents:
             return {agent_id: self.conversation(agent_id, end=end) for agent_id in agent_ids}
         return self._read(end, lambda snapshot: snapshot.conversations(agent_ids))
 
@@ -129,7 +138,7 @@ class Pager:
 
     def _read(self, end: Position, read: Callable[[_Snapshot], T], agent_id: str | None = None) -> T:
         try:
-            for size in _LAST_BYTES:
+            for size in self._last_bytes:
                 with suppress(_TooFarBackError):
                     return read(_tail_snapshot(self._session, end, size, agent_id))
             try:

@@ -34,7 +34,7 @@ from planck_nb.sessions.journal.segments import START, Position, journal_end, mi
 
 _log = logging.getLogger(__name__)
 
-_LARGE_FILE = 4 * 1024 * 1024
+LARGE_FILE = 4 * 1024 * 1024
 _RECENTLY_WRITTEN = 60.0
 _MAX_ATTACHED = 64
 """Files that are attached because they were written lately; attaching one takes half a millisecond."""
@@ -300,7 +300,7 @@ def _attach(files: Iterable[Path], query_connection: QueryConnection) -> _Sessio
     )
     written = {file for _, file in recent[:_MAX_ATTACHED]}
     for file, status in statuses:
-        if status.st_size < _LARGE_FILE and str(file) not in written:
+        if status.st_size < LARGE_FILE and str(file) not in written:
             found.others.append(file)
             continue
         with suppress(duckdb.Error):

@@ -19,7 +19,8 @@ T = TypeVar("T")
 DoneCallback: TypeAlias = Callable[[SessionError | None], None]
 """Called on the writer's thread with None when a line is stored, or with the error that prevented it."""
 
-_GATHER = 0.02
+GATHER_SECONDS = 0.02
+MAX_SEGMENT = 128 * 1024 * 1024
 
 
 class _Entry(NamedTuple):
@@ -34,22 +35,31 @@ class Writer:
     """Appends lines to a journal in the order of `put`.
 
     One `write` and one `fdatasync` cover all lines that wait at the same time. Lines without a `done` callback do not
-    cause a sync: they are written after at most 20 milliseconds and become durable with the next line that has one. If
+    cause a sync: they are written after at most `gather_seconds` and become durable with the next line that has one. If
     writing fails, they are kept and written with the next batch, while lines with a `done` are dropped and their
     callbacks get the error.
 
     Args:
         journal: The file to append to. The writer closes it.
         on_written: Called on the writer's thread after each write, with the number of lines written.
+        gather_seconds: How long lines wait for others if no callback waits for them.
+        max_segment: Bytes after which a new segment is started even if lines are written faster than they are copied
+            into DuckDB.
     """
 
-    MAX_SEGMENT = 128 * 1024 * 1024
-    """Bytes after which a new segment is started even if lines are written faster than they are copied into DuckDB."""
-
-    def __init__(self, journal: JournalFile, on_written: Callable[[int], None]) -> None:
+    def __init__(
+        self,
+        journal: JournalFile,
+        on_written: Callable[[int], None],
+        *,
+        gather_seconds: float = GATHER_SECONDS,
+        max_segment: int = MAX_SEGMENT,
+    ) -> None:
         self._journal = journal
         self._earlier = KeptSegments(journal.path)
-        self._segment_end = self.MAX_SEGMENT
+        self._gather_seconds = gather_seconds
+        self._max_segment = max_segment
+        self._segment_end = max_segment
         self._on_written = on_written
         self._lock = threading.Lock()
         self._wakeups: SimpleQueue[None] = SimpleQueue()
@@ -111,7 +121,7 @@ class Writer:
     def _start_segment(self) -> None:
         self._journal = start_segment(self._journal)
         self._segment_end = (
-            self._journal.size + self.MAX_SEGMENT
+            self._journal.size + self._max_segment
         )  # also if the segment has grown, where files have no links
         self._earlier.add_new()
 
@@ -122,7 +132,7 @@ class Writer:
             if not (self._urgent or self._closing):
                 # Lines that nothing waits for are gathered, so that many events wake the thread only now and then.
                 with suppress(Empty):
-                    self._wakeups.get(timeout=_GATHER)
+                    self._wakeups.get(timeout=self._gather_seconds)
             with self._lock:
                 closing = self._closing
                 batch, self._waiting, self._urgent = self._waiting, [], False

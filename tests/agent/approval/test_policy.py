@@ -620,7 +620,7 @@ FRAGMENTS = (
     ",", "$'", '$"', "pr''obe", "\\probe", "=", "then", "if ", "; fi", "~", "[", "\t", "env ", "time ", "\r",
 )  # fmt: skip
 SCRIPTS = st.lists(st.sampled_from(FRAGMENTS), max_size=9).map("".join)
-SHELL = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.filter_too_much])
+SHELL = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.filter_too_much])
 
 
 class Shell:

@@ -18,7 +18,7 @@ import duckdb
 import nbformat
 import pytest
 from support.kernel import Kernel, running_kernel
-from support.stored import converse
+from support.stored import converse, with_updates
 
 from planck_nb.ai.messages import AssistantMessage, TextPart, Usage, UserMessage
 from planck_nb.base.errors import SessionError
@@ -26,7 +26,6 @@ from planck_nb.jupyter import extension
 from planck_nb.jupyter.verbs import session_verbs
 from planck_nb.jupyter.verbs.sql_verb import EXAMPLES
 from planck_nb.sessions import VIEWS, Session, SessionInfo, delete_session, find_session, list_sessions, query
-from planck_nb.sessions.database.materialize import Materializer
 
 
 @pytest.fixture(scope="module")
@@ -380,19 +379,12 @@ def documented() -> tuple[str, str]:
     return re.sub(r"^%.*$", "", code, flags=re.MULTILINE), queries[0]
 
 
-@pytest.fixture
-def folded_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Sessions do not bring their files up to date by themselves."""
-    monkeypatch.setattr(Materializer, "PAUSE", 600.0)
-
-
-@pytest.mark.usefixtures("folded_by_hand")
 async def test_other_tools_read_sessions_as_documented(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
     code, sql = documented()
-    with Session.create(tmp_path / ".planck" / "sessions", name="open") as session:
+    with with_updates(Session.create(tmp_path / ".planck" / "sessions", name="open"), pause=600) as session:
         await converse(session)
         session.materialize()
         names: dict[str, Any] = {}

@@ -222,7 +222,7 @@ def test_without_agents_an_earlier_session_is_mentioned(kernel: Kernel) -> None:
         )
 
 
-@pytest.mark.parametrize("verb", ["model", "help", "abort", "usage", "--model", "sidecar logs"])
+@pytest.mark.parametrize("verb", ["model", "help", "--model"])
 def test_a_very_long_word_does_not_hide_the_sentence(kernel: Kernel, verb: str) -> None:
     said(kernel, "%planck hello")
     error = kernel.run(f"%planck {verb} {'x' * 50_000}:y hi").error
@@ -505,7 +505,7 @@ def test_skills_are_listed_with_those_that_cannot_be_used(kernel: Kernel, tmp_pa
     assert "Draws charts." in said(kernel, "%planck show request")
 
 
-@pytest.mark.parametrize("name", ["data cruncher", "it's", "Zoë 🦊", "it's 'quoted'"])
+@pytest.mark.parametrize("name", ["Zoë 🦊", "it's 'quoted'"])
 def test_agents_with_unusual_names(kernel: Kernel, name: str) -> None:
     assert kernel.run(f'%%planck --agent "{name}"\nadd 1 and 2 with @add').status == "ok"
     assert name in said(kernel, f"%planck show request {name}")

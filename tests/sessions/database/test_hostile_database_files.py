@@ -9,22 +9,16 @@ from pathlib import Path
 import duckdb
 import pytest
 from support.history import write_history
-from support.stored import converse
+from support.stored import converse, make_old, with_pages, with_updates
 
 from planck_nb.ai.messages import text_of
 from planck_nb.sessions import Session, list_sessions, query
-from planck_nb.sessions.database import paging, session_catalogue, snapshot
-from planck_nb.sessions.database.materialize import Materializer
+from planck_nb.sessions.database import session_catalogue
 from planck_nb.sessions.database.session_catalogue import FOLDER, update_catalogue
 
 ENDLESS = "(with recursive r(n) as (select 1 union all select n + 1 from r) select max(n) from r)"
 TEXTS = "select text from messages order by session_id, id"
 MINE = "select text from messages where session_name = 'mine' order by id"
-
-
-@pytest.fixture(autouse=True)
-def _no_automatic_update(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Materializer, "PAUSE", 3600.0)
 
 
 def replace_by_view(file: Path, table: str, values: str) -> None:
@@ -52,7 +46,7 @@ def replace_by_computed(file: Path, table: str, column: str, expression: str) ->
 
 
 async def stored(directory: Path) -> Session:
-    with Session.create(directory, name="mine") as session:
+    with with_updates(Session.create(directory, name="mine"), pause=3600) as session:
         await converse(session)
         await converse(session, turn=1)
     return session
@@ -81,21 +75,19 @@ def attack(file: Path, kind: str, spied_on: Path) -> None:
 
 @pytest.mark.parametrize(("read", "others"), [("attached", 0), ("scanned", 2)])
 @pytest.mark.parametrize("kind", ATTACKS)
-async def test_queries_and_readers_rely_on_the_journal(
-    tmp_path: Path, kind: str, read: str, others: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_queries_and_readers_rely_on_the_journal(tmp_path: Path, kind: str, read: str, others: int) -> None:
     directory, secret = tmp_path / "sessions", tmp_path / "secret.txt"
     secret.write_text("stolen")
     write_history(directory, others, 8)
     session = await stored(directory)
     everything, texts = list(query(directory, TEXTS).text), list(query(directory, MINE).text)
     attack(session.info.database, kind, secret)
-    monkeypatch.setattr(snapshot, "_RECENTLY_WRITTEN", 3600 if read == "attached" else -1)
+    if read != "attached":  # as are files that were written lately
+        make_old(directory)
     assert list(query(directory, TEXTS).text) == everything
-    monkeypatch.setattr(paging, "_LAST_BYTES", ())
-    with Session.read(directory, "mine") as reader:
+    with with_pages(Session.read(directory, "mine")) as reader:
         assert text_of(reader.messages_from_latest_checkpoint().rows[0].message.content) == texts[0]
-    with Session.open(directory, "mine") as opened:
+    with with_pages(with_updates(Session.open(directory, "mine"), pause=3600)) as opened:
         assert len(opened.log("a1").messages()) == len(texts)
         opened.materialize()
     with duckdb.connect(session.info.database, read_only=True) as connection:  # made anew from the journal

@@ -10,12 +10,11 @@ from typing import Any
 
 import duckdb
 import pytest
-from support.stored import converse
+from support.stored import converse, with_updates
 
 from planck_nb.base.errors import SessionError
 from planck_nb.sessions import Session, query
 from planck_nb.sessions.database import tables as schema
-from planck_nb.sessions.database.materialize import Materializer
 from planck_nb.sessions.journal.codec import decode_line
 from planck_nb.sessions.journal.segments import read_rows
 
@@ -94,10 +93,9 @@ async def test_a_missing_file_is_rebuilt(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("content", [b"", b"junk" * 5000, "foreign", "other session", "no meta", "ahead"])
 async def test_a_file_that_was_not_made_from_the_journal_is_renamed_and_rebuilt(
-    tmp_path: Path, content: bytes | str, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, content: bytes | str
 ) -> None:
-    monkeypatch.setattr(Materializer, "PAUSE", 3600.0)
-    with await stored(tmp_path) as session:
+    with with_updates(await stored(tmp_path), pause=3600) as session:
         database = session.info.database
         before = query(tmp_path, ALL)
         session.materialize()
@@ -122,9 +120,8 @@ async def test_a_file_that_was_not_made_from_the_journal_is_renamed_and_rebuilt(
         assert database.with_name(database.name + ".bad").exists()
 
 
-async def test_a_file_of_another_layout_gets_that_of_a_new_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Materializer, "PAUSE", 3600.0)
-    with await stored(tmp_path) as session, Session.create(tmp_path / "fresh") as fresh:
+async def test_a_file_of_an_another_layout_gets_that_of_a_new_one(tmp_path: Path) -> None:
+    with with_updates(await stored(tmp_path), pause=3600) as session, Session.create(tmp_path / "fresh") as fresh:
         session.materialize()
         fresh.materialize()
         before = query(tmp_path, ALL)
@@ -197,11 +194,8 @@ sys.stdin.read()
 """
 
 
-def test_a_file_held_by_another_process_delays_the_fold_and_breaks_no_query(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("planck_nb.sessions.database.materialize._BUSY_TIMEOUT", 0.1)
-    session = asyncio.run(stored(tmp_path))
+def test_a_file_held_by_another_process_delays_the_fold_and_breaks_no_query(tmp_path: Path) -> None:
+    session = with_updates(asyncio.run(stored(tmp_path)), busy_timeout=0.1)
     session.materialize()
     with subprocess.Popen(
         [sys.executable, "-c", HOLD, str(session.info.database)], stdin=subprocess.PIPE, stdout=subprocess.PIPE

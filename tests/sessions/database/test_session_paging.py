@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from support.stored import converse, reply
+from support.stored import converse, reply, with_pages
 
 from planck_nb.ai.messages import Message, SummaryMessage, UserMessage, encode_message
 from planck_nb.base.errors import SessionError, SessionNotFoundError
@@ -21,16 +21,19 @@ from planck_nb.sessions.journal.journal_file import JournalFile
 
 MESSAGES = 1_000_000 if os.environ.get("PLANCK_NB_SOAK") else 10_000
 
-Settle = Callable[[Session], None]
+Settle = Callable[[Session], object]
 
 
 @pytest.fixture(params=["journal", "materialized", "rotated", "not in the last lines"])
-def settle(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Settle:
+def settle(request: pytest.FixtureRequest) -> Settle:
     """Moves what was written so far to where it is to be read from."""
-    if request.param in {"materialized", "not in the last lines"}:
-        monkeypatch.setattr(paging, "_LAST_BYTES", ())
-    actions: dict[str, Settle] = {"materialized": Session.materialize, "rotated": rotate}
-    return actions.get(request.param, lambda _: None)
+    actions: dict[str, Settle] = {
+        "journal": lambda _: None,
+        "materialized": lambda session: with_pages(session).materialize(),
+        "rotated": rotate,
+        "not in the last lines": with_pages,
+    }
+    return actions[request.param]
 
 
 def rotate(session: Session) -> None:
@@ -192,10 +195,9 @@ def test_sessions_are_found_by_id_and_by_name(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("damage", [b"", b"junk" * 5000, None])
 async def test_chapters_are_read_from_the_journal_where_the_file_cannot_be_used(
-    tmp_path: Path, damage: bytes | None, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, damage: bytes | None
 ) -> None:
-    monkeypatch.setattr(paging, "_LAST_BYTES", ())
-    with Session.create(tmp_path) as session:
+    with with_pages(Session.create(tmp_path)) as session:
         await session.append("a", SummaryMessage("1"))
         session.materialize()
         if damage is None:
@@ -206,13 +208,12 @@ async def test_chapters_are_read_from_the_journal_where_the_file_cannot_be_used(
         assert [row.db_id for row in session.messages_from_latest_checkpoint().rows] == [1, 2]
 
 
-async def test_a_summary_is_found_however_far_back(
-    tmp_path: Path, settle: Settle, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(paging, "_RECENT_IDS", 3)
+async def test_a_summary_is_found_however_far_back(tmp_path: Path, settle: Settle) -> None:
     with Session.create(tmp_path) as session:
         for agent, text in zip("abababbbbbb", "S.S.........", strict=False):
             await session.append(agent, SummaryMessage(agent) if text == "S" else UserMessage(agent))
+            if session._last_id == 3:
+                session._last_id += 100_000  # as if there were so many rows
         settle(session)
         assert session.messages_from_latest_checkpoint().checkpoint_id == 3
         assert session.messages_before_checkpoint(3).checkpoint_id == 1
@@ -267,7 +268,6 @@ def time_of_a_chapter(folder: Path, name: str, count: int) -> tuple[float, float
 async def test_conversations_that_are_read_ahead_are_those_of_each_agent(
     tmp_path: Path, settle: Settle, monkeypatch: pytest.MonkeyPatch, few: int
 ) -> None:
-    monkeypatch.setattr(paging, "_FEW_AGENTS", few)
     names = [f"agent{number}" for number in range(6)]
     with Session.create(tmp_path) as session:
         for turn in range(3):
@@ -281,6 +281,7 @@ async def test_conversations_that_are_read_ahead_are_those_of_each_agent(
         await session.truncate_after(taken_back - 1)
         await session.append("agent4", UserMessage("late"))
         settle(session)
+        session._pager._few_agents = few
         expected = {name: session.log(name).messages() for name in names}
         assert [len(expected[name]) for name in names] == [3, 4, 3, 3, 4, 3]
         session.read_ahead(names)

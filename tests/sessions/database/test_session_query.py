@@ -11,7 +11,7 @@ from pathlib import Path
 import duckdb
 import pandas as pd
 import pytest
-from support.stored import START, converse, reply
+from support.stored import START, converse, make_old, reply
 
 import planck_nb.sessions
 from planck_nb.agent import events
@@ -32,8 +32,8 @@ FOREVER = "select count(*) from range(10_000_000) a, range(10_000_000) b where a
 
 
 @pytest.fixture(scope="module", params=["journal", "materialized", "half", "attached", "one attached"])
-def stored(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
-    """Two sessions, not to be written to, and where their rows are."""
+def two_sessions(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two sessions, in their journals, in their DuckDB files, in files that count as large, or half in each."""
     directory = tmp_path_factory.mktemp("sessions")
 
     async def fill() -> None:
@@ -57,19 +57,12 @@ def stored(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
     asyncio.run(fill())
     if request.param == "one attached":
-        with duckdb.connect(find_session(directory, "first").database) as connection:
-            connection.execute("create table padding as select random() as x from range(100000)")
-    return directory, request.param
-
-
-@pytest.fixture
-def two_sessions(stored: tuple[Path, str], monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Two sessions, in their journals, in their DuckDB files, in files that count as large, or half in each."""
-    directory, where = stored
-    if where != "attached":  # as are those written lately
-        monkeypatch.setattr(snapshot, "_RECENTLY_WRITTEN", float("-inf"))
-    if where == "one attached":
-        monkeypatch.setattr(snapshot, "_LARGE_FILE", find_session(directory, "first").database.stat().st_size)
+        first = find_session(directory, "first").database
+        with duckdb.connect(first) as connection:
+            connection.execute("create table padding as select random() as x from range(800_000)")
+        assert first.stat().st_size > snapshot.LARGE_FILE
+    if request.param != "attached":  # as are those written lately
+        make_old(directory)
     return directory
 
 
@@ -173,11 +166,8 @@ async def test_a_path_that_duckdb_cannot_use_is_read_from_the_journal(tmp_path: 
     assert len(query(tmp_path / "why?", "from messages")) == 4
 
 
-@pytest.mark.parametrize("lately", [60, float("-inf")])
-async def test_foreign_files_in_the_directory_break_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lately: float
-) -> None:
-    monkeypatch.setattr(snapshot, "_RECENTLY_WRITTEN", lately)
+@pytest.mark.parametrize("lately", [True, False])
+async def test_foreign_files_in_the_directory_break_nothing(tmp_path: Path, *, lately: bool) -> None:
     directory = tmp_path / "odd [1]*'s é"
     with Session.create(directory, name="good") as session:
         await converse(session)
@@ -198,6 +188,8 @@ async def test_foreign_files_in_the_directory_break_nothing(
         swapped.info.database.unlink()
         with duckdb.connect(swapped.info.database) as connection:
             connection.execute("create table mine as select 1 as x")
+        if not lately:
+            make_old(directory)
         found = query(directory, "select session_name, count(*) as n from messages group by all order by all")
         assert list(zip(found.session_name, found.n, strict=True)) == [("good", 4), ("swapped", 4)]
 
@@ -411,11 +403,8 @@ def test_ctrl_c_in_the_moment_in_which_a_query_starts_ends_it(tmp_path: Path, mo
 
 
 # Fewer queries for the second: each waits until the writer lets go of its file.
-@pytest.mark.parametrize(("lately", "queries"), [(60, 8), (float("-inf"), 4)])
-async def test_one_query_sees_one_moment(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lately: float, queries: int
-) -> None:
-    monkeypatch.setattr(snapshot, "_RECENTLY_WRITTEN", lately)
+@pytest.mark.parametrize(("lately", "queries"), [(True, 8), (False, 4)])
+async def test_one_query_sees_one_moment(tmp_path: Path, *, lately: bool, queries: int) -> None:
     with Session.create(tmp_path) as session:
         log = session.log("a")
         stop = asyncio.Event()
@@ -427,6 +416,8 @@ async def test_one_query_sees_one_moment(
                 await log.append(reply(str(number)), turn=number, time=number)
                 if number % 40 == 0:
                     await asyncio.to_thread(session.materialize)
+                    if not lately:
+                        make_old(tmp_path)
 
         writing = asyncio.ensure_future(write())
         for _ in range(queries):

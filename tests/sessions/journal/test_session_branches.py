@@ -6,13 +6,12 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from support.stored import START, converse, reply
+from support.stored import START, converse, reply, with_pages
 
 from planck_nb.agent import events
 from planck_nb.ai.messages import SummaryMessage, Usage, UserMessage
 from planck_nb.base.errors import SessionError
 from planck_nb.sessions import Session, list_sessions, query
-from planck_nb.sessions.database import paging
 
 Settle = Callable[[Session], None]
 
@@ -197,9 +196,8 @@ async def test_chapters(tmp_path: Path, settle: Settle) -> None:
         assert chapters.started[0] == pd.Timestamp(START, unit="s")
 
 
-async def test_pages_of_a_session_with_many_rewinds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_pages_of_a_session_with_many_rewinds(tmp_path: Path) -> None:
     """More than a statement can leave out one by one, read from the DuckDB file."""
-    monkeypatch.setattr(paging, "_LAST_BYTES", ())
     with Session.create(tmp_path) as session:
         kept = []
         for number in range(60):
@@ -209,7 +207,7 @@ async def test_pages_of_a_session_with_many_rewinds(tmp_path: Path, monkeypatch:
             undone = await session.append("a", SummaryMessage("undone"))
             await session.truncate_after(undone)
         session.materialize()
-        with Session.read(tmp_path, session.id) as reader:
+        with with_pages(Session.read(tmp_path, session.id)) as reader:
             latest = reader.messages_from_latest_checkpoint()
             assert latest.checkpoint_id is not None
             before = reader.messages_before_checkpoint(latest.checkpoint_id)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import re
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import duckdb
 import pytest
+from support.stored import with_pages
 
 from planck_nb.ai.messages import UserMessage, text_of
 from planck_nb.config import Config
@@ -168,7 +169,6 @@ def test_sql_and_what_a_model_is_sent_are_the_same_rows(
     harm: Harm,
     known: str,
     caplog: pytest.LogCaptureFixture,
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     for path in sound.iterdir():
         shutil.copy2(path, tmp_path)
@@ -181,16 +181,14 @@ def test_sql_and_what_a_model_is_sent_are_the_same_rows(
         info.database.unlink()
     info.path.write_bytes(b"".join(harm(lines)))
     _check(tmp_path, caplog, expected=3 if harm is _twice else 10 if harm is _joined else int(harm not in DISORDERED))
-    # As in a long conversation, whose beginning is in the DuckDB file.
-    monkeypatch.setattr(paging, "_LAST_BYTES", ())
-    _check(tmp_path, caplog, expected=None)
-    with Session.open(tmp_path, "mine") as session:
+    _check(tmp_path, caplog, expected=None, last_bytes=())
+    with with_pages(Session.open(tmp_path, "mine")) as session:
         before = [row.db_id for row in session.messages()]
         new = asyncio.run(session.append("a", UserMessage("and on")))
         assert new > max(before)
         session.materialize()
         assert [row.db_id for row in session.messages()] == [*before, new]
-        _check(tmp_path, caplog, expected=None)
+        _check(tmp_path, caplog, expected=None, last_bytes=())
     assert (
         duckdb.connect(info.database).execute("select id from messages order by id").fetchall()
         == [(row.db_id,) for row in session.messages()]
@@ -213,9 +211,18 @@ def test_rows_whose_ids_are_lower_than_those_of_a_file_are_read_from_the_journal
     assert list(query(tmp_path, "select id from messages order by id").id) == [1, 2, 3, 5, 6, 7, 8, 9, 10, 400]
 
 
-def _check(directory: Path, caplog: pytest.LogCaptureFixture, *, expected: int | None) -> None:
-    """Compare all readers; `expected` is the number of lines that are skipped, None if that has been said."""
-    with Session.read(directory, "mine") as reader:
+def _check(
+    directory: Path,
+    caplog: pytest.LogCaptureFixture,
+    *,
+    expected: int | None,
+    last_bytes: Sequence[int] = paging.LAST_BYTES,
+) -> None:
+    """Compare all readers; `expected` is the number of lines that are skipped, None if that has been said.
+
+    Without `last_bytes` it is like a long conversation, whose beginning is in the DuckDB file.
+    """
+    with with_pages(Session.read(directory, "mine"), last_bytes) as reader:
         rows = [(row.db_id, row.message) for row in reader.messages()]
         caplog.clear()
         found = query(directory, "select id, text from messages join sessions using (session_id) order by id")

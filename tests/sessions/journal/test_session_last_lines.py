@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.stored import with_pages
 
 from planck_nb.ai.messages import SummaryMessage, UserMessage
 from planck_nb.sessions import Session
-from planck_nb.sessions.database import paging
 from planck_nb.sessions.database.paging import Page, Pager, Row
 from planck_nb.sessions.directory import SessionInfo, new_session_info
 from planck_nb.sessions.journal import codec
@@ -82,14 +82,11 @@ def write(directory: Path, script: list[Say | Summarise | Rewind | Rotate]) -> t
 
 def look(info: SessionInfo, end: Position, sizes: tuple[int, ...]) -> list[Page | list[Row]]:
     """All that can be asked, where so many of the last bytes are tried first."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(paging, "_LAST_BYTES", sizes)
-        pager = Pager(info)
-        pages = [pager.chapter(before, agent, end=end) for before in (None, 5, 10) for agent in (None, *AGENTS)]
-        one_by_one = {agent: pager.conversation(agent, end=end) for agent in AGENTS}
-        patch.setattr(paging, "_FEW_AGENTS", 0)
-        assert pager.conversations(set(AGENTS), end=end) == one_by_one
-        return [*pages, *one_by_one.values()]
+    pager = Pager(info, last_bytes=sizes, few_agents=0)
+    pages = [pager.chapter(before, agent, end=end) for before in (None, 5, 10) for agent in (None, *AGENTS)]
+    one_by_one = {agent: pager.conversation(agent, end=end) for agent in AGENTS}
+    assert pager.conversations(set(AGENTS), end=end) == one_by_one
+    return [*pages, *one_by_one.values()]
 
 
 @pytest.mark.slow
@@ -114,9 +111,8 @@ def test_a_summary_keeps_the_last_message_of_the_segment_before(tmp_path: Path, 
         for segment in old_segments(info.path):
             compress_segment(segment)
     for size in (end.offset, 10**6):  # as many bytes as the segment has, and as the reader tries
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(paging, "_LAST_BYTES", (size,))
-            assert [row.db_id for row in Pager(info).conversation("a1", end=end)] == [1, 2]
+        pager = Pager(info, last_bytes=(size,))
+        assert [row.db_id for row in pager.conversation("a1", end=end)] == [1, 2]
 
 
 @settings(max_examples=30, deadline=None)
@@ -133,12 +129,10 @@ def test_the_last_lines_are_the_end_of_all_lines(script: list[Say | Summarise | 
 
 
 async def test_a_near_chapter_is_read_without_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(paging, "_LAST_BYTES", (2000,))
-
     def attached(_pager: Pager) -> None:
         raise AssertionError(NO_FILE)
 
-    with Session.create(tmp_path) as session:
+    with with_pages(Session.create(tmp_path), (2000,)) as session:
         for number in range(100):
             await session.append("a", SummaryMessage("so far") if number == 97 else UserMessage("x"))
         monkeypatch.setattr(Pager, "_attached", attached)

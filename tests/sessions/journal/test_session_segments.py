@@ -13,7 +13,7 @@ from pathlib import Path
 
 import duckdb
 import pytest
-from support.stored import converse
+from support.stored import converse, with_updates
 
 from planck_nb.ai.messages import UserMessage
 from planck_nb.base.errors import SessionError
@@ -28,7 +28,9 @@ from planck_nb.sessions import (
     query_async,
     read_damage,
 )
-from planck_nb.sessions.database.materialize import Materializer
+from planck_nb.sessions.directory import new_session_info
+from planck_nb.sessions.journal.codec import Header, encode_message_line
+from planck_nb.sessions.journal.journal_file import JournalFile
 from planck_nb.sessions.journal.journal_writer import Writer
 from planck_nb.sessions.journal.segments import Position, journal_end, old_segments, read_rows
 
@@ -57,14 +59,12 @@ def numbers(session: Session) -> list[int]:
     return [row.db_id for row in session.messages()]
 
 
-@pytest.fixture
-def short_segments(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Materializer, "SEGMENT", 2000)
+def with_short_segments(directory: Path, name: str | None = None) -> Session:
+    return with_updates(Session.create(directory, name=name), segment_bytes=2000)
 
 
-@pytest.mark.usefixtures("short_segments")
 async def test_compacting_keeps_what_only_the_database_has(tmp_path: Path) -> None:
-    with Session.create(tmp_path) as session:
+    with with_short_segments(tmp_path) as session:
         ids = await converse(session)
         session.materialize()
         ids.append(await session.append("a1", UserMessage("more")))
@@ -73,24 +73,25 @@ async def test_compacting_keeps_what_only_the_database_has(tmp_path: Path) -> No
     assert list(query(tmp_path, ALL).id) == ids
 
 
-async def test_segments_keep_to_their_size_while_nothing_is_materialized(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(Materializer, "PAUSE", 3600.0)
-    monkeypatch.setattr(Writer, "MAX_SEGMENT", 5000)
-    with Session.create(tmp_path) as session:
-        ids = [await session.append("a1", UserMessage("x" * 700)) for _ in range(40)]
-        assert list(query(tmp_path, ALL).id) == ids
-    sizes = [file.stat().st_size for file in old_segments(session.path)]
+async def test_segments_keep_to_their_size_while_nothing_is_materialized(tmp_path: Path) -> None:
+    info = new_session_info(tmp_path, "00ff" * 4, "mine")
+    journal = JournalFile.create(info.path, Header(info.id, info.name, info.created))
+    writer = Writer(journal, lambda _: None, max_segment=5000)
+    ids = list(range(1, 41))
+    for row_id in ids:
+        writer.put(encode_message_line(row_id, "a1", UserMessage("x" * 700), turn=0, time=1.75e9))
+        writer.write()
+    assert list(query(tmp_path, ALL).id) == ids
+    writer.close()
+    sizes = [file.stat().st_size for file in old_segments(info.path)]
     assert len(sizes) > 5
     assert 5000 <= min(sizes) <= max(sizes) < 7000
-    with Session.open(tmp_path, session.id) as session:
+    with Session.open(tmp_path, info.id) as session:
         assert numbers(session) == ids
         assert await session.append("a1", UserMessage("more")) > ids[-1]
     assert read_damage(session.info) == Damage(session.name)
 
 
-@pytest.mark.usefixtures("short_segments")
 async def test_a_query_reads_nothing_twice_that_was_materialized_meanwhile(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -102,7 +103,7 @@ async def test_a_query_reads_nothing_twice_that_was_materialized_meanwhile(
         return read_rows(journal, start=start)
 
     monkeypatch.setattr(importlib.import_module("planck_nb.sessions.database.snapshot"), "read_rows", reading)
-    with Session.create(tmp_path) as session:
+    with with_short_segments(tmp_path) as session:
         before = list_sessions(tmp_path)
         monkeypatch.setattr(module, "list_sessions", lambda _: before)
         ids = await converse(session)
@@ -113,9 +114,8 @@ async def test_a_query_reads_nothing_twice_that_was_materialized_meanwhile(
     assert began[0] > Position(1, 1000)
 
 
-@pytest.mark.usefixtures("short_segments")
 async def test_a_long_journal_goes_on_in_a_new_segment_and_the_old_ones_stay(tmp_path: Path) -> None:
-    with Session.create(tmp_path) as session:
+    with with_short_segments(tmp_path) as session:
         ids = []
         for turn in range(4):
             ids += await converse(session, turn=turn)
@@ -138,9 +138,8 @@ async def test_a_long_journal_goes_on_in_a_new_segment_and_the_old_ones_stay(tmp
         assert await again.append("a1", UserMessage("and more")) == ids[-1] + 1
 
 
-@pytest.mark.usefixtures("short_segments")
 async def test_the_file_is_rebuilt_from_all_segments(tmp_path: Path) -> None:
-    with Session.create(tmp_path) as session:
+    with with_short_segments(tmp_path) as session:
         for turn in range(3):
             await converse(session, turn=turn)
             session.materialize()
@@ -197,9 +196,8 @@ async def test_where_no_segment_can_be_started_the_journal_goes_on(
         assert numbers(session) == ids
 
 
-@pytest.mark.usefixtures("short_segments")
 async def test_queries_and_writers_are_not_disturbed_by_a_new_segment(tmp_path: Path) -> None:
-    with Session.create(tmp_path) as session:
+    with with_short_segments(tmp_path) as session:
         stop = asyncio.Event()
 
         async def write() -> int:
@@ -222,10 +220,8 @@ async def test_queries_and_writers_are_not_disturbed_by_a_new_segment(tmp_path: 
 WRITE = """
 import sys
 sys.path.insert(0, sys.argv[3])
-from planck_nb.sessions.database.materialize import Materializer
-Materializer.SEGMENT, Materializer.PAUSE, Materializer.ROWS = 5000, 0.01, 5
 from support.stored import write_forever
-write_forever(sys.argv[1], sys.argv[2])
+write_forever(sys.argv[1], sys.argv[2], segment_bytes=5000, pause=0.01, rows=5)
 """
 
 
@@ -252,9 +248,8 @@ def test_no_acknowledged_message_is_lost_when_a_segment_begins(tmp_path: Path, a
         assert query(tmp_path, ALL).equals(seen)
 
 
-@pytest.mark.usefixtures("short_segments")
 async def test_compacting_compresses_old_segments_and_loses_nothing(tmp_path: Path) -> None:
-    with Session.create(tmp_path) as session, Session.create(tmp_path, name="open") as other:
+    with with_short_segments(tmp_path) as session, with_short_segments(tmp_path, name="open") as other:
         for turn in range(3):
             await converse(session, turn=turn)
             await converse(other, turn=turn)
