@@ -9,6 +9,8 @@ from dataclasses import MISSING, fields
 from pathlib import Path
 from typing import NamedTuple
 
+import pytest
+
 from planck_nb.config import SETTINGS, Config
 
 PACKAGE = Path(__file__).parents[2] / "planck_nb"
@@ -82,6 +84,7 @@ def repeated(folder: Path) -> dict[str, list[str]]:
     return {name: where for (name, _), where in places.items() if len(where) > 1 and name not in FORMATS}
 
 
+@pytest.mark.slow
 def test_a_default_is_written_once() -> None:
     names = repeated(PACKAGE)
     assert {name: places for name, places in names.items() if name not in COINCIDENCES} == {}

@@ -8,6 +8,8 @@ from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 TESTS = Path(__file__).parents[1]
 
 WORDS = 5
@@ -46,6 +48,7 @@ def repeated_sentences(files: dict[str, str]) -> dict[str, list[str]]:
     return {words: where for words, where in sorted(places.items()) if len(where) > FILES}
 
 
+@pytest.mark.slow
 def test_no_sentence_is_asserted_in_many_files() -> None:
     files = {path.relative_to(TESTS).as_posix(): path.read_text() for path in sorted(TESTS.rglob("*.py"))}
     assert repeated_sentences(files) == {}
