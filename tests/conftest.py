@@ -14,9 +14,8 @@ from support import forked_kernels
 from support.forked_kernels import KernelTemplate
 from support.llama import llama_server
 
-settings.register_profile(
-    "planck", deadline=None, max_examples=50
-)  # a slow machine is no defect; pytest-timeout bounds each test
+# No deadline: a slow machine is no defect, and pytest-timeout bounds each test.
+settings.register_profile("planck", deadline=None, max_examples=50)
 settings.load_profile("planck")
 
 # Hundreds of kernels and servers are started here; without files of bytecode each would compile all modules.

@@ -110,10 +110,8 @@ def test_a_prompt_is_taken_as_it_is_written(kernel: Kernel, prompt: str) -> None
 def test_it_works_where_no_await_is_possible(kernel: Kernel, code: str) -> None:
     cell = kernel.run(code)
     assert cell.status == "ok", cell.error
-    assert (
-        kernel.run(f"[part.text for each in {MESSAGES} if each.type == 'tool_result' for part in each.content]").plain
-        == "['9']"
-    )
+    results = kernel.run(f"[part.text for each in {MESSAGES} if each.type == 'tool_result' for part in each.content]")
+    assert results.plain == "['9']"
 
 
 def test_tools_and_values_of_the_notebook(kernel: Kernel) -> None:

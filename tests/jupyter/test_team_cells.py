@@ -221,7 +221,7 @@ from planck_nb import AgentSpec
 from planck_nb.teams import TeamTemplate
 from planck_nb.testing import Call, Reply, scripted_model
 
-COUNT = 200
+COUNT = 100
 tasks = [Call('delegate_task', {'agent_id': f'w{number}', 'task': 'hi'}) for number in range(COUNT)]
 script = [Reply(calls=tasks), *['read'] * (COUNT + 1)]
 lead = replace(scripted_model(script), alias='lead')
@@ -237,14 +237,14 @@ BUSY = "print(run.status, sum(agent.status == 'streaming' for agent in large.age
 
 
 @pytest.mark.timeout(180)
-def test_the_kernel_runs_cells_while_two_hundred_workers_stream(kernel: Kernel) -> None:
+def test_the_kernel_runs_cells_while_a_hundred_workers_stream(kernel: Kernel) -> None:
     said(kernel, LARGE)
     seconds: list[float] = []
     status = "running"
     while status == "running":
         cell = kernel.run(BUSY)
         status, busy = cell.text.split()
-        if int(busy) > 100:
+        if int(busy) > 50:
             seconds.append(cell.seconds)
     seconds.sort()
     print(f"{len(seconds)} cells meanwhile: median {seconds[len(seconds) // 2]:.3f} s, longest {seconds[-1]:.3f} s")

@@ -161,6 +161,7 @@ def main(descriptor: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the tests
     for name in _MODULES:
         import_module(name)
+    import_module("pandas").set_option("display.max_columns", 20)  # its default in kernels; here it sees none
     for _ in import_module("planck_nb.jupyter.ipython.warm_up").first_prompt():
         pass
     gc.collect()
