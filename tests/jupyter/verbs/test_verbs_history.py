@@ -396,9 +396,8 @@ async def test_other_tools_read_sessions_as_documented(
             assert store.execute(sql).fetchall() == [(session.info.database.stem, 8)]
 
 
-@pytest.mark.usefixtures("folded_by_hand")
 async def test_a_connection_only_delays_the_file(tmp_path: Path) -> None:
-    with Session.create(tmp_path) as session:
+    with with_updates(Session.create(tmp_path), pause=600) as session:
         await converse(session)
         session.materialize()
         with duckdb.connect(session.info.database, read_only=True) as connection:
