@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -75,25 +74,6 @@ def write_project(folder: Path) -> None:
     folder.mkdir()
     (folder / "calc.py").write_text("def add(a, b):\n    return a - b\n")
     (folder / "tests.py").write_text(TESTS)
-
-
-def write_template(folder: Path, servers: Mapping[str, str]) -> None:
-    """Write the template of the team into the project."""
-    members = [
-        {
-            "type": kind,
-            "name": name,
-            "provider": "llama_cpp",
-            "model_id": "default",
-            "base_url": servers[name],
-            "system_prompt": "",
-            "tools": list(tools),
-        }
-        for name, (kind, tools) in MEMBERS.items()
-    ]
-    place = folder / ".planck/teams/fixers"
-    place.mkdir(parents=True)
-    (place / "TEAM.json").write_text(json.dumps({"name": "Fixers", "members": members}))
 
 
 @contextmanager

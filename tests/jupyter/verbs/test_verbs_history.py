@@ -401,9 +401,8 @@ async def test_other_tools_read_sessions_as_documented(
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("folded_by_hand")
 async def test_a_connection_only_delays_the_file(tmp_path: Path) -> None:
-    with Session.create(tmp_path) as session:
+    with with_updates(Session.create(tmp_path), pause=600) as session:
         await converse(session)
         session.materialize()
         with duckdb.connect(session.info.database, read_only=True) as connection:
