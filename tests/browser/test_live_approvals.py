@@ -228,7 +228,7 @@ def test_a_run_of_several_agents_names_them(lab: Lab, open_notebook: Open) -> No
 
 
 def test_a_decision_is_remembered_for_the_role_of_an_agent(lab: Lab, open_notebook: Open) -> None:
-    cell = """from planck_nb.agent import events as ev
+    cell = f"""from planck_nb.agent import events as ev
 {BEGIN}run.add(ev.AgentStarted, name="w", agent_type="", model="demo:s", system_prompt="", tools=(), role="worker")
 run.start()
 run.ask("1", "bash", {{"command": "ls"}})
