@@ -21,7 +21,7 @@ from planck_nb.ai.messages import ToolResultMessage
 from planck_nb.base.errors import ConfigError, TrustError, UsageError
 from planck_nb.jupyter.controller import Controller
 from planck_nb.testing import scripted_model
-from planck_nb.workspace import workspace_sidecars
+from planck_nb.workspace import sidecars as workspace_sidecars
 
 pytestmark = pytest.mark.process
 

@@ -26,7 +26,7 @@ from planck_nb.jupyter.parsing.options import read_prompt_arguments
 from planck_nb.jupyter.prompts.resource_mentions import resource_mentions
 from planck_nb.jupyter.verbs import VERBS
 from planck_nb.testing import scripted_model
-from planck_nb.workspace import workspace_sidecars
+from planck_nb.workspace import sidecars as workspace_sidecars
 
 pytestmark = pytest.mark.process
 

@@ -19,7 +19,7 @@ from planck_nb.base.errors import ToolError, UsageError
 from planck_nb.sidecars.mcp_client.definitions import ToolDefinition
 from planck_nb.sidecars.mcp_client.fingerprint import fingerprint
 from planck_nb.sidecars.mcp_client.manager import Sidecars
-from planck_nb.sidecars.mcp_client.sidecar_spec import SidecarSpec
+from planck_nb.sidecars.mcp_client.spec import SidecarSpec
 from planck_nb.testing import Call, Reply, scripted_model
 
 pytestmark = pytest.mark.process

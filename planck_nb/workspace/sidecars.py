@@ -36,10 +36,10 @@ if TYPE_CHECKING:
     from planck_nb.agent.context.compactor import Compactor
     from planck_nb.sidecars.mcp_client.authorization import Authorize
     from planck_nb.sidecars.mcp_client.definitions import ToolDefinition
+    from planck_nb.sidecars.mcp_client.link import SidecarLink
     from planck_nb.sidecars.mcp_client.manager import Sidecars
     from planck_nb.sidecars.mcp_client.questions import Ask, Question, QuestionAnswer
-    from planck_nb.sidecars.mcp_client.sidecar_link import SidecarLink
-    from planck_nb.sidecars.mcp_client.sidecar_spec import SidecarSpec
+    from planck_nb.sidecars.mcp_client.spec import SidecarSpec
 
 _PROBLEMS = 5
 """Sentences about sidecars that cannot be used, in one notice."""
