@@ -44,7 +44,7 @@ _log = logging.getLogger(__name__)
 BUSY_TIMEOUT = 3.0
 _CHECKED = 64 * 1024 * 1024
 _BLOCK_SIZE = 16 * 1024
-"""Bytes of a block of a new DuckDB file."""
+"""Block size in bytes for new DuckDB files."""
 
 
 class _UnusableError(Exception):
@@ -96,8 +96,8 @@ def copy_rows(
 
     Raises duckdb.Error, OSError, and an error if the file was not made from this journal; `materialize` handles them.
     """
-    # A file has several hundred kilobytes of half-empty blocks with DuckDB's default of 256 KiB. The size can only be
-    # chosen for a new file; giving another one to an existing file is an error.
+    # A file has several hundred kilobytes in half-empty blocks with DuckDB's default, 256 KiB. Only a new file can be
+    # given a size; another one for an existing file is an error.
     size = "" if session.database.exists() else f" (block_size {_BLOCK_SIZE})"
     connection.execute(f"attach {sql_literal(session.database)} as file{size}")
     session.database.chmod(0o600)
@@ -196,7 +196,7 @@ class Materializer:
     """A thread that keeps a session's DuckDB file up to date with its journal.
 
     It works when about `pause` seconds have passed without a new line, and under a steady load once `rows` lines wait,
-    but at most once in `pause` seconds, so that its cost does not grow with the rate.
+    but at most once in `pause` seconds: its cost is independent from the rate.
 
     Args:
         session: The session, which this process has locked.
@@ -205,8 +205,8 @@ class Materializer:
         start_segment: Called when the journal's segment has `segment_bytes` and all of them are in the DuckDB file.
         pause: Seconds.
         rows: The number of lines.
-        segment_bytes: The size of a segment.
-        busy_timeout: Seconds to wait for a DuckDB file that another process has open.
+        segment_bytes: Segment size.
+        busy_timeout: Seconds to wait while another process has the DuckDB file open.
     """
 
     def __init__(
