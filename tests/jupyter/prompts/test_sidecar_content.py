@@ -98,7 +98,16 @@ async def sent(notebook: Notebook, prompt: str) -> tuple[UserMessage, str]:
     return message, started.notice
 
 
-async def test_resources_are_handed_over_and_shown(notebook: Notebook) -> None:
+async def test_resources_are_handed_over_and_shown_and_a_missing_one_is_one_sentence(notebook: Notebook) -> None:
+    with pytest.raises(SidecarError) as caught:
+        await notebook.controller.start("Look at @notes:notes:///gone.md", {}, {})
+    assert "notes:///gone.md" in str(caught.value)
+    assert "\n" not in str(caught.value)
+    many = " ".join(f"@notes:notes:///of/{number}" for number in range(21))
+    with pytest.raises(UsageError, match=r"mentions 21 resources, more than 20"):
+        await notebook.controller.start(many, {}, {})
+    assert notebook.workspace.agents == {}, "nothing was sent"
+
     message, notice = await sent(notebook, "Look at @notes:notes:///today.md, and at @notes:notes:///of/may; and @day.")
     assert message.text.startswith("Look at @notes:notes:///today.md, and at")
     assert (
@@ -119,17 +128,6 @@ async def test_resources_are_handed_over_and_shown(notebook: Notebook) -> None:
     message, _ = await sent(notebook, "@notes:notes:///long.txt")
     assert len(message.text) < 60_000
     assert "left out" in message.text
-
-
-async def test_a_resource_that_is_not_there_is_one_sentence_and_nothing_is_sent(notebook: Notebook) -> None:
-    with pytest.raises(SidecarError) as caught:
-        await notebook.controller.start("Look at @notes:notes:///gone.md", {}, {})
-    assert "notes:///gone.md" in str(caught.value)
-    assert "\n" not in str(caught.value)
-    assert notebook.workspace.agents == {}
-    many = " ".join(f"@notes:notes:///of/{number}" for number in range(21))
-    with pytest.raises(UsageError, match=r"mentions 21 resources, more than 20"):
-        await notebook.controller.start(many, {}, {})
 
 
 @pytest.mark.parametrize(
