@@ -45,7 +45,6 @@ _PROBLEMS = 5
 """Sentences about sidecars that cannot be used, in one notice."""
 
 START_WAIT = 5.0
-"""Seconds that the first prompt waits for sidecars that are starting; later ones get their tools when they come."""
 
 
 SIGN_IN_FOLDER = "sign-in"
@@ -78,6 +77,8 @@ class WorkspaceSidecars:
         self._session_id = session_id
         self.ask: Ask | None = None
         """Shows a question of a sidecar to a person and returns the answer; None declines all questions."""
+        self.start_wait = START_WAIT
+        """Seconds that the first prompt waits for starting sidecars; later ones get their tools when they come."""
         self._sampling = SidecarSampling(self._ask, find_agent)
         self.offers = SidecarOffers(self.connected)
         """The resources and prompts of the sidecars."""
@@ -213,7 +214,7 @@ class WorkspaceSidecars:
             if not any(map(self._is_trusted, self.found()[0])):
                 return
             self._starting = spawn(self._start_all(), name="planck-sidecars-start")
-            await asyncio.wait([self._starting], timeout=START_WAIT)
+            await asyncio.wait([self._starting], timeout=self.start_wait)
 
     async def stop(self, names: Sequence[str] = ()) -> None:
         """Stop sidecars and everything that they started; all by default. One that does not run stays as it is.

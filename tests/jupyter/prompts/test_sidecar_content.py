@@ -26,7 +26,6 @@ from planck_nb.jupyter.parsing.options import read_prompt_arguments
 from planck_nb.jupyter.prompts.resource_mentions import resource_mentions
 from planck_nb.jupyter.verbs import VERBS
 from planck_nb.testing import scripted_model
-from planck_nb.workspace import sidecars as workspace_sidecars
 
 pytestmark = pytest.mark.process
 
@@ -71,9 +70,8 @@ def review(path: str, tone: str = "kind") -> str:
 
 
 @pytest.fixture
-async def notebook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Notebook]:
+async def notebook(tmp_path: Path) -> AsyncIterator[Notebook]:
     """A notebook whose user has a sidecar of their own, and whose project has one that is not trusted."""
-    monkeypatch.setattr(workspace_sidecars, "START_WAIT", 60.0)  # a busy machine starts them slowly
     (tmp_path / "notes.py").write_text(CODE)
     server = {"command": sys.executable, "args": ["-m", "planck_nb.sidecars", "notes"]}
     env = {"PYTHONPATH": f"{Path(__file__).parents[3]}:{tmp_path}"}
@@ -85,6 +83,7 @@ async def notebook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIter
         (tmp_path / file).write_text(json.dumps({"mcpServers": servers}))
     config = Config.load(environment={}, directory=tmp_path, home=tmp_path / "home")
     async with Workspace(config) as workspace:
+        workspace.sidecars.start_wait = 60.0  # a busy machine starts them slowly
         workspace.set_default_model(scripted_model(["fine"] * 20))
         yield Notebook(Controller(workspace), {"day": "Monday"})
 
