@@ -89,7 +89,7 @@ class _ThreadCall(Generic[T]):
         self._interruption.interrupt()
 
     async def outcome(self, moment: float) -> T:
-        """Wait for the function, at first by blocking the loop for a moment.
+        """Wait for the function, at first by blocking the loop.
 
         Returns its result, or raises its exception.
         """
