@@ -11,7 +11,6 @@ Names are loaded on first use, so importing the package is cheap.
 from __future__ import annotations
 
 import sys
-import warnings
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, cast
 
@@ -108,16 +107,10 @@ _HOME = {
 
 _MODULES = ("ai", "errors", "events")
 
-_RENAMED = {"Touch": "Effect"}
-"""Deprecated names of 0.1.0, each with its new name."""
-
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401 - whatever the name stands for
     if name in _MODULES:
         return import_module(f"planck_nb.{name}")
-    if name in _RENAMED:
-        warnings.warn(f"planck_nb.{name} is now planck_nb.{_RENAMED[name]}.", DeprecationWarning, stacklevel=2)
-        name = _RENAMED[name]
     if name in _HOME:
         return getattr(import_module(_HOME[name]), name)
     raise AttributeError(f"module 'planck_nb' has no attribute {name!r}")
@@ -128,7 +121,7 @@ def __dir__() -> list[str]:
 
 
 def get_workspace() -> Workspace | None:
-    """Return the workspace of this notebook: the one that `%planck` uses.
+    """Return this notebook's workspace, which `%planck` uses.
 
     Returns:
         The workspace, or None outside IPython and before `%load_ext planck_nb`.

@@ -14,16 +14,20 @@ from support import forked_kernels
 from support.forked_kernels import KernelTemplate
 from support.llama import llama_server
 
-settings.register_profile("planck", deadline=None)  # a slow machine is no defect; pytest-timeout bounds each test
+# No deadline: a slow machine is no defect, and pytest-timeout bounds each test.
+settings.register_profile("planck", deadline=None, max_examples=50)
 settings.load_profile("planck")
 
 # Hundreds of kernels and servers are started here; without files of bytecode each would compile all modules.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
+pytest_plugins = ("support.own_processes", "support.failure_report")
+
 _FOLDER = pathlib.Path(__file__).parent
 _LONG = ("browser", "sidecars", "jupyter", "notebooks", "project", "serve", "sessions", "workspace", "teams", "tools")
 """Folders with tests that take long, in the order in which they start."""
+_MARKED_FIXTURES = {"kernel": "kernel", "llama": "process"}
 _OURS = {"PLANCK_NB_MCP_SERVERS", "PLANCK_NB_TESTDATA", "PLANCK_NB_REQUIRE", "PLANCK_NB_SOAK"}
 
 
@@ -34,7 +38,11 @@ def pytest_xdist_auto_num_workers() -> int:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Start with the files that take long: processes that share the tests then end at about the same time."""
+    """Mark tests by their fixtures; start with files that take long, so that all processes end at about one time."""
+    for item in items:
+        for fixture, marker in _MARKED_FIXTURES.items():
+            if fixture in getattr(item, "fixturenames", ()):
+                item.add_marker(marker)
 
     def place(file: pathlib.Path) -> int:
         return next((at for at, name in enumerate(_LONG) if _FOLDER / name in file.parents), len(_LONG))

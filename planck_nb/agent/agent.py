@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -21,7 +20,7 @@ from planck_nb.agent.calling.functions import ToolLike, as_tool, by_name
 from planck_nb.agent.calling.tool import Tool, stored_names
 from planck_nb.agent.context.compactor import Compactor, as_compactor, stored_compactor
 from planck_nb.agent.context.system_prompt import SystemPromptParts
-from planck_nb.agent.events import RuleScope
+from planck_nb.agent.events import DEFAULT_SCOPE, RuleScope
 from planck_nb.agent.identity import AgentIdentity, Grants, Role, decide_role
 from planck_nb.agent.limits import Limits, SessionSpend
 from planck_nb.agent.message_log import MemoryLog, SessionStore
@@ -29,7 +28,7 @@ from planck_nb.agent.output import output_spec
 from planck_nb.agent.recorder import EventRecorder
 from planck_nb.agent.run import Run
 from planck_nb.agent.run_result import RunResult
-from planck_nb.agent.state import AgentState, Status, changed
+from planck_nb.agent.state import NO_TURN, AgentState, Status, changed
 from planck_nb.agent.team_members import STOPPED, find_team
 from planck_nb.ai.client import Client, RequestPreview
 from planck_nb.ai.messages import Usage, UserMessage, UserPart
@@ -140,7 +139,7 @@ class Agent:
         prompt_parts: Callable[[], SystemPromptParts] = SystemPromptParts,
         usage: Usage | None = None,
         cost: float | None = None,
-        turn: int = -1,
+        turn: int = NO_TURN,
         client: Client | None = None,
         observers: Sequence[EventLog[ev.AgentEvent]] = (),
         team_id: str | None = None,
@@ -237,12 +236,6 @@ class Agent:
         if name in _FIXED and name in vars(self):
             raise AttributeError(f"The {name} of an agent cannot change; create another agent.")
         object.__setattr__(self, name, value)
-
-    @property
-    def nudge(self) -> Callable[[], Run[str] | None]:
-        """The name of `continue_` in version 0.1.0."""
-        warnings.warn("Agent.nudge is now Agent.continue_.", DeprecationWarning, stacklevel=2)
-        return self.continue_
 
     def __repr__(self) -> str:
         return f"<Agent {self.name or self.id} {self.model} {self.status}>"
@@ -553,7 +546,7 @@ class Agent:
         args: JsonObject | None = None,
         remember: bool = False,
         reason: str = "",
-        scope: RuleScope = "agent",
+        scope: RuleScope = DEFAULT_SCOPE,
     ) -> None:
         """Answer an `approval_request`; the first answer counts.
 

@@ -67,7 +67,7 @@ class AgentStarted(EventBase):
         description: What the agent is for, in a sentence.
         grants: What it may give to the agents that it starts.
         model_source: How the model was found; see `planck_nb.ai.model_lookup.model_source`.
-        grant_sources: How the models of `grants` were found, in their order; empty in sessions of earlier versions.
+        grant_sources: How the models of `grants` were found, in their order.
         compactor: What shortens its conversation; see `stored_compactor`. Empty if nothing does.
         skills: The names of the skills that its system prompt lists, None if it lists all.
     """
@@ -112,7 +112,7 @@ class AgentChanged(EventBase):
 
 @dataclass(frozen=True, slots=True)
 class AgentStopped(EventBase):
-    """The agent accepts no more prompts.
+    """The agent has stopped accepting prompts.
 
     Args:
         removed: Whether it was removed: it is not restored when the session is resumed.
@@ -156,7 +156,7 @@ class Unqueued(EventBase):
 
     Args:
         prompt_id: The id of the prompt.
-        removed: Whether it was removed instead of being answered. Version 0.1.0 did not record this.
+        removed: Whether it was removed instead of being answered.
         returned: Whether it was removed because the agent was stopped, so that its author can send it again.
     """
 
@@ -355,7 +355,7 @@ class ApprovalRequest(EventBase):
         reason: One sentence on why approval is needed.
         deadline: The time at which it is denied, in seconds since the epoch; `Approvals.deadline` is the duration
             until then.
-        rule: The rule that is remembered if such calls are always allowed; empty in sessions of version 0.1.0.
+        rule: The rule that is remembered if such calls are always allowed.
         sandboxed: Whether commands of the call would run in a sandbox; None if that is not known.
     """
 
@@ -371,6 +371,8 @@ class ApprovalRequest(EventBase):
 
 
 RuleScope: TypeAlias = Literal["", "agent", "role", "all"]
+
+DEFAULT_SCOPE: RuleScope = "agent"
 """Which agents a remembered rule is for: the one that asked, all of its role, or all; empty if none is remembered."""
 
 
@@ -387,8 +389,7 @@ class ApprovalDecision(EventBase):
         args: The arguments as the user edited them, None if they are unchanged.
         rule: The rule that decided, or the one that is remembered from now on; empty if there is none.
         reason: One sentence for the model if the call was denied.
-        scope: Which agents the remembered rule is for. Empty for rules that are not remembered and in sessions of
-            version 0.1.0, whose rules are for the agents of the session.
+        scope: Which agents the remembered rule is for; empty if none is remembered.
     """
 
     id: str
@@ -721,7 +722,7 @@ def decode_event(data: JsonObject) -> AgentEvent:
 
 
 def _plausible(data: JsonObject) -> JsonObject:
-    """The event without numbers that cannot be right, which version 0.1.0 stored as servers sent them."""
+    """The event without numbers that cannot be right: somebody else may have written the session."""
     changes: JsonObject = {}
     for name in ("delta", "total", "usage"):
         if name in data and (counts := usage_counts(data[name], maximum=MAX_TOKENS_TOGETHER) or {}) != data[name]:

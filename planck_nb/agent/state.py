@@ -6,7 +6,6 @@ and folding only the stored ones give the same state, because a stored event rep
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
@@ -17,6 +16,9 @@ from planck_nb.agent.identity import Grants, Role
 from planck_nb.ai.messages import Message, Usage
 from planck_nb.base.json_types import JsonObject
 from planck_nb.base.quick_init import quick_init
+
+NO_TURN = -1
+"""Turn index before the first turn."""
 
 Status: TypeAlias = Literal["idle", "streaming", "executing_tools"]
 
@@ -150,7 +152,7 @@ class AgentState:
     grants: Grants = field(default_factory=Grants)
     model_source: JsonObject = field(default_factory=dict[str, Any])
     status: Status = "idle"
-    turn: int = -1
+    turn: int = NO_TURN
     messages: tuple[Entry, ...] = ()
     queue: tuple[QueuedPrompt, ...] = ()
     running: tuple[RunningTool, ...] = ()
@@ -164,12 +166,6 @@ class AgentState:
     error: str | None = None
     stopped: bool = False
     partial: Partial | None = None
-
-    @property
-    def asking(self) -> tuple[PendingApproval, ...]:
-        """The name of `pending_approvals` in version 0.1.0."""
-        warnings.warn("AgentState.asking is now AgentState.pending_approvals.", DeprecationWarning, stacklevel=2)
-        return self.pending_approvals
 
 
 def fold(state: AgentState, event: ev.AgentEvent) -> AgentState:

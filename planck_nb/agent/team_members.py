@@ -19,7 +19,7 @@ from planck_nb.base.errors import AgentError
 from planck_nb.base.event_log import EventLog
 
 REPLAY = 10_000
-"""Events of a team that are kept for late subscribers."""
+"""Events kept for late subscribers to a team or a session."""
 
 DESTROYED = "destroyed"
 """The reason of a worker's exit if an agent of its team destroyed it."""

@@ -11,9 +11,6 @@ Importing this loads no HTTP client; the first request does.
 
 from __future__ import annotations
 
-import warnings
-from typing import Any
-
 from planck_nb.ai.auth import Auth, OutgoingRequest
 from planck_nb.ai.builtin_providers import register_builtin_providers
 from planck_nb.ai.cassettes import Cassette
@@ -123,19 +120,3 @@ __all__ = [
 ]
 
 register_builtin_providers()
-
-_RENAMED = {
-    "Retry": "StreamRetry",
-    "TextDelta": "TextChunk",
-    "ThinkingDelta": "ThinkingChunk",
-    "ToolArgsDelta": "ToolArgsChunk",
-    "Warned": "StreamWarning",
-}
-"""Names of 0.1.0 that remain as aliases, with the current ones."""
-
-
-def __getattr__(name: str) -> Any:  # noqa: ANN401 - whatever the name stands for
-    if name in _RENAMED:
-        warnings.warn(f"planck_nb.ai.{name} is now planck_nb.ai.{_RENAMED[name]}.", DeprecationWarning, stacklevel=2)
-        return globals()[_RENAMED[name]]
-    raise AttributeError(f"module 'planck_nb.ai' has no attribute {name!r}")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import warnings
 import weakref
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
 from contextlib import aclosing, closing
@@ -222,11 +221,6 @@ class Client:
         if self._transport is not None:
             self._transport.discard()
             self._transport = None
-
-    def abandon(self) -> None:
-        """Discard the connections. This is the name of `discard` in 0.1.0."""
-        warnings.warn("Client.abandon is now Client.discard.", DeprecationWarning, stacklevel=2)
-        self.discard()
 
     def key_for(self, model: Model) -> str | None:
         """Find the API key of a model.

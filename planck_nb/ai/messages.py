@@ -88,7 +88,7 @@ class ImagePart:
     def __init__(
         self,
         data: str | bytes | None = None,
-        mime: str = "image/png",
+        mime: str = mime,
         url: str | None = None,
         type: Literal["image"] = "image",  # noqa: A002 - the tag
     ) -> None:
@@ -115,8 +115,8 @@ class FilePart:
     def __init__(
         self,
         data: str | bytes | None = None,
-        mime: str = "application/pdf",
-        name: str = "document.pdf",
+        mime: str = mime,
+        name: str = name,
         url: str | None = None,
         type: Literal["file"] = "file",  # noqa: A002 - the tag
     ) -> None:
@@ -142,7 +142,7 @@ class VideoPart:
     def __init__(
         self,
         data: str | bytes | None = None,
-        mime: str = "video/mp4",
+        mime: str = mime,
         url: str | None = None,
         type: Literal["video"] = "video",  # noqa: A002 - the tag
     ) -> None:
@@ -438,7 +438,7 @@ def message_json(message: Message) -> bytes:
 def decode_message(data: JsonObject) -> Message:
     """Make the message that `encode_message` converted to `data`.
 
-    Token counts and costs that cannot be right, which version 0.1.0 stored as servers sent them, become unknown.
+    Token counts and costs that cannot be right become unknown, because somebody else may have written the data.
 
     Args:
         data: A JSON object.

@@ -81,7 +81,7 @@ def usage_counts(data: object, *, maximum: int = MAX_TOKENS) -> dict[str, int] |
 
 
 def with_plausible_numbers(data: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A stored message without usage, cost and ids that cannot be right, which an earlier version may have written."""
+    """A stored message without usage, cost and ids that cannot be right: somebody else may have written it."""
     kind = data.get("type")
     if kind == "summary" and (kept := data.get("kept")):
         ids = [each for each in kept if whole_number(each, maximum=2**63 - 1) is not None] if _is_list(kept) else []

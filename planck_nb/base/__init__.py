@@ -1,1 +1,4 @@
-"""What every layer may use: errors, ids, the event log, async helpers. Imports nothing of the project."""
+"""Shared foundations: errors, ids, the event log, async helpers.
+
+Imports nothing else from the project.
+"""

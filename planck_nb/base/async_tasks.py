@@ -1,4 +1,4 @@
-"""Helpers for tasks: keep them referenced, cancel and wait for them, and await without being interrupted."""
+"""Starts, cancellations and uninterrupted awaits for tasks."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ _background: set[asyncio.Task[Any]] = set()
 
 
 def spawn(coroutine: Coroutine[Any, Any, T], *, name: str) -> asyncio.Task[T]:
-    """Start a task that stays referenced until it ends. An exception that is never retrieved is not reported."""
+    """Start a task with a strong reference until its end.
+
+    An exception which is never retrieved is not reported.
+    """
     task = asyncio.get_running_loop().create_task(coroutine, name=name)
     _background.add(task)
     task.add_done_callback(_forget)
@@ -27,7 +30,10 @@ def _forget(task: asyncio.Task[Any]) -> None:
 
 
 async def cancel_and_wait(*tasks: asyncio.Task[Any]) -> None:
-    """Cancel the tasks, and return when all have ended. Their results and exceptions are ignored."""
+    """Cancel the tasks, and return when all have ended.
+
+    Their results and exceptions are ignored.
+    """
     for task in tasks:
         task.cancel()
     if tasks:
@@ -35,13 +41,16 @@ async def cancel_and_wait(*tasks: asyncio.Task[Any]) -> None:
 
 
 async def uninterrupted(future: asyncio.Future[T]) -> T:
-    """Await a future that must not be interrupted. A cancellation is delivered at the task's next await instead."""
+    """Await a future without interruption.
+
+    A cancellation is delivered at the task's next await instead.
+    """
     cancelled, process = False, os.getpid()
     while not future.done():
         try:
             await asyncio.wait([future])
         except asyncio.CancelledError:
-            if process != os.getpid():  # a forked process has none of the threads that the future may wait for
+            if process != os.getpid():  # a forked process lacks the threads which the future may wait for
                 raise
             cancelled = True
     if cancelled:
@@ -50,7 +59,7 @@ async def uninterrupted(future: asyncio.Future[T]) -> T:
 
 
 def cancel_late() -> None:
-    """Deliver a cancellation that was held back at the task's next await, without counting it twice."""
+    """Deliver a delayed cancellation at the task's next await, counted once."""
     if task := asyncio.current_task():
         task.uncancel()
         task.cancel()

@@ -1,4 +1,7 @@
-"""Replaces files atomically: a reader sees the old content or the new one, even after a crash."""
+"""Atomic file replacement.
+
+A reader sees the old content or the new, even after a crash.
+"""
 
 from __future__ import annotations
 
@@ -10,16 +13,18 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
+DEFAULT_MODE = 0o666
 
-def write_atomically(path: Path, content: bytes, *, mode: int = 0o666, folder: int | None = None) -> None:
-    """Replace the content of a file, or create the file in an existing directory.
+
+def write_atomically(path: Path, content: bytes, *, mode: int = DEFAULT_MODE, folder: int | None = None) -> None:
+    """Replace a file's content, or create the file in an existing directory.
 
     Args:
         path: The file. A symbolic link is replaced, not followed; resolve the path first to write to its target.
-        content: All of the new content.
-        mode: Permission bits of a new file, less the process's umask. An existing file keeps its own, and its owner
+        content: The complete new content.
+        mode: Permission bits for a new file, less the process's umask. An existing file keeps its own, and its owner
             where the system allows it.
-        folder: The descriptor of the file's directory, if that is open; the rest of `path` is not looked up then.
+        folder: Descriptor for the file's directory, if it is open; the rest of `path` is not looked up then.
 
     Raises:
         OSError: The file cannot be written. It then has its old content.
@@ -29,13 +34,15 @@ def write_atomically(path: Path, content: bytes, *, mode: int = 0o666, folder: i
 
 
 @contextmanager
-def replacing(path: Path, *, mode: int = 0o666, folder: int | None = None) -> Iterator[BinaryIO]:
-    """Open a temporary file that replaces `path` when the `with` block ends, and is removed if the block raises.
+def replacing(path: Path, *, mode: int = DEFAULT_MODE, folder: int | None = None) -> Iterator[BinaryIO]:
+    """Open a temporary file for replacing `path` after the `with` block.
+
+    It is removed if the block raises.
 
     Args:
         path: The file to replace or create, as in `write_atomically`.
-        mode: Permission bits of a new file, less the process's umask.
-        folder: The descriptor of the file's directory, as in `write_atomically`.
+        mode: Permission bits for a new file, less the process's umask.
+        folder: Descriptor for the file's directory, as in `write_atomically`.
 
     Yields:
         A binary file open for writing, in the same directory as `path`.
@@ -50,8 +57,8 @@ def replacing(path: Path, *, mode: int = 0o666, folder: int | None = None) -> It
         with os.fdopen(os.open(temporary, flags, mode, dir_fd=folder), "wb") as file:
             with suppress(FileNotFoundError):
                 # In an open directory, a link may point anywhere, so its target is not looked at.
-                found = os.stat(target, dir_fd=folder, follow_symlinks=folder is None)
-                _copy_permissions(found, temporary if folder is None else file.fileno())
+                status = os.stat(target, dir_fd=folder, follow_symlinks=folder is None)
+                _copy_permissions(status, temporary if folder is None else file.fileno())
             yield file
             file.flush()
             os.fsync(file.fileno())
@@ -67,7 +74,7 @@ def replacing(path: Path, *, mode: int = 0o666, folder: int | None = None) -> It
 
 
 def sync_directory(directory: Path) -> None:
-    """Make the names of the files in a directory survive a power cut.
+    """Let the file names in a directory survive a power cut.
 
     A new or renamed file survives one only once its directory entry is on disk as well. Does nothing on Windows, which
     cannot open directories.
@@ -81,7 +88,10 @@ def sync_directory(directory: Path) -> None:
 
 
 def _sync_open_directory(folder: int) -> None:
-    """Like `sync_directory`. Opens the directory again, because its own descriptor may be one that cannot be synced."""
+    """Sync a directory through a descriptor which can be synced.
+
+    The descriptor it was opened with may not allow that.
+    """
     _sync(os.open(".", os.O_RDONLY, dir_fd=folder))
 
 

@@ -55,23 +55,23 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 
 _MAX_LISTED = 20
-"""The most names that a hint lists; there may be thousands."""
+"""Longest list in a hint; there may be thousands."""
 
 
 class PlanckError(Exception):
-    """Base of all errors that planck_nb raises on purpose."""
+    """Base for all errors which planck_nb raises on purpose."""
 
 
 class ConfigError(PlanckError):
-    """A setting has a value that cannot be used."""
+    """A setting has an unusable value."""
 
 
 class TrustError(ConfigError):
-    """The folder has files that can run code or redirect requests, and the user has not trusted them."""
+    """The folder has untrusted files with code or redirections."""
 
 
 class UsageError(PlanckError):
-    """A magic or a public call was used in a way that is not supported."""
+    """Unsupported use, in a magic or a public call."""
 
 
 class ModelError(PlanckError):
@@ -79,15 +79,18 @@ class ModelError(PlanckError):
 
 
 class UnknownProviderError(ModelError):
-    """No provider has this name."""
+    """Unknown provider name."""
 
 
 class UnknownModelError(ModelError):
-    """The provider has no model of this name."""
+    """Unknown model name at this provider."""
 
 
 class MissingCredentialError(ModelError):
-    """No API key was found. `variable` names the environment variable that would hold it."""
+    """Missing API key.
+
+    `variable` names the environment variable for it.
+    """
 
     def __init__(self, message: str, *, provider: str, variable: str) -> None:
         super().__init__(message)
@@ -96,7 +99,7 @@ class MissingCredentialError(ModelError):
 
 
 class UnsupportedFeatureError(ModelError):
-    """The model or its wire format cannot express a part of the request.
+    """The model or its wire format cannot express the whole request.
 
     `about_media` says whether that is an image, a file or a video.
     """
@@ -109,7 +112,7 @@ class UnsupportedFeatureError(ModelError):
 class ProviderError(PlanckError):
     """A provider, or the connection to it, failed.
 
-    `provider` and `model` name the model that was asked; `request_id` is the vendor's id of the request, if known.
+    `provider` and `model` name the requested model; `request_id` is the vendor's request id, if known.
     """
 
     def __init__(self, message: str, *, provider: str = "", model: str = "", request_id: str | None = None) -> None:
@@ -122,7 +125,7 @@ class ProviderError(PlanckError):
 class ProviderConnectionError(ProviderError):
     """The server could not be reached, or the connection broke.
 
-    `is_absent` is true if there is no server: its host is unknown, or nothing listens at its address on this machine.
+    `is_absent` is true for a missing server: its host is unknown, or its address on this machine has no listener.
     """
 
     is_absent = False
@@ -133,14 +136,14 @@ class ProviderAddressError(ProviderConnectionError):
 
 
 class ProviderTimeoutError(ProviderConnectionError):
-    """The server did not answer, or stopped sending, within the time allowed."""
+    """The server's answer, or the rest after a beginning, took too long."""
 
 
 class ProviderStatusError(ProviderError):
     """The server answered with an error.
 
-    `status` is the HTTP status. `retry_after` is the number of seconds to wait, and `should_retry` whether the same
-    request may succeed later; both are None if the server did not say.
+    `status` is the HTTP status. `retry_after` is a delay in seconds, and `should_retry` whether the same request may
+    succeed later; both are None unless the server named them.
     """
 
     def __init__(
@@ -161,7 +164,7 @@ class ProviderStatusError(ProviderError):
 
 
 class AuthenticationError(ProviderStatusError):
-    """The API key is missing, wrong, or not allowed to do this (401, 403)."""
+    """Missing or wrong API key, or a forbidden operation (401, 403)."""
 
 
 class BadRequestError(ProviderStatusError):
@@ -171,9 +174,9 @@ class BadRequestError(ProviderStatusError):
 class ContextOverflowError(BadRequestError):
     """The conversation is longer than the model's context window.
 
-    `tokens` is the size of the request, `input_tokens` the same without the room for the reply, and `limit` the allowed
-    size; each is None if the server did not name it. `about_window` is False if the request has too many bytes, or too
-    many tokens for the account's limit per minute: neither is a limit of the model.
+    `tokens` is the request size, `input_tokens` the same without the room for the reply, and `limit` the allowed size;
+    each is None unless the server named it. `about_window` is False if the request has too many bytes, or too many
+    tokens for the account's limit per minute: neither limit belongs to the model.
     """
 
     tokens: int | None = None
@@ -183,7 +186,10 @@ class ContextOverflowError(BadRequestError):
 
 
 class PromptTooLongError(ContextOverflowError):
-    """A prompt alone was refused as too long; it stays in the history and is not sent again."""
+    """A prompt alone was refused as too long.
+
+    It stays in the history and is not sent again.
+    """
 
 
 class NotFoundError(ProviderStatusError):
@@ -195,7 +201,7 @@ class RateLimitError(ProviderStatusError):
 
 
 class QuotaExceededError(RateLimitError):
-    """The account has no quota or credit left, so retrying is pointless."""
+    """Exhausted quota or credit; retrying is pointless."""
 
 
 class ProviderUnavailableError(ProviderStatusError):
@@ -211,7 +217,10 @@ class ProviderProtocolError(ProviderError):
 
 
 class StreamTruncated(ProviderProtocolError):
-    """The stream ended before its terminal event; what was received until then is kept."""
+    """The stream ended before its terminal event.
+
+    The parts received until then stay.
+    """
 
 
 class CassetteError(PlanckError):
@@ -223,11 +232,11 @@ class CassetteMissError(CassetteError):
 
 
 class ToolError(PlanckError):
-    """Raised inside a tool to tell the model, in one sentence, why the call failed."""
+    """Failure in a tool, with one sentence for the model."""
 
 
 class AgentError(PlanckError):
-    """An agent cannot do what was asked of it."""
+    """An agent cannot do its task."""
 
 
 class AgentStoppedError(AgentError):
@@ -239,11 +248,17 @@ class NoRunningLoopError(AgentError):
 
 
 class WrongLoopError(AgentError):
-    """An agent is used by the event loop of another thread, which cannot take the call."""
+    """An agent belongs to another thread's event loop.
+
+    That loop cannot take the call.
+    """
 
 
 class DeadlockError(AgentError):
-    """A tool would wait for an agent that is itself waiting for the tool's agent."""
+    """A tool would wait for an agent in a cycle.
+
+    The agent itself waits for the tool's agent.
+    """
 
 
 class LimitError(AgentError):
@@ -259,15 +274,21 @@ class CompactionError(AgentError):
 
 
 class SidecarError(PlanckError):
-    """A sidecar cannot be started, or gave an answer that cannot be used."""
+    """A sidecar cannot be started, or gave an unusable answer."""
 
 
 class SidecarLostError(SidecarError):
-    """The connection to a sidecar was lost before it answered; what it was asked to do may have been done."""
+    """The connection to a sidecar was lost before its answer.
+
+    It may have done its task.
+    """
 
 
 class SidecarSignInError(SidecarError):
-    """The server of a sidecar requires a sign-in, which failed. Nobody is asked again until the sidecar is started."""
+    """Sign-in at a sidecar's server failed.
+
+    The user is asked again only after the sidecar has been started again.
+    """
 
 
 class SidecarTimeoutError(SidecarError):
@@ -279,7 +300,7 @@ class SessionError(PlanckError):
 
 
 class SessionNotFoundError(SessionError):
-    """No session has this id or name."""
+    """Unknown session id or name."""
 
 
 class SessionLockedError(SessionError):
@@ -287,7 +308,7 @@ class SessionLockedError(SessionError):
 
 
 class SessionFormatError(SessionError):
-    """A session file is damaged, foreign, or of a newer version."""
+    """A session file is damaged, foreign or newer."""
 
 
 class QueryError(SessionError):
@@ -295,12 +316,15 @@ class QueryError(SessionError):
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """A hint with the names most similar to `name`, or with some names if none is similar; empty if there are none."""
+    """Return a hint with the names most similar to `name`.
+
+    It has some names if all are unlike it, and is empty for an empty list.
+    """
     names = sorted(set(known))
-    bare = {name.lstrip("-"): name for name in names}  # leading dashes do not make two options similar
-    near = get_close_matches(name.lower().lstrip("-"), bare, n=3, cutoff=0.5)
+    options = {name.lstrip("-"): name for name in names}  # leading dashes do not make two options similar
+    near = get_close_matches(name.lower().lstrip("-"), options, n=3, cutoff=0.5)
     if near:
-        return f"Did you mean {' or '.join(bare[match] for match in near)}?"
+        return f"Did you mean {' or '.join(options[match] for match in near)}?"
     if not names:
         return ""
     more = f" and {len(names) - _MAX_LISTED} more" if len(names) > _MAX_LISTED else ""

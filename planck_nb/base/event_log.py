@@ -1,8 +1,8 @@
-"""An append-only log of events that many readers follow at their own pace.
+"""An append-only event log for many readers at their own pace.
 
-The cost of appending does not depend on the number of readers or how far they lag: a reader is a position in the log,
-not a queue. A bounded log drops its oldest events; a slow reader skips those, and counts the events that it missed, so
-that it can tell when it has to start again from a snapshot.
+Appending costs the same for any number of readers, however far they lag: a reader is a position in the log rather than
+a queue. A bounded log drops its oldest events; a slow reader skips and counts those, and so knows when to start again
+from a snapshot.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class EventLog(Generic[T]):
     """Events in order.
 
     Args:
-        limit: The number of events that are kept for late readers; None for all.
+        limit: How many events to keep for late readers; None for all.
     """
 
     __slots__ = ("_closed", "_events", "_waiters", "end")
@@ -35,20 +35,20 @@ class EventLog(Generic[T]):
         self._waiters: list[asyncio.Future[None]] = []
         self._closed = False
         self.end = 0
-        """The position that the next event will have."""
+        """Position for the next event."""
 
     @property
     def start(self) -> int:
-        """The position of the oldest event that is kept."""
+        """Return the oldest event's position."""
         return self.end - len(self._events)
 
     @property
     def closed(self) -> bool:
-        """Whether the log has ended, so that no event will follow."""
+        """Return whether the log has ended."""
         return self._closed
 
     def append(self, event: T) -> None:
-        """Add an event and wake the readers that wait for one, in any event loop."""
+        """Add an event and wake waiting readers in any event loop."""
         # In this order: Python switches threads only after a call, and readers compute positions from both.
         self.end += 1
         self._events.append(event)
@@ -61,14 +61,17 @@ class EventLog(Generic[T]):
         self._wake()
 
     def since(self, position: int) -> list[T]:
-        """The kept events from `position` on."""
+        """Return the events from `position` on which the log still has."""
         return self.read(position)[0]
 
     def read(self, position: int) -> tuple[list[T], int]:
-        """The kept events from `position` on, and the position after them, also while other threads append."""
+        """Return the events from `position` on, and the position after them.
+
+        Other threads may append meanwhile.
+        """
         while True:
             end = self.end
-            newest_first = reversed(self._events)  # no call in between, so that both are of the same moment
+            newest_first = reversed(self._events)  # without a call in between, both belong to the same moment
             try:
                 events = list(islice(newest_first, max(end - position, 0)))
             except RuntimeError:  # an event was appended meanwhile
@@ -77,11 +80,11 @@ class EventLog(Generic[T]):
             return events, end
 
     def subscribe(self, position: int | None = None) -> Subscription[T]:
-        """A reader that starts at `position`; by default after the newest event."""
+        """Return a reader from `position` on, by default after the newest event."""
         return Subscription(self, self.end if position is None else position)
 
     async def wait_beyond(self, position: int) -> None:
-        """Return once there is an event at `position`, or the log is closed."""
+        """Wait for an event at `position`, or for the end."""
         while self.end <= position and not self._closed:
             waiter = self.waiter(position)
             try:
@@ -91,9 +94,9 @@ class EventLog(Generic[T]):
                 raise
 
     def waiter(self, position: int) -> asyncio.Future[None]:
-        """A future that is done once there may be an event at `position`, or the log is closed.
+        """Return a future for an event at `position` or the end.
 
-        A caller that stops waiting for it must call `forget`.
+        It may be done too early. Call `forget` after abandoning it.
         """
         waiter = asyncio.get_running_loop().create_future()
         self._waiters.append(waiter)
@@ -102,7 +105,7 @@ class EventLog(Generic[T]):
         return waiter
 
     def forget(self, waiter: asyncio.Future[None]) -> None:
-        """Drop a future that nobody waits for."""
+        """Drop an abandoned future."""
         with suppress(ValueError):  # it is done
             self._waiters.remove(waiter)
 
@@ -124,9 +127,9 @@ def _settle(waiter: asyncio.Future[None]) -> None:
 
 
 class Subscription(Generic[T]):
-    """One reader of an `EventLog`: an async iterator, and an async context manager that ends it.
+    """An `EventLog` reader: an async iterator and an async context manager.
 
-    `missed` counts the events that the log dropped before this reader reached them.
+    `missed` counts the events which the log dropped before this reader reached them.
     """
 
     __slots__ = ("_ended", "_log", "_pending", "_position", "missed")
@@ -140,7 +143,7 @@ class Subscription(Generic[T]):
 
     @property
     def position(self) -> int:
-        """The position of the next event that this reader returns, for `EventLog.subscribe`."""
+        """Position of this reader's next event, for `EventLog.subscribe`."""
         return self._position - length_hint(self._pending)
 
     async def __aenter__(self) -> Self:

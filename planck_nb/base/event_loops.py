@@ -1,4 +1,4 @@
-"""Which event loop runs where, and calls from one loop to another."""
+"""Running event loops, and calls from one loop to another."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from planck_nb.base.errors import WrongLoopError
 T = TypeVar("T")
 
 HAND_OVER = 5.0
-"""Seconds that a thread waits for another thread's event loop to start a call."""
+"""Seconds in which another thread's event loop has to start a call."""
 
 
 class LoopLock:
-    """A lock for tasks of one event loop, which may be used in several loops one after another.
+    """A lock for tasks in one event loop at a time.
 
-    An `asyncio.Lock` that tasks have waited for cannot be used in another loop, such as the next call of `run_sync`.
+    An `asyncio.Lock` with earlier waiters cannot be used in another loop, such as the next call of `run_sync`.
     """
 
     def __init__(self) -> None:
@@ -36,25 +36,27 @@ class LoopLock:
 
 
 def running_loop() -> asyncio.AbstractEventLoop | None:
-    """The event loop that this thread runs now, None if it runs none."""
+    """Return this thread's running event loop, if any."""
     return asyncio._get_running_loop()  # noqa: SLF001 - asyncio exports it; the public function raises instead
 
 
 def has_running_loop() -> bool:
-    """Whether this thread runs an event loop now."""
+    """Return whether this thread runs an event loop now."""
     return running_loop() is not None
 
 
 def is_running_here(loop: asyncio.AbstractEventLoop) -> bool:
-    """Whether this thread runs the event loop now."""
+    """Return whether this thread runs the event loop now."""
     return running_loop() is loop
 
 
 async def await_in_loop(loop: asyncio.AbstractEventLoop, function: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    """Await `function()` on another thread's event loop. Cancelling the await cancels the function there.
+    """Await `function()` on another thread's event loop.
+
+    Cancelling the await cancels the function there.
 
     Raises:
-        WrongLoopError: That loop is closed, or is closed meanwhile.
+        WrongLoopError: The loop is closed, or is closed meanwhile.
     """
     coroutine = function()
     try:
@@ -71,12 +73,14 @@ async def await_in_loop(loop: asyncio.AbstractEventLoop, function: Callable[[], 
 
 
 def call_in_loop(loop: asyncio.AbstractEventLoop | None, function: Callable[[], T], *, seconds: float = HAND_OVER) -> T:
-    """Call a quick function in the thread of an event loop, which may be this one, and return its result.
+    """Call a quick function in an event loop's thread.
+
+    The thread may be the caller's own. Returns the function's result.
 
     Args:
         loop: The loop; None calls the function in this thread.
-        function: What to call.
-        seconds: How long that thread may take to begin.
+        function: The function.
+        seconds: Time in which the thread has to begin.
 
     Raises:
         WrongLoopError: The loop is blocked or closed. The function was then not called.

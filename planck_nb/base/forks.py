@@ -1,4 +1,4 @@
-"""What a forked process does with the objects that it inherits from its parent."""
+"""Inherited objects in forked processes."""
 
 from __future__ import annotations
 
@@ -12,28 +12,29 @@ _T = TypeVar("_T")
 
 
 def call_in_forks(function: Callable[[], object]) -> None:
-    """Call a function in every process that this one forks; where processes cannot fork, do nothing.
+    """Call a function in every process which this one forks.
 
-    The function must not take a lock: one that another thread held at the fork stays locked.
+    Where processes cannot fork, this has no effect.
+
+    The function must not take a lock: if another thread held it at the fork, it stays locked.
     """
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(after_in_child=function)
 
 
 def forget_in_forks(objects: WeakSet[_T], forget: Callable[[_T], object]) -> None:
-    """Call `forget` with each of the objects in every process that this one forks."""
+    """Call `forget` with each object in every process which this one forks."""
 
     def forget_all() -> None:
-        for each in list(objects):
-            forget(each)
+        for item in list(objects):
+            forget(item)
 
     call_in_forks(forget_all)
 
 
 def never_destroy(value: object) -> None:
-    """Keep an object for as long as the process runs, and do not destroy it at the end either.
+    """Keep an object while the process runs, and spare its destructor.
 
-    In a forked process, a destructor may wait for threads or locks that do not exist there, or end a connection that
-    the parent uses.
+    In a forked process, a destructor may wait for missing threads or locks, or end a connection which the parent uses.
     """
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(value))

@@ -1,4 +1,4 @@
-"""Marks code by weight, slant and opacity, without colours: it is legible on light and dark backgrounds.
+"""Marks code by weight, slant and opacity.
 
 The live view, which knows the theme, has colours; `labextension/src/text/highlight.ts` supports the same languages.
 """
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pygments.lexer import Lexer
 
 MARKED_CHARACTERS = 20_000
-"""Longer code is not marked, because that would take too long."""
+"""Longer code is not marked: it would take too long."""
 
 LANGUAGES = {
     **dict.fromkeys(("python", "py", "python3", "ipython", "ipython3", "gyp"), "python"),
@@ -30,7 +30,7 @@ LANGUAGES = {
     "java": "java",
     "r": "r",
 }
-"""The name of the lexer by the name of the language in lower case."""
+"""Lexers by language name in lower case."""
 
 _STYLES = (
     ("Comment", "opacity:0.7;font-style:italic"),
@@ -54,27 +54,29 @@ def _lexer(language: str) -> Lexer:
 
 
 def highlighted(code: str, language: str) -> str:
-    """Return code as HTML with inline styles; empty if the language is not known, or the code is too long.
+    """Return code as HTML with inline styles.
+
+    The result is empty for unknown languages and very long code.
 
     Args:
         code: The code.
-        language: The name of its language.
+        language: Language name.
     """
     name = LANGUAGES.get(language.lower())
     if name is None or len(code) > MARKED_CHARACTERS:
         return ""
     parts: list[str] = []
-    before, collected = "", ""
+    before, run = "", ""
     for token, text in _lexer(name).get_tokens(code):
         kind = str(token).removeprefix("Token.")
         style = next((style for prefix, style in _STYLES if kind.startswith(prefix)), "")
         if style != before:
-            parts.append(_piece(before, collected))
-            before, collected = style, ""
-        collected += text
-    return "".join((*parts, _piece(before, collected)))
+            parts.append(_piece(before, run))
+            before, run = style, ""
+        run += text
+    return "".join((*parts, _piece(before, run)))
 
 
 def _piece(style: str, text: str) -> str:
-    escaped = html.escape(text)
-    return f'<span style="{style}">{escaped}</span>' if style and text else escaped
+    markup = html.escape(text)
+    return f'<span style="{style}">{markup}</span>' if style and text else markup

@@ -1,4 +1,4 @@
-"""Identifiers of agents and sessions."""
+"""Agent and session identifiers."""
 
 from __future__ import annotations
 
@@ -21,21 +21,24 @@ _NOUNS = (
 
 
 def new_id() -> str:
-    """Sixteen random hexadecimal characters, the format of agent, team and session ids."""
+    """Return sixteen random hexadecimal characters for an agent, team or session."""
     return secrets.token_hex(8)
 
 
 def readable_name() -> str:
-    """A random `<adjective>-<noun>` name for a session."""
+    """Return a random `<adjective>-<noun>` name for a session."""
     return f"{secrets.choice(_ADJECTIVES)}-{secrets.choice(_NOUNS)}"
 
 
 class NewId(str):
-    """The id of an agent under which nothing is stored yet, so that no log has to be read for it."""
+    """New agent id without stored events: its log need not be read."""
 
     __slots__ = ()
 
 
 def derived_id(*parts: str | int) -> str:
-    """An id that is the same for the same parts: sixteen hexadecimal characters, like those of `new_id`."""
+    """Return the same id for the same parts.
+
+    It has the format of `new_id`.
+    """
     return sha256("\0".join(map(str, parts)).encode()).hexdigest()[:16]

@@ -1,4 +1,4 @@
-"""Interrupts Python code in another thread by having the interpreter raise an exception there."""
+"""Interrupts Python code in another thread by raising an exception there."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ import time
 from contextlib import suppress
 
 PENDING = 0.005
-"""Seconds that each attempt leaves an exception pending, where a pending one stops all other threads."""
+"""Seconds per attempt, where a pending exception stops all other threads."""
 
 MAX_PAUSE = 1.0
-"""The most seconds between two such attempts."""
+"""Longest pause between two such attempts, in seconds."""
 
 
 class ThreadInterruption:
-    """Interrupts what one thread runs between `begin` and `end`, and nothing that it runs later.
+    """Interruption for code in one thread between `begin` and `end`.
 
     Args:
-        exception: What is raised in the thread.
+        exception: The type to raise in the thread.
     """
 
     def __init__(self, exception: type[BaseException]) -> None:
@@ -29,18 +29,21 @@ class ThreadInterruption:
         self._interrupted = False
 
     def begin(self) -> None:
-        """From now on, let `interrupt` interrupt what the calling thread runs."""
+        """From now on, let `interrupt` affect the calling thread."""
         self._thread = threading.get_ident()
 
     def end(self) -> None:
-        """From now on, let `interrupt` do nothing, and take back an exception that is still pending."""
+        """From now on, make `interrupt` ineffective, and withdraw a pending exception."""
         with self._running:
             thread, self._thread = self._thread, None
         if self._interrupted:
             _take_back(thread)
 
     def interrupt(self) -> None:
-        """Raise the exception in the thread, at its next Python instruction, if it has begun and not ended."""
+        """Raise the exception at the thread's next Python instruction.
+
+        Before `begin` and after `end` this has no effect.
+        """
         with self._running:
             if self._thread is None:
                 return
@@ -51,14 +54,17 @@ class ThreadInterruption:
         threading.Thread(target=self._interrupt_repeatedly, name="planck-interrupt", daemon=True).start()
 
     def _interrupt_repeatedly(self) -> None:
-        """Try at intervals until the thread raises the exception, without leaving it pending in between."""
+        """Try at intervals until the thread raises the exception.
+
+        The exception is not pending in between.
+        """
         sys.settrace(None)  # else this thread would be stopped too
-        raised, target = threading.Event(), self._thread
+        delivery, target = threading.Event(), self._thread
         kind = self._exception
 
         def note(_: BaseException) -> None:
-            if threading.get_ident() == target:  # until it begins, CPython takes a new thread for the one that made it
-                raised.set()
+            if threading.get_ident() == target:  # until it begins, CPython takes a new thread for its creator
+                delivery.set()
 
         interruption = type(kind.__name__, (kind,), {"__init__": note})
         pause = PENDING
@@ -69,25 +75,28 @@ class ThreadInterruption:
                 _raise_in_thread(self._thread, interruption)
             time.sleep(PENDING)
             with self._running:
-                if self._thread is None or raised.is_set():
+                if self._thread is None or delivery.is_set():
                     return
                 _take_back(self._thread)
-            if raised.wait(pause):
+            if delivery.wait(pause):
                 return
             pause = min(2 * pause, MAX_PAUSE)
 
 
 def _stalls_while_pending() -> bool:
-    """Whether an exception that is pending in one thread stops all others.
+    """Return whether a pending exception in one thread stops all others.
 
-    CPython 3.11 enters a traced function again and again while one is pending, so an interrupted function that is
-    blocked would stop the event loop until it returns. Debuggers and coverage tools trace.
+    CPython 3.11 enters a traced function again and again while an exception is pending: a blocked function would stop
+    the event loop until it returns. Debuggers and coverage tools trace.
     """
     return sys.version_info < (3, 12) and (sys.gettrace() is not None or threading.gettrace() is not None)
 
 
 def _raise_in_thread(thread: int | None, exception: type[BaseException] | None) -> None:
-    """Raise an exception in a thread at its next Python instruction; None cancels one that is pending."""
+    """Raise an exception in a thread, or withdraw one with None.
+
+    The thread raises it at its next Python instruction.
+    """
     import ctypes  # noqa: PLC0415 - 13 ms, paid with the first function that is interrupted
 
     ctypes.pythonapi.PyThreadState_SetAsyncExc(
@@ -100,14 +109,14 @@ class _TakenBackError(BaseException):
 
 
 def _take_back(thread: int | None) -> None:
-    """Take back an exception that a thread has not raised yet.
+    """Withdraw a pending exception from a thread.
 
-    The flag that makes all threads check for a pending exception is reset only when a thread raises its own.
+    Pending exceptions share a flag for all threads, which is reset only when a thread raises its own.
     """
     here = threading.get_ident()
     with suppress(_TakenBackError):
         if thread != here:
             _raise_in_thread(thread, None)
-        _raise_in_thread(here, _TakenBackError)  # instead of what is pending here
+        _raise_in_thread(here, _TakenBackError)  # instead of a pending one here
         while True:
             pass

@@ -11,10 +11,10 @@ _PARSER = "rfc3987_syntax"
 
 @contextmanager
 def without_iri_parser() -> Iterator[None]:
-    """Import jsonschema in this block without its parser of IRIs, which JupyterLab installs.
+    """Import jsonschema in this block without JupyterLab's slow IRI parser.
 
-    Has no effect if something imported it before. Otherwise only `"format": "iri"` is not validated, and validators
-    ignore formats by default.
+    This has no effect after an earlier import. Otherwise only `"format": "iri"` is not validated, and validators ignore
+    formats by default.
     """
     if "jsonschema" in sys.modules or _PARSER in sys.modules:
         yield

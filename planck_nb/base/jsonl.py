@@ -1,4 +1,4 @@
-"""Files of lines that are only appended to, whose last line a crash may have left incomplete."""
+"""Append-only line files whose last line may be incomplete after a crash."""
 
 from __future__ import annotations
 
@@ -12,20 +12,23 @@ _BLOCK = 64 * 1024
 _BINARY = getattr(os, "O_BINARY", 0)
 
 _appending = threading.Lock()
-"""Held while a line is written: two writers of one process may have the same file open."""
+"""Lock for writing a line.
+
+Two writers in a process may have the same file open.
+"""
 
 
 def append_line(path: Path, line: bytes, *, durable: bool = False, mode: int = 0o600) -> None:
-    """Append a complete line to a file, after removing an incomplete last line that a crash left.
+    """Append a complete line, after removing an incomplete last one.
 
     Args:
-        path: The file, in an existing directory; it is created if it does not exist.
+        path: The file, in an existing directory; it is created if missing.
         line: The line or lines, each ending in a line feed.
         durable: Whether to wait until the line is on disk.
-        mode: Permission bits of a new file, less the process's umask.
+        mode: Permission bits for a new file, less the process's umask.
 
     Raises:
-        OSError: The line cannot be written; what was written of it is removed by the next call.
+        OSError: The line cannot be written; the next call removes any part on disk.
     """
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | _BINARY, mode)
     with _appending, os.fdopen(descriptor, "a+b") as file:
@@ -40,7 +43,7 @@ def append_line(path: Path, line: bytes, *, durable: bool = False, mode: int = 0
 
 
 def read_lines(path: Path) -> Iterator[bytes]:
-    """Yield the complete lines of a file without their line feeds, none for a file that does not exist.
+    """Yield a file's complete lines without line feeds.
 
     An incomplete last line is left out. Lines end at line feeds only.
 
@@ -58,11 +61,14 @@ def read_lines(path: Path) -> Iterator[bytes]:
 
 
 def after_last_newline(file: BinaryIO, end: int) -> int:
-    """Return the offset just after the last line feed before the offset `end`, 0 if there is none. Moves the cursor."""
+    """Return the offset after the last line feed before the offset `end`.
+
+    It is 0 without a line feed. The cursor moves.
+    """
     while end:
         start = max(0, end - _BLOCK)
         file.seek(start)
-        if (found := file.read(end - start).rfind(b"\n")) >= 0:
-            return start + found + 1
+        if (place := file.read(end - start).rfind(b"\n")) >= 0:
+            return start + place + 1
         end = start
     return 0

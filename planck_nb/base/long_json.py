@@ -1,20 +1,23 @@
-"""Writes long JSON in short steps, so that other threads can run in between: one long call would block them."""
+"""Writes long JSON in short steps.
+
+Other threads can run in between; one long call would block them.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
 _STEP = 500_000
-"""Characters of a string that are written at once."""
+"""Characters in a string to write at once."""
 
 
 def in_pieces(value: object, levels: int, write: Callable[[object], bytes]) -> Iterator[bytes]:
-    """Yield the JSON of a value in pieces, to be joined.
+    """Yield a value's JSON in pieces, to be joined.
 
     Args:
         value: A JSON value.
-        levels: How many levels of objects and arrays are taken apart; anything deeper is written at once.
-        write: Writes one value.
+        levels: Depth to which objects and arrays are taken apart; anything deeper is written at once.
+        write: Writes a single value.
     """
     if levels and isinstance(value, dict) and value and all(isinstance(name, str) for name in value):
         before = b"{"

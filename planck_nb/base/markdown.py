@@ -1,6 +1,6 @@
-"""Markdown of models and tools, made safe: as HTML with inline styles, and as Markdown.
+"""Safe Markdown from models and tools: as HTML, and as Markdown.
 
-Everything here takes time in proportion to the length of the text. Texts beyond `FORMATTED_CHARACTERS` are not parsed.
+Everything here takes time in proportion to the text length. Texts beyond `FORMATTED_CHARACTERS` are not parsed.
 """
 
 from __future__ import annotations
@@ -18,10 +18,16 @@ if TYPE_CHECKING:
     from markdown_it.token import Token
 
 FORMATTED_CHARACTERS = 100_000
-"""The longest text that is parsed. A longer one is shown as preformatted text, below a sentence that says so."""
+"""Longest text to parse.
+
+A longer one is shown as preformatted text, below a sentence about that.
+"""
 
 _PARAGRAPH_CHARACTERS = 10_000
-"""The same as `markdown_rules.PARAGRAPH_CHARACTERS`, which cannot be imported without loading the parser."""
+"""A copy of `markdown_rules.PARAGRAPH_CHARACTERS`.
+
+Importing it would load the parser.
+"""
 
 MONO = "font-family:menlo,consolas,'DejaVu Sans Mono',monospace"
 RULE = "1px solid rgba(128,128,128,0.35)"
@@ -33,7 +39,10 @@ TEXT_BOX = (
 CODE_BOX = TEXT_BOX.replace(
     "pre-wrap;word-break:normal;overflow-wrap:anywhere", "pre;word-break:normal;overflow-x:auto"
 )
-"""Code scrolls, as in the live view: its lines are wrapped by choice."""
+"""Code scrolls, as in the live view.
+
+Its lines are wrapped by choice.
+"""
 
 QUOTE = f"margin:8px 0;padding:0 0 0 12px;border-left:{RULE.replace('1px', '2px')};opacity:0.8"
 
@@ -59,20 +68,20 @@ _STYLES = {
 _CODE_IN_BOX = f"{MONO};font-size:12px;line-height:20px;padding:0;background-color:transparent"
 _LINKS = re.compile(r"(https?|mailto):", re.IGNORECASE)
 _MATH_MARKS = re.compile(r"\$+|\\+[()\[\]]|\\{2,}|\\(?:begin|end|ref|eqref)(?![A-Za-z])")
-"""What opens a formula, or escapes what would, where formulas are typeset after the page is built."""
+"""Formula delimiters and their escapes, for pages which typeset formulas later."""
 
 
 def to_html(text: str) -> str:
     """Render Markdown as HTML with inline styles.
 
-    HTML in it is shown as text, and images become links. Formulas are TeX between the delimiters that notebooks
+    HTML in it is shown as text, and images become links. Formulas are TeX between the delimiters which notebooks
     typeset; whatever they would mistake for a formula, such as an amount of money, is marked to be left alone.
 
     Args:
         text: The Markdown.
 
     Returns:
-        HTML that runs and loads nothing.
+        HTML which runs and loads nothing.
     """
     if len(text) > FORMATTED_CHARACTERS:
         return f'<p style="{_STYLES["p"]}"><em>{_too_long(text)}</em></p>\n{_preformatted(text)}'
@@ -84,12 +93,12 @@ def to_html(text: str) -> str:
 
 
 def escaped(text: str) -> str:
-    """Return a text as HTML in which whatever typesets the page finds no formula."""
+    """Return a text as HTML without any formula for a typesetter."""
     return _MATH_MARKS.sub(_left_alone, html.escape(text))
 
 
-def _left_alone(found: re.Match[str]) -> str:
-    return f'<span class="tex2jax_ignore mathjax_ignore">{found[0]}</span>'
+def _left_alone(match: re.Match[str]) -> str:
+    return f'<span class="tex2jax_ignore mathjax_ignore">{match[0]}</span>'
 
 
 def _too_long(text: str) -> str:
@@ -97,12 +106,15 @@ def _too_long(text: str) -> str:
 
 
 def _is_link(url: str) -> bool:
-    """Whether a link may be followed: to another site, never to this server, a script or a file."""
+    """Return whether a link may be followed.
+
+    It may lead to another site, never to this server, a script or a file.
+    """
     return _LINKS.match(url.strip()) is not None
 
 
 def _commonmark() -> MarkdownIt:
-    from markdown_it import MarkdownIt  # noqa: PLC0415 - only a run that is over needs it
+    from markdown_it import MarkdownIt  # noqa: PLC0415 - needed only after a run
 
     parser = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
     parser.validateLink = _is_link  # type: ignore[method-assign]
@@ -111,7 +123,10 @@ def _commonmark() -> MarkdownIt:
 
 @cache
 def _parser() -> MarkdownIt:
-    """The parser for text that is written back as Markdown: it knows only what all renderers agree on."""
+    """Return the parser for text which is written back as Markdown.
+
+    It knows only what all renderers agree on.
+    """
     from planck_nb.base.markdown_rules import with_inline_limit  # noqa: PLC0415 - loads the parser
 
     return with_inline_limit(_commonmark())
@@ -165,8 +180,8 @@ def _formula(_renderer: object, tokens: Sequence[Token], index: int, _options: o
 
 
 def _task(_renderer: object, tokens: Sequence[Token], index: int, _options: object, _env: object) -> str:
-    done = bool(tokens[index].meta.get("done"))
-    return f'<span role="img" aria-label="{"done" if done else "to do"}">{"☑" if done else "☐"}</span> '
+    is_done = bool(tokens[index].meta.get("done"))
+    return f'<span role="img" aria-label="{"done" if is_done else "to do"}">{"☑" if is_done else "☐"}</span> '
 
 
 def _footnote_mark(_renderer: object, tokens: Sequence[Token], index: int, _options: object, _env: object) -> str:
@@ -191,8 +206,8 @@ def _add_styles(tokens: Iterable[Token]) -> None:
         if token.type == "list_item_open" and token.meta.get("task"):
             style = "margin:4px 0;list-style-type:none"
         if style is not None and token.nesting >= 0:
-            own = token.attrGet("style")
-            align = str(own) if own else "text-align:left" if token.tag in {"th", "td"} else ""
+            align_style = token.attrGet("style")
+            align = str(align_style) if align_style else "text-align:left" if token.tag in {"th", "td"} else ""
             token.attrSet("style", f"{style};{align}".rstrip(";"))
         elif token.type == "link_open":
             token.attrSet("rel", "noopener noreferrer")
@@ -216,29 +231,34 @@ _LANGUAGE = re.compile(r"[\w+#.-]{1,30}")
 
 
 def to_markdown(text: str) -> str:
-    """Make Markdown safe: HTML is escaped, images become links, unsafe links become text; code is unchanged.
+    """Make Markdown safe.
 
-    Renderers disagree on what is code. If there is code that would be harmful outside of code, all code blocks are
-    written in the one way on which they agree: not nested, and between two fences that belong together.
+    HTML is escaped, images become links, unsafe links become text; code is unchanged.
+
+    Renderers disagree about code. If some code would be harmful elsewhere, all code blocks are written in the one way
+    on which they agree: not nested, and between two matching fences.
     """
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     if len(text) > FORMATTED_CHARACTERS:
         return f"*{_too_long(text)}*\n\n{fenced(text)}"
     regions = list(_regions(text))
     strict = any(region.is_risky for region in regions)
-    written: list[str] = []
+    parts: list[str] = []
     for code, group in groupby(regions, lambda region: region.is_code):
         if code:
-            written += (_block(region, strict=strict) for region in group)
+            parts += (_block(region, strict=strict) for region in group)
         else:
             prose = "\n".join(_prose(region, strict=strict) for region in group)
-            written.append(_without_open_math(prose))
-    return "\n".join(written)
+            parts.append(_without_open_math(prose))
+    return "\n".join(parts)
 
 
 @dataclass(frozen=True, slots=True)
 class _Region:
-    """Rows of a text. `token` is that of a code block or of inline text; None for rows that are neither."""
+    """Rows in a text.
+
+    `token` is a code block or inline text; None for other rows.
+    """
 
     start: int
     end: int
@@ -247,19 +267,19 @@ class _Region:
 
     @property
     def is_code(self) -> bool:
-        """Whether it is a code block."""
+        """Return whether it is a code block."""
         return self.token is not None and self.token.type != "inline"
 
     @property
     def is_closed(self) -> bool:
-        """Whether it has a second fence."""
+        """Return whether it has a second fence."""
         token, last = cast("Token", self.token), self.source.rpartition("\n")[2].strip(" \t>")
         is_fence = last.startswith(token.markup) and not last.strip(token.markup)
         return token.type == "fence" and self.end - self.start > 1 and is_fence
 
     @property
     def is_risky(self) -> bool:
-        """Whether it has code that would be harmful in a renderer that does not treat it as code."""
+        """Return whether its code would be harmful outside a code block."""
         if self.token is None:
             return False
         if not self.is_code:
@@ -271,7 +291,10 @@ class _Region:
 
 
 def _regions(text: str) -> Iterator[_Region]:
-    """The rows in order: code blocks, inline text, the only rows that can contain code spans, and the rest."""
+    """Yield the rows in order, as regions.
+
+    Regions are code blocks, inline text, which alone can contain code spans, and the rest.
+    """
     rows = text.split("\n")
 
     def region(start: int, end: int, token: Token | None = None) -> _Region:
@@ -281,10 +304,10 @@ def _regions(text: str) -> Iterator[_Region]:
     in_table = False
     for token in _parser().parse(text):
         in_table = token.type == "table_open" or (in_table and token.type != "table_close")
-        kept = token.type in {"fence", "code_block"} or (
+        relevant = token.type in {"fence", "code_block"} or (
             token.type == "inline" and not in_table and len(token.content) <= _PARAGRAPH_CHARACTERS
         )
-        if token.map is None or not kept or token.map[0] < row:
+        if token.map is None or not relevant or token.map[0] < row:
             continue
         start, end = token.map
         if start > row:
@@ -296,7 +319,10 @@ def _regions(text: str) -> Iterator[_Region]:
 
 
 def _block(region: _Region, *, strict: bool) -> str:
-    """A code block as it was written; or, if `strict` or if its fence is not closed, between fences of its own."""
+    """Return a code block as it is, or between new fences.
+
+    It gets new fences if `strict`, or if its fence is not closed.
+    """
     token = cast("Token", region.token)
     if not strict and (token.type == "code_block" or region.is_closed):
         return region.source
@@ -309,14 +335,17 @@ def _prose(region: _Region, *, strict: bool) -> str:
 
 
 def _without_open_math(text: str) -> str:
-    """The text before a code block. Math that it opens and does not close would swallow the code block."""
-    opened = ""
+    """Return the text before a code block, without unclosed mathematics.
+
+    An unclosed delimiter would swallow the code block.
+    """
+    delimiter = ""
     for mark in _MATH.finditer(text):
-        if not opened:
-            opened = mark[0]
-        elif mark[0] == _MATH_ENDS.get(opened) or mark[0] == opened.replace("begin", "end", 1) != opened:
-            opened = ""
-    return _MATH.sub(_entities, text) if opened else text
+        if not delimiter:
+            delimiter = mark[0]
+        elif mark[0] == _MATH_ENDS.get(delimiter) or mark[0] == delimiter.replace("begin", "end", 1) != delimiter:
+            delimiter = ""
+    return _MATH.sub(_entities, text) if delimiter else text
 
 
 def _language(token: Token) -> str:
@@ -325,13 +354,19 @@ def _language(token: Token) -> str:
 
 
 def _is_risky_diagram(info: str, code: str) -> bool:
-    """Whether code is a diagram and has HTML or addresses. Some renderers insert diagrams into the page as HTML."""
+    """Return whether code is a diagram with HTML or addresses.
+
+    Some renderers insert diagrams into the page as HTML.
+    """
     return info.lower().startswith("mermaid") and _RISKY_DIAGRAM.search(code) is not None
 
 
 def _code_spans(source: str) -> list[tuple[int, int]]:
-    """Where inline code begins and ends: between each run of backticks and the next one of the same length."""
-    runs = [found.span() for found in _BACKTICKS.finditer(source)]
+    """Return where inline code begins and ends.
+
+    It lies between each run of backticks and the next run with the same length.
+    """
+    runs = [match.span() for match in _BACKTICKS.finditer(source)]
     following: dict[int, int] = {}
     closing = [0] * len(runs)
     for at in range(len(runs) - 1, -1, -1):
@@ -351,10 +386,10 @@ def _code_spans(source: str) -> list[tuple[int, int]]:
 def _escape_around_code(source: str, *, strict: bool) -> str:
     if "\\`" in source:
         return _escape(source, strict=strict)  # with escaped backticks, pairs of backticks no longer delimit code
-    written: list[str] = []
+    parts: list[str] = []
     position = 0
     for start, end in _code_spans(source):
-        written.append(_escape(source[position:start], strict=strict))
+        parts.append(_escape(source[position:start], strict=strict))
         span = source[start:end]
         if strict:
             span = _SPAN_BREAK.sub(" ", span)
@@ -362,13 +397,16 @@ def _escape_around_code(source: str, *, strict: bool) -> str:
             span = _escape(span, strict=strict)
         if source.startswith("{", end):
             span, end = f"{span}&#123;", end + 1  # noqa: PLW2901 - the brace belongs to the code as its attributes
-        written.append(span)
+        parts.append(span)
         position = end
-    return "".join((*written, _escape(source[position:], strict=strict)))
+    return "".join((*parts, _escape(source[position:], strict=strict)))
 
 
 def _escape(text: str, *, strict: bool) -> str:
-    """Escape with entities: a backslash could be undone by one before it. If `strict`, escape marks of code, too."""
+    """Escape with entities, and with `strict` also code marks.
+
+    A backslash could be undone by one before it.
+    """
     text = _IMAGE.sub("", _TAG.sub("&lt;", text))
     text = _DEFINITION.sub("&#93;", _TARGET.sub("&#93;", text))
     if strict:
@@ -376,12 +414,15 @@ def _escape(text: str, *, strict: bool) -> str:
     return _FENCE_MARKS.sub(_entities, text)
 
 
-def _entities(found: re.Match[str]) -> str:
-    return "".join(f"&#{ord(mark)};" for mark in found[0])
+def _entities(match: re.Match[str]) -> str:
+    return "".join(f"&#{ord(mark)};" for mark in match[0])
 
 
 def typed_text(text: str) -> Iterator[str]:
-    """Yield the text of each paragraph, heading and table cell, without code, quotations and the addresses of links."""
+    """Yield the text in each paragraph, heading and table cell.
+
+    Code, quotations and link addresses are left out.
+    """
     quotations = 0
     for token in _parser().parse(text):
         if token.type in {"blockquote_open", "blockquote_close"}:
@@ -399,18 +440,18 @@ def _typed(token: Token) -> str:
 
 
 def fenced(text: str, language: str = "text") -> str:
-    """Return a code block whose fence is longer than any run of backticks in the text."""
+    """Return a code block whose fence outruns all backticks inside."""
     fence = fence_of(text)
     return f"{fence}{language}\n{text.rstrip()}\n{fence}"
 
 
 def fence_of(text: str) -> str:
-    """Return a fence that is longer than any run of backticks in the text."""
+    """Return a fence longer than all backtick runs in the text."""
     return "`" * max(3, _longest_run(text) + 1)
 
 
 def code_span(text: str) -> str:
-    """Return the text as inline code on one line; it may contain backticks."""
+    """Return the text as inline code on one line, backticks included."""
     flat = " ".join(text.split())
     longest = _longest_run(flat)
     ticks = "`" * (longest + 1)
@@ -422,5 +463,5 @@ def _longest_run(text: str) -> int:
 
 
 def inline(text: str) -> str:
-    """Return the text on one line of Markdown in which nothing is markup, for a heading or a label."""
+    """Return the text on one Markdown line without markup, for a label."""
     return _MARKUP.sub(_entities, " ".join(text.split()))

@@ -1,7 +1,7 @@
-"""What models write beyond CommonMark: web addresses, task lists, footnotes and mathematics.
+"""Markdown beyond CommonMark: web addresses, task lists, footnotes and mathematics.
 
 `labextension/src/text/markdown-rules.ts` contains the same rules for the live view. `tests/fixtures/markdown` holds
-texts that both must render the same. Every rule takes time in proportion to the length of a paragraph.
+texts which both must render the same. Every rule takes time in proportion to the paragraph length.
 """
 
 from __future__ import annotations
@@ -18,7 +18,10 @@ from markdown_it.rules_inline import StateInline
 from markdown_it.token import Token
 
 PARAGRAPH_CHARACTERS = 10_000
-"""In a longer paragraph, emphasis, links and inline code are not recognised: parsing them is the slowest part."""
+"""Longest paragraph with emphasis, links and inline code.
+
+Parsing these is the slowest part.
+"""
 
 _FORMULA_CHARACTERS = 5_000
 _CODE_INDENT = 4
@@ -41,29 +44,29 @@ _UNSAFE_TEX = re.compile(
     r"|(?:re|provide)?new[a-z]*|renew[a-z]*|Declare[a-z]*|mmlToken|bbox|unicode|catcode)(?![a-z])",
     re.IGNORECASE,
 )
-"""Commands that make links, set attributes or define other commands."""
+"""Commands for links, attributes and definitions."""
 
 _DELIMITER = re.compile(r"\\[()\[\]]")
 
 
 def is_safe_tex(tex: str) -> bool:
-    """Whether a formula may be typeset. Otherwise it is shown as it was written."""
+    """Return whether a formula may be typeset; others are shown as source."""
     # In the saved output, a delimiter would end the formula.
     has_delimiters = _DELIMITER.search(tex.replace("\\\\", "")) is not None
     return len(tex) <= _FORMULA_CHARACTERS and _UNSAFE_TEX.search(tex) is None and not has_delimiters
 
 
 def with_inline_limit(parser: MarkdownIt) -> MarkdownIt:
-    """Keep a parser from parsing the text of very long paragraphs."""
+    """Keep a parser from parsing the text in very long paragraphs."""
     parser.core.ruler.at("inline", _parse_inline)
     return parser
 
 
 def with_rules(parser: MarkdownIt) -> MarkdownIt:
-    """Add the rules of this module to a parser."""
+    """Add this module's rules to a parser."""
     with_inline_limit(parser)
-    interrupted = {"alt": ["paragraph", "reference", "blockquote", "list"]}
-    parser.block.ruler.before("fence", "math_block", _math_block, interrupted)  # type: ignore[arg-type]
+    alternatives = {"alt": ["paragraph", "reference", "blockquote", "list"]}
+    parser.block.ruler.before("fence", "math_block", _math_block, alternatives)  # type: ignore[arg-type]
     parser.block.ruler.before("reference", "footnote", _footnote_text)
     parser.inline.ruler.before("escape", "math", _inline_math)
     parser.inline.ruler.before("link", "footnote_mark", _footnote_mark)
@@ -75,7 +78,7 @@ def with_rules(parser: MarkdownIt) -> MarkdownIt:
 
 @dataclass(slots=True)
 class _Footnotes:
-    """The texts by label in lower case, and the labels in the order in which they are first used."""
+    """Footnote texts by label in lower case, and labels in reading order."""
 
     texts: dict[str, str] = field(default_factory=dict)
     used: list[str] = field(default_factory=list)
@@ -86,7 +89,10 @@ def _footnotes(env: object) -> _Footnotes:
 
 
 def _parse_inline(state: StateCore) -> None:
-    """Parse the text inside blocks, except in very long ones. Replaces the parser's own rule of this name."""
+    """Parse the text inside blocks, except in very long ones.
+
+    This replaces the parser's own rule with the same name.
+    """
     for token in state.tokens:
         _parse_inline_token(state, token)
 
@@ -106,13 +112,13 @@ def _line(state: StateBlock, line: int) -> str:
 
 
 def _math_block(state: StateBlock, start_line: int, end_line: int, silent: bool) -> bool:
-    r"""`$$…$$` or `\[…\]` that begins and ends with a line and has no empty line."""
+    r"""Parse `$$…$$` or `\[…\]` over whole lines without an empty one."""
     start = _line(state, start_line)
     closing = _BLOCK_ENDS.get(start[:2])
     if closing is None or state.sCount[start_line] - state.blkIndent >= _CODE_INDENT:
         return False
-    unclosed = cast("dict[str, dict[tuple[str, str], range]]", state.env).setdefault("unclosed", {})
-    if start_line in unclosed.get((closing, state.src), ()):
+    searches = cast("dict[str, dict[tuple[str, str], range]]", state.env).setdefault("unclosed", {})
+    if start_line in searches.get((closing, state.src), ()):
         return False  # an earlier line has searched in vain
     lines: list[str] = []
     line = start_line
@@ -134,14 +140,15 @@ def _math_block(state: StateBlock, start_line: int, end_line: int, silent: bool)
             token.map = [start_line, line + 1]
             state.line = line + 1
         return True
-    unclosed[closing, state.src] = range(start_line, line + 1)
+    searches[closing, state.src] = range(start_line, line + 1)
     return False
 
 
 def _inline_math(state: StateInline, silent: bool) -> bool:
     r"""`$…$`, `$$…$$`, `\(…\)` and `\[…\]`.
 
-    An amount of money is no formula: after `$` and before the next one there must be no space, and no digit after that.
+    An amount of money is not a formula: after `$` and before the next `$` spaces are forbidden, and so is a digit after
+    that.
     """
     source, position = state.src, state.pos
     two = source[position : position + 2]
@@ -155,7 +162,7 @@ def _inline_math(state: StateInline, silent: bool) -> bool:
         if closing != "$$":
             return False
         if not silent:
-            state.pending += closing  # neither of these begins a formula
+            state.pending += closing  # neither character begins a formula
         state.pos += 2
         return True
     if not silent:
@@ -167,7 +174,10 @@ def _inline_math(state: StateInline, silent: bool) -> bool:
 
 
 def _end_of_math(source: str, start: int) -> int:
-    """The position of the `$` that ends the formula which begins at `start`, -1 if this is no formula."""
+    """Return the position of the final `$`, -1 for other text.
+
+    The formula would begin at `start`.
+    """
     if start >= len(source) or source[start].isspace():
         return -1
     end = start
@@ -180,14 +190,14 @@ def _end_of_math(source: str, start: int) -> int:
 
 
 def _footnote_text(state: StateBlock, start_line: int, end_line: int, silent: bool) -> bool:
-    """Set aside a paragraph that begins with `[^label]:`, and the indented paragraphs after it."""
+    """Set aside a paragraph after `[^label]:`, with its indented paragraphs."""
     first = _line(state, start_line)
-    found = _FOOTNOTE.match(first)
-    if found is None or state.level > 0 or state.sCount[start_line] >= _CODE_INDENT:
+    match = _FOOTNOTE.match(first)
+    if match is None or state.level > 0 or state.sCount[start_line] >= _CODE_INDENT:
         return False
     if silent:
         return True
-    lines = [first[found.end() :]]
+    lines = [first[match.end() :]]
     line = start_line + 1
     while line < end_line:
         text, indent = _line(state, line), state.sCount[line]
@@ -201,31 +211,31 @@ def _footnote_text(state: StateBlock, start_line: int, end_line: int, silent: bo
         else:
             lines.append(" " * max(indent - _CODE_INDENT, 0) + text)
         line += 1
-    _footnotes(state.env).texts.setdefault(found[1].lower(), "\n".join(lines))
+    _footnotes(state.env).texts.setdefault(match[1].lower(), "\n".join(lines))
     state.line = line
     return True
 
 
 def _footnote_mark(state: StateInline, silent: bool) -> bool:
-    found = _FOOTNOTE_MARK.match(state.src, state.pos)
+    match = _FOOTNOTE_MARK.match(state.src, state.pos)
     footnotes = _footnotes(state.env)
-    if found is None or (label := found[1].lower()) not in footnotes.texts:
+    if match is None or (label := match[1].lower()) not in footnotes.texts:
         return False
     if not silent:
         if label not in footnotes.used:
             footnotes.used.append(label)
         state.push("footnote_mark", "sup", 0).content = str(footnotes.used.index(label) + 1)
-    state.pos = found.end()
+    state.pos = match.end()
     return True
 
 
 def _append_footnotes(state: StateCore) -> None:
-    """Append the footnotes that are used as a list at the end."""
+    """Append a list with all used footnotes."""
     footnotes = _footnotes(state.env)
     if not footnotes.used:
         return
     state.tokens += (Token("footnotes_open", "section", 1), Token("ordered_list_open", "ol", 1))
-    for label in footnotes.used:  # which grows while footnotes use others
+    for label in footnotes.used:  # grows while footnotes use others
         tokens: list[Token] = []
         state.md.block.parse(footnotes.texts[label], state.md, state.env, tokens)
         for token in tokens:
@@ -236,16 +246,16 @@ def _append_footnotes(state: StateCore) -> None:
 
 
 def _mark_tasks(state: StateCore) -> None:
-    """Turn `[ ]` and `[x]` at the beginning of a list item into a task mark."""
+    """Turn leading `[ ]` and `[x]` in list items into task marks."""
     for item, _, token in zip(state.tokens, state.tokens[1:], state.tokens[2:], strict=False):
         text = token.children[0] if token.children else None
         if token.type != "inline" or item.type != "list_item_open" or text is None or text.type != "text":
             continue
-        found = _TASK.match(text.content)
-        if found is not None and token.children is not None:
+        match = _TASK.match(text.content)
+        if match is not None and token.children is not None:
             item.meta = {"task": True}
-            text.content = text.content[found.end() :]
-            token.children.insert(0, Token("task", "span", 0, meta={"done": found[1] != " "}))
+            text.content = text.content[match.end() :]
+            token.children.insert(0, Token("task", "span", 0, meta={"done": match[1] != " "}))
 
 
 def _link_addresses(state: StateCore) -> None:
@@ -264,11 +274,11 @@ def _link_addresses(state: StateCore) -> None:
 
 def _linked(state: StateCore, token: Token) -> Iterator[Token]:
     start, content = 0, token.content
-    for found in _ADDRESS.finditer(content):
-        at = found.start()
+    for match in _ADDRESS.finditer(content):
+        at = match.start()
         if at < start or (at and _BEFORE_ADDRESS.match(content[at - 1])):
             continue
-        address = _without_end(found[0])
+        address = _without_end(match[0])
         lower = address.lower()
         scheme = "" if lower.startswith(("http:", "https:")) else "https://" if lower.startswith("www.") else "mailto:"
         if at > start:
@@ -282,7 +292,7 @@ def _linked(state: StateCore, token: Token) -> Iterator[Token]:
 
 
 def _without_end(address: str) -> str:
-    """The address without the punctuation and closing brackets that follow it."""
+    """Return the address without trailing punctuation and closing brackets."""
     text = address
     while text[-1] in _PUNCTUATION or (text[-1] == ")" and text.count(")") > text.count("(")):
         text = text[:-1]

@@ -6,11 +6,14 @@ import os
 from pathlib import Path
 
 _STARTED = 19
-"""The index, after the name of the program, of the start time in /proc/PID/stat."""
+"""Index of the start time in /proc/PID/stat, after the program name."""
 
 
 def start_time(process: int) -> int:
-    """When a process began, -1 if it does not run. Without /proc it is 0 for every running process."""
+    """Return a process's start time, -1 if it does not run.
+
+    Without /proc it is 0 for every running process.
+    """
     try:
         if not Path("/proc/self/stat").exists():
             os.kill(process, 0)
@@ -23,7 +26,10 @@ def start_time(process: int) -> int:
 
 
 def process_namespace() -> int:
-    """The namespace of process ids, 0 if unknown: containers on one computer have different ones."""
+    """Return the namespace for process ids, 0 if unknown.
+
+    Containers on one computer have different ones.
+    """
     try:
         return Path("/proc/self/ns/pid").stat().st_ino
     except OSError:
@@ -31,7 +37,7 @@ def process_namespace() -> int:
 
 
 def boot_id() -> str:
-    """The id of the computer's current boot, or an empty string."""
+    """Return the id for the computer's current boot, or an empty string."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
     except (OSError, ValueError):

@@ -1,4 +1,4 @@
-"""Reads files of unknown origin: regular files only, and up to a given number of bytes."""
+"""Bounded reading from regular files with unknown origin."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 
 
 def read_bounded(path: Path, limit: int) -> tuple[bytes, os.stat_result]:
-    """Read a file of at most `limit` bytes; return its content and its status.
+    """Read at most `limit` bytes; return a file's content and status.
 
     Raises:
         OSError: The file cannot be read, is not a regular file (a pipe might never end), or is larger.
@@ -26,7 +26,7 @@ def read_bounded(path: Path, limit: int) -> tuple[bytes, os.stat_result]:
 
 
 def read_head(path: Path, size: int) -> bytes:
-    """Read the first `size` bytes of a file.
+    """Read a file's first `size` bytes.
 
     Raises:
         OSError: The file cannot be read, or is not a regular file.
@@ -36,7 +36,7 @@ def read_head(path: Path, size: int) -> bytes:
 
 
 def describe_error(error: Exception) -> str:
-    """Return what went wrong, as a part of a sentence."""
+    """Return an error's reason, as a part of a sentence."""
     return str(getattr(error, "strerror", None) or error)
 
 

@@ -1,4 +1,4 @@
-"""Rewrites HTML of unknown origin, keeping only what is known to be harmless."""
+"""Rewrites HTML from unknown sources to harmless HTML."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from html import escape
 from html.parser import HTMLParser
 
 MAX_DEPTH = 100
-"""Elements that are nested deeper are left out; their text stays."""
+"""Deepest nesting; elements below are left out, but their text stays."""
 
 _EMPTY = frozenset({"br", "hr", "img", "col", "wbr", "input", "area", "source"})
 _WITH_CONTENT = frozenset(
     "script noscript template iframe frame frameset object embed applet audio video canvas textarea select title head "
     "portal noembed noframes xmp plaintext fencedframe".split()
 )
-"""Elements that are left out with everything inside them."""
+"""Elements to leave out with everything inside them."""
 
 _STATIC_TAGS = frozenset(
     "table thead tbody tfoot tr th td caption p div span b i em strong u s sub sup small br hr ul ol li dl dt dd pre "
@@ -48,9 +48,11 @@ _TABLE_STYLES: Mapping[str, str] = {
 
 
 def framed_html(html: str) -> str:
-    """Return HTML for a frame that runs no scripts and has no origin: nothing in it leads out of the frame.
+    """Return HTML for a frame without scripts and origin.
 
-    Style sheets, vector graphics and images that are part of it stay.
+    Its links lead nowhere outside the frame.
+
+    Style sheets, vector graphics and embedded images stay.
 
     Args:
         html: Any text.
@@ -59,10 +61,12 @@ def framed_html(html: str) -> str:
 
 
 def static_html(html: str, *, text: Callable[[str], str] = escape) -> str:
-    """Return HTML that can stand in any document: tables, lists and texts with a few inline styles, and images.
+    """Return HTML which can stand in any document.
 
-    It has no style sheets, classes, ids, links or scripts, and its elements are balanced. The colours that a style
-    sheet gives to single cells by their ids, as pandas' does, are kept.
+    It has tables, lists and texts with a few inline styles, and images.
+
+    It has neither style sheets nor classes, ids, links or scripts, and its elements are balanced. The colours which a
+    style sheet gives to single cells by their ids, as pandas' does, are kept.
 
     Args:
         html: Any text.
@@ -72,15 +76,15 @@ def static_html(html: str, *, text: Callable[[str], str] = escape) -> str:
 
 
 def text_of_html(html: str) -> str:
-    """Return the text of HTML, without style sheets and scripts."""
+    """Return the text in HTML, without style sheets and scripts."""
     reader = _Rewriter(_Text())
     reader.feed(html)
     reader.close()
     return "".join(reader.written)
 
 
-def _rewritten(html: str, kept: _Kept) -> str:
-    writer = _Rewriter(kept)
+def _rewritten(html: str, rules: _Kept) -> str:
+    writer = _Rewriter(rules)
     writer.feed(html)
     writer.close()
     return writer.result()
@@ -88,20 +92,20 @@ def _rewritten(html: str, kept: _Kept) -> str:
 
 @dataclass
 class _Kept:
-    """What a rewritten document keeps."""
+    """Rules for a rewritten document."""
 
     text: Callable[[str], str] = escape
 
     def has(self, tag: str) -> bool:
-        """Whether elements of this name stay; the content of others does."""
+        """Return whether elements with this name stay; the content always does."""
         raise NotImplementedError
 
-    def attributes(self, tag: str, given: list[tuple[str, str | None]]) -> Iterator[tuple[str, str]]:
-        """The attributes that stay."""
+    def attributes(self, tag: str, pairs: list[tuple[str, str | None]]) -> Iterator[tuple[str, str]]:
+        """Yield the remaining attributes."""
         raise NotImplementedError
 
     def style_sheet(self, text: str) -> str:
-        """What is written for a style sheet."""
+        """Return the replacement for a style sheet."""
         del text
         return ""
 
@@ -114,8 +118,8 @@ class _Text(_Kept):
         del tag
         return False
 
-    def attributes(self, tag: str, given: list[tuple[str, str | None]]) -> Iterator[tuple[str, str]]:
-        del tag, given
+    def attributes(self, tag: str, pairs: list[tuple[str, str | None]]) -> Iterator[tuple[str, str]]:
+        del tag, pairs
         yield from ()
 
 
@@ -124,11 +128,11 @@ class _Framed(_Kept):
     def has(self, tag: str) -> bool:
         return tag not in _NEVER_FRAMED and _NAME.fullmatch(tag) is not None
 
-    def attributes(self, tag: str, given: list[tuple[str, str | None]]) -> Iterator[tuple[str, str]]:
-        for name, value in given:
-            known = name in _FRAMED_ATTRIBUTES or name.startswith(_FRAMED_PREFIXES)
+    def attributes(self, tag: str, pairs: list[tuple[str, str | None]]) -> Iterator[tuple[str, str]]:
+        for name, value in pairs:
+            allowed_name = name in _FRAMED_ATTRIBUTES or name.startswith(_FRAMED_PREFIXES)
             local = name == "href" and tag != "use" and (value or "").startswith("#")
-            if known or local or _is_image(tag, name, value):
+            if allowed_name or local or _is_image(tag, name, value):
                 yield _CASE.get(name, name), value or ""
 
     def style_sheet(self, text: str) -> str:
@@ -142,9 +146,9 @@ class _Static(_Kept):
     def has(self, tag: str) -> bool:
         return tag in _STATIC_TAGS
 
-    def attributes(self, tag: str, given: list[tuple[str, str | None]]) -> Iterator[tuple[str, str]]:
+    def attributes(self, tag: str, pairs: list[tuple[str, str | None]]) -> Iterator[tuple[str, str]]:
         style = _TABLE_STYLES.get(tag, "")
-        for name, value in given:
+        for name, value in pairs:
             is_valid = name not in {"colspan", "rowspan"} or _NUMBER.fullmatch(value or "") is not None
             if (name in _STATIC_ATTRIBUTES and is_valid) or _is_image(tag, name, value):
                 yield name, value or ""
@@ -157,17 +161,17 @@ class _Static(_Kept):
 
 
 class _Rewriter(HTMLParser):
-    def __init__(self, kept: _Kept) -> None:
+    def __init__(self, rules: _Kept) -> None:
         super().__init__(convert_charrefs=True)
         self.written: list[str] = []
-        self._kept = kept
+        self._kept = rules
         self._open: list[str] = []
         self._left_out: list[str] = []
-        """The open elements that are left out with everything inside them."""
+        """The open elements which are left out with everything inside them."""
         self._in_style = False
 
     def result(self) -> str:
-        """What was written, with all elements closed."""
+        """Return the new HTML, with all elements closed."""
         return "".join([*self.written, *(f"</{tag}>" for tag in reversed(self._open))])
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
@@ -176,11 +180,11 @@ class _Rewriter(HTMLParser):
         elif tag in _WITH_CONTENT:
             self._left_out.append(tag)
         elif not self._left_out and self._kept.has(tag) and len(self._open) < MAX_DEPTH:
-            kept = dict(self._kept.attributes(tag, attrs))
-            if tag == "img" and "src" not in kept:
+            attributes = dict(self._kept.attributes(tag, attrs))
+            if tag == "img" and "src" not in attributes:
                 return
-            given = "".join(f' {name}="{escape(value)}"' for name, value in kept.items())
-            self.written.append(f"<{tag}{given}>")
+            markup = "".join(f' {name}="{escape(value)}"' for name, value in attributes.items())
+            self.written.append(f"<{tag}{markup}>")
             if tag not in _EMPTY:
                 self._open.append(tag)
 
@@ -195,8 +199,8 @@ class _Rewriter(HTMLParser):
         elif tag in self._left_out:
             del self._left_out[self._left_out.index(tag) :]
         elif tag in self._open and not self._left_out:
-            while (closed := self._open.pop()) != tag:
-                self.written.append(f"</{closed}>")
+            while (inner := self._open.pop()) != tag:
+                self.written.append(f"</{inner}>")
             self.written.append(f"</{tag}>")
 
     def handle_data(self, data: str) -> None:
@@ -210,21 +214,21 @@ def _is_image(tag: str, name: str, value: str | None) -> bool:
 
 
 def _kept_declarations(style: str) -> str:
-    kept = []
+    declarations = []
     for declaration in style.split(";"):
         name, _, value = (part.strip() for part in declaration.partition(":"))
         if name.lower() in _KEPT_STYLES and _STYLE_VALUE.fullmatch(value):
-            kept.append(f"{name.lower()}:{value}")
-    return ";".join(kept)
+            declarations.append(f"{name.lower()}:{value}")
+    return ";".join(declarations)
 
 
 def _styles_by_id(html: str) -> dict[str, str]:
-    """The styles that the style sheets give to elements by their ids alone."""
-    found: dict[str, str] = {}
+    """Return styles by element id, from selectors with an id alone."""
+    styles: dict[str, str] = {}
     for sheet in re.findall(r"<style[^>]*>(.*?)</style>", html, re.DOTALL | re.IGNORECASE):
         for selectors, declarations in _RULE.findall(sheet):
             style = _kept_declarations(declarations)
             for selector in selectors.split(",") if style else ():
                 if single := _ID.fullmatch(selector.strip()):
-                    found[single[1]] = ";".join(filter(None, [found.get(single[1], ""), style]))
-    return found
+                    styles[single[1]] = ";".join(filter(None, [styles.get(single[1], ""), style]))
+    return styles

@@ -1,7 +1,7 @@
-"""The one definition of a secret: for cassettes, exports, results of tools, errors, and the environment of commands.
+"""Secrets in cassettes, exports, tool results, errors and command environments.
 
-A secret is the value of a variable whose name or value looks like one, a credential that this process has used, or a
-text in one of the vendors' own formats. It is found verbatim and in its usual encodings.
+This is their only definition. A secret is the value of a variable whose name or value looks like a secret, a credential
+which this process has used, or a text in a vendor's own format. It is found verbatim and in its usual encodings.
 """
 
 from __future__ import annotations
@@ -19,22 +19,31 @@ from typing import Any
 from urllib.parse import quote, quote_plus, unquote
 
 MIN_LENGTH = 8
-"""The fewest characters of a secret. A shorter value is a word such as "none", set for servers without keys."""
+"""Shortest secret.
+
+A shorter value is a word such as "none", set for servers without keys.
+"""
 
 MAX_LENGTH = 16_384
-"""The most characters of a secret in any encoding, enough for a private key."""
+"""Longest secret in any encoding, enough for a private key."""
 
 _MIN_WORD_LENGTH = 6
-"""A value that is shorter than `MIN_LENGTH` and has letters and digits is looked for as a whole word."""
+"""Shortest secret with letters and digits.
+
+Below `MIN_LENGTH`, it is looked for as a whole word.
+"""
 
 _MIN_GENERATED_LENGTH = 16
-"""The fewest characters of a generated key."""
+"""Shortest generated key."""
 
 _NESTED = 4
-"""How many levels deep JSON may be nested in the strings of other JSON."""
+"""Levels of JSON inside strings in other JSON."""
 
 _MIN_DIGITS = 12
-"""A shorter value of digits alone is a count or a port."""
+"""Shortest secret with digits alone.
+
+A shorter number is a count or a port.
+"""
 
 _NAME = re.compile(
     r"API_?KEY|ACCESS_?KEY|PRIVATE_?KEY|TOKEN(?!IZER|S$)|SECRET|PASSW(OR)?D|PASSPHRASE|CREDENTIAL|COOKIE|CONNECTION_?STRING"
@@ -45,7 +54,7 @@ _NOT_SECRET = frozenset({"PWD", "OLDPWD"})
 """The working directories."""
 
 _WORD_START = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|[-. ]")
-"""Where a word begins in `apiKey` and in `api-key`."""
+"""A word's beginning in `apiKey` and in `api-key`."""
 
 _PASSWORD_IN_ADDRESS = re.compile(r"://[^\s/?#@:]*:([^\s/?#@]+)@")
 _PASSWORD_IN_SETTINGS = re.compile(
@@ -58,10 +67,13 @@ _PLACEHOLDER = re.compile(
     r"|changeme|redacted|hidden",
     re.IGNORECASE,
 )
-"""What documentation has in place of a password."""
+"""Usual placeholders for a password in documentation."""
 
 _BASE64 = frozenset(string.ascii_letters + string.digits + "+/_-")
-"""A match right after one of these characters is a coincidence, inside encrypted reasoning or an image."""
+"""Characters before which a match is a coincidence.
+
+It is then inside encrypted reasoning or an image.
+"""
 
 # The vendors' own formats. Each begins with a literal, which makes the search fast.
 _FORMATS: Mapping[str, re.Pattern[str]] = {
@@ -90,49 +102,57 @@ _FORMATS: Mapping[str, re.Pattern[str]] = {
 }
 
 _used: dict[str, str] = {}
-"""Credentials that this process has used, with descriptions. Some come from files, so no variable holds them."""
+"""Credentials which this process has used, with descriptions.
+
+Some come from files rather than variables.
+"""
 
 _used_lock = threading.Lock()
 
 
 def is_secret_name(name: str) -> bool:
-    """Whether a setting or field of this name is a secret, such as `api_key`, `apiKey` and `X-Api-Key`."""
+    """Return whether a setting or field with this name is a secret.
+
+    Examples are `api_key`, `apiKey` and `X-Api-Key`.
+    """
     return name.upper() not in _NOT_SECRET and _NAME.search(_WORD_START.sub("_", name)) is not None
 
 
 def is_secret_variable(name: str, value: str) -> bool:
-    """Whether an environment variable looks like a secret: by its name, or because its value contains one."""
-    # A setting such as `max_tokens` is known to be a number; somebody else's variable is not.
-    named = is_secret_name(name) or name.upper().endswith("TOKENS")
-    return named or next(_passwords(value), None) is not None or _format_in(value) is not None
+    """Return whether a variable's name or value looks like a secret."""
+    # A setting such as `max_tokens` is a number; somebody else's variable may be more.
+    is_named = is_secret_name(name) or name.upper().endswith("TOKENS")
+    return is_named or next(_passwords(value), None) is not None or _format_in(value) is not None
 
 
-@lru_cache(maxsize=64)  # asked of the same few keys with every request
+@lru_cache(maxsize=64)  # asked about the same few keys with every request
 def looks_like_key(value: str) -> bool:
-    """Whether a value is a generated key, rather than a word that is written where a key is asked for."""
+    """Return whether a value is a generated key rather than a word."""
     has_both = any(map(str.isalpha, value)) and any(map(str.isdigit, value))
     return (has_both and len(value) >= _MIN_GENERATED_LENGTH) or _format_in(value) is not None
 
 
 def known_secrets(environment: Mapping[str, str]) -> dict[str, str]:
-    """The values of the variables that look like secrets, each with a description that does not show it.
+    """Return the secret values among the variables, each with a description.
 
-    A password inside such a value, as in the address of a database, is a secret of its own.
+    The description does not show the value.
+
+    A password inside such a value, as in a database address, is a secret too.
     """
-    found: dict[str, str] = {}
+    secrets: dict[str, str] = {}
     for name, value in environment.items():
         if is_secret_variable(name, value):
             for part in (value, *_passwords(value)):
-                found |= {each: f"the value of {name}" for each in (part, unquote(part)) if _is_specific(each)}
-    return found
+                secrets |= {form: f"the value of {name}" for form in (part, unquote(part)) if _is_specific(form)}
+    return secrets
 
 
 def remember_secret(value: str | None, what: str = "an API key") -> None:
     """Treat a credential as a secret in this process from now on.
 
     Args:
-        value: The credential; None and what is too short to be one are ignored.
-        what: Its description, which is shown in its place.
+        value: The credential; None and very short values are ignored.
+        what: Its description, for showing in its place.
     """
     if value is not None and len(value) >= MIN_LENGTH and value not in _used:
         with _used_lock:
@@ -140,32 +160,34 @@ def remember_secret(value: str | None, what: str = "an API key") -> None:
 
 
 def process_secrets() -> dict[str, str]:
-    """The secrets of this process: in its environment, and those that it has used."""
+    """Return this process's secrets, used or in its environment."""
     return {**_used, **_environment.secrets()}
 
 
 def find_secret(text: str, known: Mapping[str, str]) -> str | None:
-    """Describe a secret that the text contains, without showing it; None if it contains none.
+    """Describe a secret in the text without showing it.
 
-    `known` maps secrets to their descriptions. The formats of the vendors' keys are recognised, too.
+    The result is None for a clean text.
+
+    `known` maps secrets to their descriptions. The formats for vendors' keys are recognised, too.
     """
     for value, what in known.items():
         if _occurs(value, text):
             return what
     if (kind := _format_in(text)) is not None:
         return f"what looks like {kind}"
-    if any(not _PLACEHOLDER.fullmatch(found[1]) for found in _PASSWORD_IN_ADDRESS.finditer(text)):
+    if any(not _PLACEHOLDER.fullmatch(match[1]) for match in _PASSWORD_IN_ADDRESS.finditer(text)):
         return "what looks like an address with a password"
     return None
 
 
 def redact(text: str, known: Mapping[str, str] | None = None, *, formats: bool = False) -> str:
-    """The text with a description in brackets instead of each secret.
+    """Return the text with a description in brackets for each secret.
 
     Args:
         text: The text.
-        known: Secrets with their descriptions, by default those of the process.
-        formats: Whether to replace what looks like a vendor's key, or like a password in an address, too.
+        known: Secrets with their descriptions, by default those in this process.
+        formats: Whether to replace text which looks like a vendor's key, or like a password in an address, too.
     """
     if len(text) < _MIN_WORD_LENGTH:
         return text
@@ -178,7 +200,7 @@ def redact(text: str, known: Mapping[str, str] | None = None, *, formats: bool =
 
 
 def redact_data(data: Any, known: Mapping[str, str]) -> Any:  # noqa: ANN401 - any JSON value
-    """JSON data with `redact` applied to every text in it, formats included."""
+    """Return JSON data with `redact` applied to every text, formats included."""
     if isinstance(data, str):
         return redact(data, known, formats=True)
     if isinstance(data, dict):
@@ -189,9 +211,11 @@ def redact_data(data: Any, known: Mapping[str, str]) -> Any:  # noqa: ANN401 - a
 
 
 def redact_rows(rows: Iterable[Mapping[str, Any]], known: Mapping[str, str]) -> list[dict[str, Any]]:
-    """Rows of JSON data with `redact_data` applied to every value; the names of their columns stay.
+    """Return JSON rows with `redact_data` applied to every value.
 
-    Most rows have no secret. Those are recognised by one search of the whole row, which makes this fast.
+    The column names stay.
+
+    Most rows are without secrets. A single search in the whole row recognises those, which makes this fast.
     """
     forms = _known_forms(tuple(known.items()))
     in_json = tuple({json.dumps(form, ensure_ascii=False)[1:-1] for form in forms.substrings})
@@ -205,21 +229,23 @@ def redact_rows(rows: Iterable[Mapping[str, Any]], known: Mapping[str, str]) -> 
         )
 
     return [
-        {name: redact_data(value, known) if found else value for name, value in row.items()}
+        {name: redact_data(value, known) if is_suspect else value for name, value in row.items()}
         for row in rows
-        for found in (may_have_one(row),)
+        for is_suspect in (may_have_one(row),)
     ]
 
 
 def around_secret(text: str, at: int) -> tuple[int, int]:
-    """Where to cut a text without splitting a secret of the process, half of which would no longer be recognised.
+    """Return where to cut a text without splitting a secret.
+
+    Half a secret would be unrecognisable.
 
     Args:
-        text: The text, with some context beyond the part that is kept.
-        at: Where it is to be cut.
+        text: The text, with some context beyond the part to keep.
+        at: Intended cut.
 
     Returns:
-        The start and the end of the secret that `at` is inside of; `at` twice if it is inside of none.
+        The start and the end of the secret around `at`; `at` twice outside secrets.
     """
     start = max(at - MAX_LENGTH, 0)
     for first, last in _known_forms(tuple(process_secrets().items())).places(text[start : at + MAX_LENGTH]):
@@ -229,7 +255,10 @@ def around_secret(text: str, at: int) -> tuple[int, int]:
 
 
 def unfinished_secret(text: str, known: Mapping[str, str]) -> int:
-    """How many characters at the end of the text may be the beginning of a secret; a single one is not counted."""
+    """Return how many final characters may begin a secret.
+
+    A single character is ignored.
+    """
     return max((_begun(text, value) for value in known), default=0)
 
 
@@ -239,7 +268,7 @@ def _begun(text: str, value: str) -> int:
 
 
 class _EnvironmentSecrets:
-    """The secrets of the environment, searched for again only when a variable has changed."""
+    """The environment's secrets, searched again only after a change."""
 
     def __init__(self) -> None:
         self._found: tuple[object, dict[str, str]] = (None, {})
@@ -247,36 +276,36 @@ class _EnvironmentSecrets:
     def secrets(self) -> dict[str, str]:
         # Comparing the underlying dict takes a microsecond; reading all variables through the mapping takes a hundred.
         variables = dict(getattr(os.environ, "_data", os.environ))
-        seen, found = self._found
-        if variables != seen:
-            found = known_secrets(os.environ)
-            self._found = (variables, found)
-        return found
+        snapshot, secrets = self._found
+        if variables != snapshot:
+            secrets = known_secrets(os.environ)
+            self._found = (variables, secrets)
+        return secrets
 
 
 _environment = _EnvironmentSecrets()
 
 
 def _passwords(value: str) -> Iterator[str]:
-    """The passwords in an address, or in settings such as those of a connection."""
+    """Yield the passwords in an address or in connection settings."""
     for pattern in (_PASSWORD_IN_ADDRESS, _PASSWORD_IN_SETTINGS):
-        for found in pattern.finditer(value):
-            yield found[1]
+        for match in pattern.finditer(value):
+            yield match[1]
 
 
 def _format_in(text: str) -> str | None:
     for what, pattern in _FORMATS.items():
-        if any(_stands_alone(found) for found in pattern.finditer(text)):
+        if any(_stands_alone(match) for match in pattern.finditer(text)):
             return what
     return None
 
 
-def _without_key(instead: str, found: re.Match[str]) -> str:
-    return instead if _stands_alone(found) else found[0]
+def _without_key(instead: str, match: re.Match[str]) -> str:
+    return instead if _stands_alone(match) else match[0]
 
 
-def _without_password(found: re.Match[str]) -> str:
-    return found[0] if _PLACEHOLDER.fullmatch(found[1]) else found[0].replace(f":{found[1]}@", ":[a password]@")
+def _without_password(match: re.Match[str]) -> str:
+    return match[0] if _PLACEHOLDER.fullmatch(match[1]) else match[0].replace(f":{match[1]}@", ":[a password]@")
 
 
 def _occurs(value: str, text: str) -> bool:
@@ -286,9 +315,9 @@ def _occurs(value: str, text: str) -> bool:
 
 
 class _KnownForms:
-    """Known secrets, prepared for replacing them in many texts.
+    """Known secrets, prepared for replacement in many texts.
 
-    Where one secret contains another, the longer one is replaced as a whole.
+    A secret inside a longer one is replaced together with it.
     """
 
     def __init__(self, known: Iterable[tuple[str, str]]) -> None:
@@ -309,14 +338,14 @@ class _KnownForms:
         self.words = re.compile("|".join(map(re.escape, sorted(short)))) if short else None
 
     def replaced(self, text: str) -> str:
-        # Searching for one form after the other is faster than any pattern of all; few texts have a secret.
+        # Searching for each form separately is faster than one pattern for all; few texts have a secret.
         if any(form in text for form in self._described):
-            return self._pattern.sub(lambda found: f"[{self._described[found[0]]}]", text)
+            return self._pattern.sub(lambda match: f"[{self._described[match[0]]}]", text)
         return text
 
     def places(self, text: str) -> Iterator[tuple[int, int]]:
         if any(form in text for form in self._described):
-            yield from (found.span() for found in self._pattern.finditer(text))
+            yield from (match.span() for match in self._pattern.finditer(text))
 
     @cached_property
     def _pattern(self) -> re.Pattern[str]:
@@ -335,33 +364,39 @@ def _word(value: str) -> re.Pattern[str]:
 
 @lru_cache(maxsize=256)
 def _encodings(value: str) -> tuple[str, ...]:
-    """The value as it is, in JSON that may be in JSON again, in a URL, in HTML, in hexadecimal digits and in base64."""
+    """Return the value in its usual encodings.
+
+    These are plain text, JSON that may be in JSON again, URLs, HTML, hexadecimal digits and base64.
+    """
     data = value.encode("utf-8", "backslashreplace")
     forms = {value, html.escape(value), html.escape(value, quote=False), data.hex(), data.hex().upper()}
     for as_json in (json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1]):
-        nested = as_json
+        layer = as_json
         for _ in range(_NESTED):
-            forms.add(nested)
-            nested = json.dumps(nested, ensure_ascii=False)[1:-1]
+            forms.add(layer)
+            layer = json.dumps(layer, ensure_ascii=False)[1:-1]
     for in_url in (quote(data, safe=""), quote(data), quote_plus(data)):
-        forms |= {in_url, re.sub(r"%[0-9A-F]{2}", lambda found: found[0].lower(), in_url)}
+        forms |= {in_url, re.sub(r"%[0-9A-F]{2}", lambda match: match[0].lower(), in_url)}
     for offset in range(3):  # its offset within three bytes, which determines its base64 characters
-        encoded = base64.b64encode(b"\0" * offset + data).decode("ascii")
+        base64_text = base64.b64encode(b"\0" * offset + data).decode("ascii")
         first = (0, 2, 3)[offset]
-        last = len(encoded.rstrip("=")) - (1 if (offset + len(data)) % 3 else 0)
-        inner = encoded[first:last]
+        last = len(base64_text.rstrip("=")) - (1 if (offset + len(data)) % 3 else 0)
+        inner = base64_text[first:last]
         forms |= {inner, inner.replace("+", "-").replace("/", "_")}
     return tuple(sorted((form for form in forms if len(form) >= MIN_LENGTH), key=len, reverse=True))
 
 
-def _stands_alone(found: re.Match[str]) -> bool:
-    before = found.string[max(0, found.start() - 2) : found.start()]
-    # The letter of an escape, such as the line feed in JSON text, belongs to no word.
+def _stands_alone(match: re.Match[str]) -> bool:
+    before = match.string[max(0, match.start() - 2) : match.start()]
+    # An escape's letter, such as the line feed in JSON text, belongs to no word.
     return before[-1:] not in _BASE64 or (len(before) > 1 and before[0] == "\\")
 
 
 def _is_specific(value: str) -> bool:
-    """Whether a value is more than a word, a number or a path, all of which occur in many harmless texts."""
+    """Return whether a value is neither word, number nor path.
+
+    All these occur in many harmless texts.
+    """
     if len(value) < MIN_LENGTH:
         letters, digits = any(map(str.isalpha, value)), any(map(str.isdigit, value))
         return len(value) >= _MIN_WORD_LENGTH and value.isalnum() and letters and digits

@@ -1,4 +1,4 @@
-"""Splits the text of a shell command where a POSIX shell does: at quotes, escapes, expansions, operators and blanks."""
+"""A lexer for POSIX shell commands."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ class Lexeme(NamedTuple):
     r"""A piece of a command.
 
     Attributes:
-        kind: What it is.
+        kind: Its role.
 
             - "text": characters without a meaning for the shell where they stand;
             - "blank": blanks and tabs between words;
-            - "quote": a quote that begins or ends quoted text; "unclosed": one that is never closed;
-            - "escape": a backslash with the character after it, if there is one;
+            - "quote": a quote around text; "unclosed": a first quote without a second;
+            - "escape": a backslash with the next character, if any;
             - "continuation": a backslash and a line feed, which a shell removes;
             - "expansion": a "$" or a "`", with which an expansion or a command substitution may begin;
-            - "control": one of ``; & | ( )`` or a line feed;
+            - "control": ``; & | ( )`` or a line feed;
             - "redirection": such as ">", "<<" or "2>&" without the number;
             - "substitution": "<(" or ">(".
         text: The characters.
-        start: The offset of the first of them in the command.
-        quotes: The kind of quotes around it. The quotes themselves are bare.
+        start: Offset of the first character in the command.
+        quotes: Surrounding quotes. The quotes themselves are bare.
     """
 
     kind: LexemeKind
@@ -49,14 +49,15 @@ class Lexeme(NamedTuple):
 
     @property
     def end(self) -> int:
-        """The offset after its last character."""
+        """Return the offset after its last character."""
         return self.start + len(self.text)
 
     @property
     def value(self) -> str:
-        r"""What it adds to a word after quotes and backslashes are removed; expansions stay as they are.
+        r"""Return the text which it adds to a word, without quotes and backslashes.
 
-        Every backslash is removed. A shell keeps one in double quotes unless ``$ ` " \`` or a line feed follows.
+        Expansions stay as they are. Every backslash is removed, although a shell keeps one in double quotes unless
+        ``$ ` " \`` or a line feed follows.
         """
         if self.kind in ("quote", "continuation"):
             return ""
@@ -78,9 +79,9 @@ _CLOSED = re.compile(r"""'[^']*'|"[^"\\]*+(?:\\.[^"\\]*+)*+\"""", re.DOTALL)
 def lex(command: str) -> Iterator[Lexeme]:
     r"""Split a command into lexemes, which together are all of its text.
 
-    What a command substitution contains is split like everything around it, comments and here-documents too: a reader
-    that wants to be sure has to stop where one begins. After a quote that is never closed, the text is bare. It takes
-    time linear in the length of the command.
+    The content of a command substitution is split like everything around it, comments and here-documents too: a
+    cautious reader has to stop at its beginning. After an unclosed quote, the text is bare. The time is linear in the
+    command's length.
 
     Example:
         >>> [(lexeme.kind, lexeme.text) for lexeme in lex("cat 'a b'>c")]  # doctest: +NORMALIZE_WHITESPACE
@@ -91,9 +92,9 @@ def lex(command: str) -> Iterator[Lexeme]:
     start = 0
     while start < len(command):
         pattern = {"bare": _BARE, "single": _SINGLE, "double": _DOUBLE}[quotes]
-        found = pattern.match(command, start)
-        assert found is not None  # noqa: S101 - each pattern matches every character that can stand there
-        kind, text, within = cast("LexemeKind", found.lastgroup), found[0], quotes
+        match = pattern.match(command, start)
+        assert match is not None  # noqa: S101 - each pattern matches every character that can stand there
+        kind, text, within = cast("LexemeKind", match.lastgroup), match[0], quotes
         if kind == "quote":
             within = "bare"
             if quotes != "bare":
@@ -103,4 +104,4 @@ def lex(command: str) -> Iterator[Lexeme]:
             else:
                 kind = "unclosed"
         yield Lexeme(kind, text, start, within)
-        start = found.end()
+        start = match.end()

@@ -1,4 +1,4 @@
-"""Running async code from code that is not async."""
+"""Async code in synchronous programs."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ _closers: list[Callable[[], Awaitable[None]]] = []
 def close_with_loop(closer: Callable[[], Awaitable[None]]) -> None:
     """Have `run_sync` await `closer()` before it closes its event loop.
 
-    For what belongs to one loop, such as the default HTTP client.
+    This is for objects which belong to one loop, such as the default HTTP client.
     """
     _closers.append(closer)
 
 
 def run_sync(coroutine: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine to its end in an event loop of its own, for scripts; the sibling of `asyncio.run`.
+    """Run a coroutine in a new event loop, for scripts.
 
-    Unlike `asyncio.run` it also closes the HTTP connections that `planck_nb.ai` opened in that loop. Ctrl-C cancels the
-    coroutine and raises `KeyboardInterrupt`.
+    The sibling `asyncio.run` leaves the HTTP connections open which `planck_nb.ai` opened in that loop. Ctrl-C cancels
+    the coroutine and raises `KeyboardInterrupt`.
 
     Args:
-        coroutine: What to run, such as the call of an `async def` function.
+        coroutine: The coroutine, such as the call to an `async def` function.
 
     Returns:
-        What the coroutine returns.
+        The coroutine's result.
 
     Raises:
         UsageError: An event loop is already running in this thread, as in a notebook. The coroutine is then not run.

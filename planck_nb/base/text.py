@@ -1,4 +1,4 @@
-"""Shortening text, text that is safe on one line, and numbers with their nouns."""
+"""Short texts, texts for one line, and numbers with their nouns."""
 
 from __future__ import annotations
 
@@ -6,17 +6,20 @@ import re
 from collections.abc import Callable
 
 _UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
-"""Control characters, line separators, and lone surrogates, which stand for bytes of a name that are not UTF-8."""
+"""Control characters, line separators and lone surrogates.
+
+Lone surrogates stand for undecodable bytes in a name.
+"""
 
 
 def one_line(text: str, limit: int = 80) -> str:
-    """The text on one line, cut with an ellipsis after `limit` characters."""
+    """Return the text on one line, with at most `limit` characters."""
     flat = " ".join(text.split())
     return flat if len(flat) <= limit else flat[: limit - 1] + "…"
 
 
 def counted(number: int, noun: str) -> str:
-    """The number with its noun, in the plural unless it is one: "1 row", "2,000 rows"."""
+    """Return the number with its noun: "1 row", "2,000 rows"."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
@@ -27,15 +30,17 @@ def head_and_tail(
     lines: int | None = None,
     around: Callable[[str, int], tuple[int, int]] | None = None,
 ) -> str:
-    """The text, or its beginning and end with a line between them that says how much is left out.
+    """Return the text, without its middle if it is long.
 
-    Two thirds of each bound go to the beginning. Never cuts inside a character.
+    A line in between says how much is left out.
+
+    Two thirds are kept at the beginning. Characters stay whole.
 
     Args:
         text: The text.
-        characters: The number of characters to keep at most.
-        lines: The number of lines to keep at most, None for any.
-        around: Takes the text and a position to cut at, and returns where to end and where to resume instead, as
+        characters: The largest number of characters.
+        lines: The largest number of lines, None for any.
+        around: Takes the text and a position for a cut, and returns where to end and where to resume instead, as
             `around_secret` does to keep secrets whole.
     """
 
@@ -57,15 +62,18 @@ def head_and_tail(
 
 
 def encodable(text: str) -> str:
-    """The text without lone surrogates, which no wire format and no database can carry."""
+    """Return the text without lone surrogates.
+
+    Wire formats and databases cannot carry these.
+    """
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def is_printable(name: str) -> bool:
-    """Whether the name is on one line and can be sent to a model."""
+    """Return whether the name is one line which models can read."""
     return _UNPRINTABLE.search(name) is None
 
 
 def printable(text: object) -> str:
-    """The text on one line, with single spaces, and without the characters that `is_printable` rejects."""
+    """Return the printable characters on one line, with single spaces."""
     return " ".join(_UNPRINTABLE.sub(" ", str(text)).split())

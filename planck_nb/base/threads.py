@@ -1,4 +1,4 @@
-"""Runs blocking functions in daemon threads."""
+"""Blocking functions in daemon threads."""
 
 from __future__ import annotations
 
@@ -17,27 +17,29 @@ from planck_nb.base.interruption import ThreadInterruption
 T = TypeVar("T")
 
 IDLE = 2.0
-"""Seconds that a thread waits for more work before it ends."""
+"""Seconds after which a thread without work ends."""
 
 MOMENT = 0.0002
-"""Seconds that the event loop blocks for a function in a thread before it awaits it."""
+"""Seconds for which the event loop blocks before it awaits a function."""
 
 
 async def run_in_thread(function: Callable[[], T], *, interruptible: bool = False) -> T:
-    """Run a blocking function in a daemon thread of its own, with the caller's context variables.
+    """Run a blocking function in a daemon thread.
 
-    Unlike with `asyncio.to_thread`, a function that never returns delays neither other functions nor the exit of the
-    interpreter: cancelling the await leaves the thread behind. An idle thread waits a while for more work, because
-    starting a thread is expensive. The event loop first blocks for a moment, because waking it takes longer than most
-    quick functions do.
+    It has the caller's context variables.
+
+    Unlike with `asyncio.to_thread`, a function which never returns delays neither other functions nor the interpreter's
+    exit: cancelling the await leaves the thread behind. An idle thread waits a while for more work, because starting a
+    thread is expensive. The event loop first blocks for a moment, because waking it takes longer than most quick
+    functions do.
 
     Args:
         function: The function.
         interruptible: Whether cancelling the await raises `KeyboardInterrupt` in the function, as Ctrl-C does in the
-            main thread: at its next Python instruction, and so not before a call such as `time.sleep` returns.
+            main thread: at its next Python instruction, so only after a call such as `time.sleep` has returned.
 
     Returns:
-        What the function returns.
+        The function's result.
     """
     call = _ThreadCall(partial(contextvars.copy_context().run, function))
     _threads.run(call)
@@ -50,9 +52,9 @@ async def run_in_thread(function: Callable[[], T], *, interruptible: bool = Fals
 
 
 class _ThreadCall(Generic[T]):
-    """A function that is called in a thread and awaited on the event loop.
+    """A function in a thread, awaited on the event loop.
 
-    The thread, once the function has ended, and the loop, once it stops blocking, race: whichever is first decides
+    The thread, once the function has ended, and the loop, once it stops blocking, race: the first to come decides
     whether the loop is released at once or has to be woken.
     """
 
@@ -68,7 +70,10 @@ class _ThreadCall(Generic[T]):
         self._interruption = ThreadInterruption(KeyboardInterrupt)
 
     def __call__(self) -> Callable[[], None]:
-        """Run the function in the thread. Returns a callable that delivers the outcome to the loop."""
+        """Run the function in the thread.
+
+        Returns a callable which delivers the outcome to the loop.
+        """
         self._interruption.begin()
         try:
             self._result = self._function()
@@ -84,7 +89,10 @@ class _ThreadCall(Generic[T]):
         self._interruption.interrupt()
 
     async def outcome(self, moment: float) -> T:
-        """Wait for the function, first by blocking the loop for a moment. Returns its result, or raises its error."""
+        """Wait for the function, first by blocking the event loop for a moment.
+
+        Returns its result, or raises its exception.
+        """
         if not self._over.acquire(timeout=moment):
             self._awaited = self._loop.create_future()
             if self._decide():
@@ -106,7 +114,10 @@ class _ThreadCall(Generic[T]):
             self._loop.call_soon_threadsafe(self._wake)
 
     def _decide(self) -> bool:
-        """Whether this call is the first of two; `list.pop` is atomic, so exactly one is."""
+        """Return whether this call is the first.
+
+        `list.pop` is atomic, so exactly one call is.
+        """
         try:
             return self._undecided.pop()
         except IndexError:
@@ -118,9 +129,9 @@ class _ThreadCall(Generic[T]):
 
 
 class _Threads:
-    """A pool of daemon threads that grows as needed; the thread that became idle last is used first.
+    """A growing pool of daemon threads which prefers the latest idle thread.
 
-    Work returns a callable that delivers its result, which is called once the thread is available again.
+    Work returns a callable which delivers its result, to be called once the thread is available again.
     """
 
     def __init__(self, *, idle: float = IDLE, moment: float = MOMENT) -> None:
@@ -137,7 +148,7 @@ class _Threads:
         inbox.put(work)
 
     def clear(self) -> None:
-        """Drop all threads, in a forked process, where none of them runs."""
+        """Drop all threads; in a forked process they are dead."""
         self._idle.clear()
 
     def _serve(self, inbox: SimpleQueue[Callable[[], Callable[[], None]]]) -> None:

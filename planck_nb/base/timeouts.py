@@ -1,4 +1,4 @@
-"""Limits how long to wait, with fewer timers than `asyncio.timeout` needs."""
+"""Time limits with fewer timers than those in `asyncio.timeout`."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ T = TypeVar("T")
 
 
 async def within(limit: float | asyncio.Timeout, awaitable: Awaitable[T]) -> T:
-    """Await for at most this long. Raises `TimeoutError`.
+    """Await for at most this long, or raise `TimeoutError`.
 
-    A timer is started only if the awaitable has to wait, because it costs as much as reading data that has arrived.
+    A timer is started only if the awaitable has to wait, because it costs as much as reading available data.
 
     Args:
-        limit: Seconds, or an `asyncio.timeout` that is not entered yet, which tells afterwards whether it has expired.
-        awaitable: What to await.
+        limit: Seconds, or a new `asyncio.timeout`, which tells afterwards whether it has expired.
+        awaitable: The awaitable.
     """
     steps = awaitable.__await__()
     try:
@@ -31,37 +31,40 @@ async def within(limit: float | asyncio.Timeout, awaitable: Awaitable[T]) -> T:
 
 
 class ReusableTimeout:
-    """Limits how long each of many blocks takes, with one timer for all of them.
+    """Time limit for each of many blocks, with a single timer.
 
         with timeout:
             data = await connection.read()
 
-    A block that takes too long is cancelled, and raises `TimeoutError`. A separate timer for each would cost as much as
-    reading a piece of data. Only one task at a time may be in a block, and the block must end when it is cancelled.
-    Call `close` when there is nothing more to wait for.
+    A block which takes too long is cancelled, and raises `TimeoutError`. A separate timer for each would cost as much
+    as reading a piece of data. Only one task at a time may be in a block, and the block must end when it is cancelled.
+    Call `close` after the last block.
 
     Args:
-        seconds: How long each block may take, None for no limit.
+        seconds: The limit for each block, None for unlimited time.
     """
 
     def __init__(self, seconds: float | None) -> None:
         self._usual = self._seconds = seconds
         self._timer: asyncio.TimerHandle | None = None
         self._fires_at = 0.0
-        """When the timer fires."""
+        """The timer's end."""
         self._deadline = 0.0
         self._waiting: asyncio.Task[Any] | None = None
         self._cancellations = 0
-        """How often the task had been cancelled when the block began."""
+        """Number of earlier cancellations, when the block began."""
         self._expired = False
 
     @property
     def expired(self) -> bool:
-        """Whether the latest block took too long."""
+        """Return whether the latest block took too long."""
         return self._expired
 
     def of(self, seconds: float | None) -> Self:
-        """The same timeout, with another limit for the next block; None for the usual one."""
+        """Return the same timeout with another limit for the next block.
+
+        None stands for the usual limit.
+        """
         self._seconds = self._usual if seconds is None else seconds
         return self
 
@@ -97,12 +100,12 @@ class ReusableTimeout:
 
     def _start_timer(self, seconds: float, now: float, loop: asyncio.AbstractEventLoop) -> None:
         self._fires_at = now + seconds
-        # The loop keeps a cancelled timer until it would have fired, perhaps for an hour, and with it the timer's
-        # context, which in a turn holds the turn's results.
+        # The loop keeps a cancelled timer until its end, perhaps for an hour, and with it the timer's context, which in
+        # a turn holds the turn's results.
         self._timer = loop.call_later(seconds, self._check, loop, context=contextvars.Context())
 
     def _check(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Cancel the block if its time is up; otherwise start the timer again for its deadline."""
+        """Cancel a late block; otherwise start the timer again for its deadline."""
         self._timer = None
         if self._waiting is None:
             return
@@ -114,7 +117,7 @@ class ReusableTimeout:
 
 
 class _Started(Generic[T]):
-    """The rest of an awaitable whose first step has run."""
+    """An awaitable after its first step."""
 
     def __init__(self, steps: Generator[Any, Any, T], first: object) -> None:
         self._steps = steps
@@ -125,7 +128,7 @@ class _Started(Generic[T]):
         while True:
             try:
                 yield step
-            except BaseException as error:  # noqa: BLE001 - every exception that is thrown in belongs to the awaitable
+            except BaseException as error:  # noqa: BLE001 - every exception thrown in belongs to the awaitable
                 try:
                     step = self._steps.throw(error)
                 except StopIteration as end:

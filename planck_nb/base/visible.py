@@ -1,4 +1,4 @@
-"""Spells out the characters that a reader cannot see or could take for others: `⟨U+202E⟩`."""
+"""Spells out invisible and ambiguous characters: `⟨U+202E⟩`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _BLANK = frozenset(
     map(
         chr,
         (
-            0x034F,  # default ignorable, though of a category that is usually seen, as all of these
+            0x034F,  # default ignorable, although its category is usually visible, like the following ones
             0x115F,
             0x1160,
             0x17B4,
@@ -34,7 +34,7 @@ _BLANK = frozenset(
 )
 
 _LOOKALIKE_SCRIPTS = frozenset("ARMENIAN CHEROKEE COPTIC CYRILLIC DESERET GEORGIAN GREEK LISU OSAGE WARANG".split())
-"""First words of the names of letters, some of which look like letters from A to Z."""
+"""First words in letter names whose scripts resemble A to Z."""
 
 _WORD = re.compile(r"\w+")
 _SPELLED = re.compile(r"⟨U\+([0-9A-F]{4,6})⟩")
@@ -42,19 +42,21 @@ _OPENING = re.compile(r"⟨(?=U\+)")
 
 
 def visible(text: str, *, lookalikes: bool = False) -> str:
-    r"""Return the text with every character spelled out that cannot be seen; `literal` reverses this.
+    r"""Return the text with every invisible character spelled out.
 
-    Spelled out are control characters other than tabs and line feeds, characters that reorder or format text, all
-    blanks but the space, variation selectors, lone surrogates, and unassigned code points. Text that looks like a
-    spelled-out character is spelled out itself, so that it cannot pass for one.
+    `literal` reverses this.
+
+    Spelled out are control characters other than tabs and line feeds, characters which reorder or format text, all
+    blanks but the space, variation selectors, lone surrogates, and unassigned code points. Text which looks like a
+    spelled-out character is spelled out itself, so it cannot pass for one.
 
     Args:
         text: Any text.
-        lookalikes: Whether to spell out characters that may be taken for ASCII, too: those that compatibility
-            normalisation turns into ASCII, and letters of other alphabets in a word with letters from A to Z.
+        lookalikes: Whether to spell out characters which resemble ASCII, too: those which compatibility normalisation
+            turns into ASCII, and letters from other alphabets in a word with letters from A to Z.
 
     Returns:
-        The text, which contains only characters that can be seen and can be encoded.
+        The text, whose characters are all visible and encodable.
 
     Example:
         >>> visible("ls \u202e")
@@ -73,12 +75,12 @@ def visible(text: str, *, lookalikes: bool = False) -> str:
 
 
 def literal(text: str) -> str:
-    """Return the text that `visible` was given; the inverse of `visible`."""
+    """Return the original text, as the inverse of `visible`."""
     return _SPELLED.sub(_character, text)
 
 
 def is_hidden(char: str) -> bool:
-    """Whether a character cannot be seen, and so is spelled out."""
+    """Return whether a character is invisible, and so is spelled out."""
     return char not in _KEPT and (unicodedata.category(char) in _CATEGORIES or char in _BLANK)
 
 
@@ -86,13 +88,13 @@ def _spell_out(char: str) -> str:
     return f"⟨U+{ord(char):04X}⟩"
 
 
-def _character(found: re.Match[str]) -> str:
-    code = int(found[1], 16)
-    return chr(code) if code <= sys.maxunicode else found[0]
+def _character(match: re.Match[str]) -> str:
+    code = int(match[1], 16)
+    return chr(code) if code <= sys.maxunicode else match[0]
 
 
-def _without_lookalikes(found: re.Match[str]) -> str:
-    word = found[0]
+def _without_lookalikes(match: re.Match[str]) -> str:
+    word = match[0]
     if word.isascii() or not re.search("[A-Za-z]", word):
         return word
     return "".join(_spell_out(char) if _of_other_alphabet(char) else char for char in word)

@@ -13,8 +13,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
 
 from planck_nb.agent.approval import Rule
+from planck_nb.agent.approval.gate import DEADLINE
+from planck_nb.agent.context.compactor import RATIO
 from planck_nb.agent.limits import Limits
-from planck_nb.ai.cassettes import Mode
+from planck_nb.ai.cassettes import DEFAULT_MODE, Mode
+from planck_nb.ai.retries.retry import FIRST_RETRY_SECONDS, RETRY_SECONDS
 from planck_nb.base.errors import ConfigError, did_you_mean
 from planck_nb.config.env_file import parse_env_file
 from planck_nb.config.settings import RULES, SETTINGS, Setting
@@ -29,7 +32,8 @@ from planck_nb.config.settings_files import (
     user_folder,
 )
 from planck_nb.config.trust import FolderTrust, TrustItem, is_consent, read_item
-from planck_nb.tools.sandbox import SandboxMode
+from planck_nb.teams.spawning import MAX_WORKERS
+from planck_nb.tools.sandbox import DEFAULT_SANDBOX, SandboxMode
 
 if TYPE_CHECKING:
     from planck_nb.ai.model_lookup.user_models import UserModels
@@ -107,23 +111,23 @@ class Config:
     fallbacks: tuple[str, ...] = ()
     limits: Limits = field(default_factory=Limits)
     rules: tuple[Rule, ...] = ()
-    approval_deadline: float = 300.0
-    compact_ratio: float = 0.8
-    max_workers: int = 20
+    approval_deadline: float = DEADLINE
+    compact_ratio: float = RATIO
+    max_workers: int = MAX_WORKERS
     skills_dirs: tuple[Path, ...] = ()
     tools_dirs: tuple[Path, ...] = ()
     demo_pace: float | None = None
     cassette: Path | None = None
-    cassette_mode: Mode = "auto"
+    cassette_mode: Mode = DEFAULT_MODE
     models_file: Path | None = None
     models: tuple[Model, ...] = ()
     warnings: tuple[str, ...] = ()
     env_file: Path | None = None
     env_variables: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
     sources: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
-    sandbox: SandboxMode = "auto"
-    retry_seconds: float = 60.0
-    first_retry_seconds: float = 10.0
+    sandbox: SandboxMode = DEFAULT_SANDBOX
+    retry_seconds: float = RETRY_SECONDS
+    first_retry_seconds: float = FIRST_RETRY_SECONDS
     home: Path | None = field(default=None, repr=False, compare=False)
     folder_trust: FolderTrust | None = field(default=None, repr=False, compare=False)
     trust_items: tuple[TrustItem, ...] = field(default=(), repr=False, compare=False)

@@ -28,7 +28,7 @@ class Setting:
         read: Converts what was written to the value: text from a variable, or a TOML value (text, a number, a list, a
             table). The second argument is the directory that relative paths start in. Raises `ValueError` with what is
             accepted, as the end of a sentence that begins with "it".
-        default: The value, written as in a variable, if it is not set anywhere.
+        default: The value, written as in a variable, if it is not set anywhere; None for the default in `Config`.
         separator: What separates the items in a variable, for settings that are lists.
     """
 
@@ -220,21 +220,18 @@ SETTINGS = (
         "PLANCK_NB_MAX_WORKERS",
         "an orchestrator may spawn workers until its team has this many",
         _count,
-        "20",
     ),
     Setting(
         "retry_seconds",
         "PLANCK_NB_RETRY_SECONDS",
         "for how many seconds a failed request that continues a turn is retried; 0 for never",
         _seconds,
-        "60",
     ),
     Setting(
         "first_retry_seconds",
         "PLANCK_NB_FIRST_RETRY_SECONDS",
         "the same for the first request of a turn",
         _seconds,
-        "10",
     ),
     Setting(
         "skills_dirs",
@@ -274,7 +271,7 @@ SETTINGS = (
         _words,
         separator=",",
     ),
-    Setting("sandbox", "PLANCK_NB_SANDBOX", "run commands in a sandbox: auto, off or required", _sandbox, "auto"),
+    Setting("sandbox", "PLANCK_NB_SANDBOX", "run commands in a sandbox: auto, off or required", _sandbox),
     Setting("demo_pace", "PLANCK_NB_DEMO_PACE", "seconds between two words of the demo model", _seconds),
     Setting("cassette", "PLANCK_NB_CASSETTE", "file that model traffic is recorded to or replayed from", _path),
     Setting("cassette_mode", "PLANCK_NB_CASSETTE_MODE", "off, record, replay or auto", _mode),

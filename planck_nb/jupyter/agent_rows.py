@@ -18,7 +18,7 @@ COLUMNS = [
 ]
 
 COLUMNS_WITHOUT_TEAMS = ["agent", "model", "status", "turns", "messages", "tokens", "cost_usd"]
-"""The columns in a notebook without teams; notebooks of earlier versions have saved exactly these."""
+"""The columns in a notebook without teams."""
 
 _WAITS_CHARACTERS = 80
 

@@ -12,6 +12,7 @@ from IPython.display import display
 
 from planck_nb.jupyter.display.beside_view import beside_view
 from planck_nb.jupyter.display.formatting import dollars
+from planck_nb.jupyter.display.readable_table import ReadableTable
 from planck_nb.jupyter.frontend import PLACEHOLDER, is_unattended
 
 FIXED_COLUMNS = ["agent", "team", "role", "parent", "model"]
@@ -66,16 +67,14 @@ class AgentsFrame(pd.DataFrame):
         return {"text/html": beside_view(steady.to_html(notebook=True), MARKER), "text/plain": repr(steady)}
 
     def _repr_html_(self) -> str | None:
-        # As pandas shows it, NaN included: notebooks of 0.1.0 are tested against the outputs that they have saved.
-        found: str | None = None if self.empty else super()._repr_html_()  # type: ignore[misc]  # pandas has no types
-        return found
+        return None if self.empty else ReadableTable(self)._repr_html_()
 
     def __repr__(self) -> str:
         """In a terminal, which saves nothing, only columns that are not empty, in lines that fit if possible."""
         if self.empty:
             return NO_AGENT
         if _execution() is not None:
-            return str(super().__repr__())
+            return repr(ReadableTable(self))
         shown = self.loc[:, [name for name in self.columns if any(_text(value) for value in self[name])]]
         texts = shown.apply(lambda column: column.map(_text))
         return str(texts.to_string(index=False, line_width=max(shutil.get_terminal_size().columns, _NARROWEST)))

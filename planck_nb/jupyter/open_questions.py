@@ -9,12 +9,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from planck_nb.agent.approval.gate import CONNECT_TIMEOUT
 from planck_nb.base.errors import UsageError
 from planck_nb.base.text import one_line
 from planck_nb.sidecars.mcp_client.questions import Question, QuestionAnswer
-
-CONNECT_TIMEOUT = 3.0
-"""Seconds that a browser has to connect before a question is declined because there is nobody to ask."""
 
 _PROBLEM_CHARACTERS = 500
 
@@ -58,7 +56,7 @@ class _WaitingQuestion:
 
 
 class OpenQuestions:
-    """The questions of sidecars that wait for an answer. The first answer counts, wherever it is given.
+    """Sidecar questions that wait for an answer. The first answer counts, wherever it is given.
 
     Args:
         patience: Seconds to wait for a browser before a question is declined.

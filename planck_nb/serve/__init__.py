@@ -1,4 +1,4 @@
-"""Serves the history and the agents of planck_nb to other programs: the command `planck-nb`, an MCP server.
+"""History and agents for other programs: `planck-nb`, an MCP server.
 
 Names are loaded on first use.
 """

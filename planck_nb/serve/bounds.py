@@ -1,4 +1,4 @@
-"""Bounds and redacts texts and data before they are given to other programs."""
+"""Bounds and redacts texts and data for other programs."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from planck_nb.base.secrets import around_secret, process_secrets, redact, redac
 from planck_nb.base.text import encodable, head_and_tail
 
 MAX_TEXT_LENGTH = 4_000
-"""The most characters that a text within a result may have."""
+"""Longest text within a result, in characters."""
 
 MAX_ANSWER_LENGTH = 200_000
-"""The most characters that an answer, a document, or all rows of a result may have."""
+"""Longest answer, document or result, in characters."""
 
 _MAX_ITEMS = 1_000
 _MAX_DEPTH = 20
 
 
 def bounded_text(text: str, max_length: int = MAX_TEXT_LENGTH) -> str:
-    """Return the text without secrets, and without its middle if it is long."""
+    """Return the text without secrets, and a long one without its middle."""
     return head_and_tail(redact(encodable(text), formats=True), characters=max_length, around=around_secret)
 
 
 def bounded_data(data: object, max_length: int = MAX_TEXT_LENGTH) -> Any:  # noqa: ANN401 - any JSON value
-    """Return any value as JSON data without secrets, every text in it bounded."""
+    """Return any value as JSON data without secrets, with bounded texts."""
     return _bounded(redact_data(json_value(data), process_secrets()), max_length, _MAX_DEPTH)
 
 
@@ -40,11 +40,11 @@ def _bounded(data: Any, max_length: int, depth: int) -> Any:  # noqa: ANN401 - a
         return "…"
     if isinstance(data, dict):
         items = itertools.islice(data.items(), _MAX_ITEMS)
-        bounded = {key[:max_length]: _bounded(value, max_length, depth - 1) for key, value in items}
-        return bounded if len(data) <= _MAX_ITEMS else {**bounded, "…": _left_out(data)}
+        items_so_far = {key[:max_length]: _bounded(value, max_length, depth - 1) for key, value in items}
+        return items_so_far if len(data) <= _MAX_ITEMS else {**items_so_far, "…": _left_out(data)}
     if isinstance(data, list):
-        shown = [_bounded(value, max_length, depth - 1) for value in data[:_MAX_ITEMS]]
-        return shown if len(data) <= _MAX_ITEMS else [*shown, _left_out(data)]
+        beginning = [_bounded(value, max_length, depth - 1) for value in data[:_MAX_ITEMS]]
+        return beginning if len(data) <= _MAX_ITEMS else [*beginning, _left_out(data)]
     return data
 
 
@@ -53,7 +53,10 @@ def _left_out(data: Sized) -> str:
 
 
 def json_value(value: object) -> Any:  # noqa: ANN401, PLR0911 - any JSON value; one line for each type
-    """Return a value of DuckDB or Python as JSON data; times are in ISO format, durations in seconds."""
+    """Return a DuckDB or Python value as JSON data.
+
+    Times are in ISO format, durations in seconds.
+    """
     if value is None or isinstance(value, bool | int):
         return value
     if isinstance(value, str):

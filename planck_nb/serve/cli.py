@@ -22,10 +22,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command.
 
     Args:
-        arguments: The command line without the program; by default that of this process.
+        arguments: The command line without the program; by default this process's own.
 
     Returns:
-        The exit status: 0, 1 after an unexpected error, 2 after one that the user can fix.
+        The exit status: 0, 1 after an unexpected error, 2 after an error for the user to fix.
     """
     options = _parser().parse_args(arguments)
     try:

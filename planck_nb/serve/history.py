@@ -1,4 +1,4 @@
-"""The stored history for other programs: bounded, without secrets, and nothing but the sessions."""
+"""The stored history for other programs: sessions only, bounded and without secrets."""
 
 from __future__ import annotations
 
@@ -22,13 +22,19 @@ from planck_nb.sessions import (
 )
 
 MAX_ROWS = 1_000
-"""The most rows that a query returns."""
+"""Largest number of rows from a query."""
+
+DEFAULT_ROWS = 100
+"""Rows in a result unless the caller sets a limit."""
 
 MAX_MESSAGES = 200
-"""The most messages that a transcript has."""
+"""Largest number of messages in a transcript."""
+
+DEFAULT_MESSAGES = 20
+"""Messages in a transcript unless the caller sets a number."""
 
 _SECONDS = 30.0
-"""Seconds that a query may take."""
+"""Seconds for a query."""
 
 
 class History:
@@ -36,15 +42,15 @@ class History:
 
     Args:
         directory: The sessions directory, which need not exist.
-        seconds: How long a query may take.
+        seconds: Time limit for a query.
     """
 
     def __init__(self, directory: Path, *, seconds: float = _SECONDS) -> None:
         self._directory = directory
         self._seconds = seconds
 
-    async def query(self, sql: str, limit: int = 100) -> JsonObject:
-        """Run one SELECT statement over the views.
+    async def query(self, sql: str, limit: int = DEFAULT_ROWS) -> JsonObject:
+        """Run a single SELECT statement over the views.
 
         Args:
             sql: The statement.
@@ -54,44 +60,44 @@ class History:
             `columns`, `rows`, and whether rows were left out.
 
         Raises:
-            QueryError: The statement is wrong, reads anything but the views, or takes too long.
+            QueryError: The statement is wrong, reads other data than the views, or takes too long.
         """
         max_rows = min(max(limit, 1), MAX_ROWS)
         return await run_query(self._directory, sql, limit=max_rows, seconds=self._seconds)
 
-    async def sessions(self, limit: int = 100, offset: int = 0) -> JsonObject:
+    async def sessions(self, limit: int = DEFAULT_ROWS, offset: int = 0) -> JsonObject:
         """List the sessions, the newest first.
 
         Returns:
-            `sessions`, and how many there are in `total`.
+            `sessions`, and their number in `total`.
 
         Raises:
             SessionError: The directory cannot be read.
         """
 
         def described() -> JsonObject:
-            found = list_sessions(self._directory)[::-1]
+            sessions = list_sessions(self._directory)[::-1]
             return {
-                "sessions": [_described(session) for session in found[offset : offset + limit]],
-                "total": len(found),
+                "sessions": [_described(session) for session in sessions[offset : offset + limit]],
+                "total": len(sessions),
             }
 
         return await run_in_thread(described)
 
-    async def transcript(self, session: str, agent: str | None = None, last: int = 20) -> JsonObject:
-        """Read the last messages of a session, or of one of its agents.
+    async def transcript(self, session: str, agent: str | None = None, last: int = DEFAULT_MESSAGES) -> JsonObject:
+        """Read the last messages in a session or from its agent.
 
         Args:
-            session: The id or the name of the session.
-            agent: The id or the name of the agent, None for all.
+            session: Session id or name.
+            agent: Agent id or name, None for all.
             last: How many messages.
 
         Returns:
             The session, and `messages` from the oldest to the newest.
 
         Raises:
-            SessionError: There is no such session, or it cannot be read.
-            AgentError: The session has no such agent.
+            SessionError: The session is unknown, or it cannot be read.
+            AgentError: The agent is unknown in the session.
         """
         info = await run_in_thread(lambda: find_session(self._directory, session))
         names = await self._agents(info)
@@ -100,10 +106,10 @@ class History:
             hint = did_you_mean(agent[:80], set(names.values()))
             raise AgentError(f"Session {info.name!r} has no agent {agent[:80]!r}. {hint}".rstrip())
         rows = await run_in_thread(lambda: SessionReader(info).messages())
-        chosen = [row for row in rows if agent is None or row.agent_id in ids][-min(max(last, 1), MAX_MESSAGES) :]
+        selection = [row for row in rows if agent is None or row.agent_id in ids][-min(max(last, 1), MAX_MESSAGES) :]
         messages: list[JsonObject] = []
         size = 0
-        for row in reversed(chosen):
+        for row in reversed(selection):
             message = {
                 "id": row.db_id,
                 "agent": names.get(row.agent_id, row.agent_id),
@@ -125,13 +131,13 @@ class History:
         """Export a session as Markdown, without its middle if it is long.
 
         Raises:
-            SessionError: There is no such session, or it cannot be read.
+            SessionError: The session is unknown, or it cannot be read.
         """
         text = await run_in_thread(lambda: export_session(find_session(self._directory, session_id), "markdown"))
         return head_and_tail(text, characters=MAX_ANSWER_LENGTH)
 
     async def _agents(self, session: SessionInfo) -> dict[str, str]:
-        """The names of the session's agents by their ids."""
+        """Return the session's agent names by id."""
         sql = "select agent_id, coalesce(name, agent_id) from agents order by started"
         rows = await query_into(self._directory, sql, lambda result: result.fetchall(), only=session, restricted=True)
         return dict(rows)
@@ -149,7 +155,7 @@ def _described(session: SessionInfo) -> JsonObject:
 
 
 def _message(message: Message) -> JsonObject:
-    """A message as JSON data, without its thinking and its images."""
+    """Return a message as JSON data, without thinking and images."""
     calls: list[JsonObject] = []
     texts: list[str] = []
     for part in message.content:

@@ -1,4 +1,4 @@
-"""What can be called over the socket of a kernel: list, prompt and watch its agents."""
+"""Calls over a kernel's socket: list, prompt and watch its agents."""
 
 from __future__ import annotations
 
@@ -22,13 +22,19 @@ from planck_nb.workspace import Workspace
 from planck_nb.workspace.agent_names import find_agent, full_name, named_agents
 
 MAX_PROMPT_LENGTH = 200_000
-"""The most characters that a prompt may have."""
+"""Longest prompt in characters."""
 
 MAX_WATCH_SECONDS = 120.0
-"""The longest time for which one call watches events."""
+"""Longest time in which a call watches events."""
+
+DEFAULT_WATCH_SECONDS = 10
+"""Length, in seconds, unless the caller sets one."""
 
 MAX_EVENTS = 500
-"""The most events that one call returns."""
+"""Largest number of events from a call."""
+
+DEFAULT_EVENTS = 100
+"""Events in a result unless the caller sets a number."""
 
 Progress = Callable[[str], None]
 
@@ -57,12 +63,12 @@ class KernelCalls:
             progress: Called with sentences about its progress.
 
         Raises:
-            PlanckError: There is no such call, its parameters are wrong, or it failed.
+            PlanckError: The call is unknown, its parameters are wrong, or it failed.
         """
-        found = self._methods.get(method) if isinstance(method, str) else None
-        if found is None or not isinstance(params, dict):
+        call = self._methods.get(method) if isinstance(method, str) else None
+        if call is None or not isinstance(params, dict):
             raise AgentError("The kernel has no such call; use the same version of planck_nb on both sides.")
-        return await found(params, progress)
+        return await call(params, progress)
 
     async def _list_agents(self, _params: JsonObject, _progress: Progress) -> JsonObject:
         workspace = self._workspace
@@ -107,30 +113,30 @@ class KernelCalls:
         name, since, deltas = params.get("name"), params.get("since"), bool(params.get("deltas"))
         seconds = min(max(_number(params, "seconds", 0), 0.0), MAX_WATCH_SECONDS)
         max_events = int(min(max(_number(params, "max_events", MAX_EVENTS), 1), MAX_EVENTS))
-        watched = None if not isinstance(name, str) or not name else self._target(name)
-        found: list[JsonObject] = []
+        target = None if not isinstance(name, str) or not name else self._target(name)
+        events_so_far: list[JsonObject] = []
         deadline = time.monotonic() + seconds
         size = 0
         end = workspace.subscribe().position
         # A position beyond the end is from another session.
         start = since if isinstance(since, int) and 0 <= since <= end else None
         async with workspace.subscribe(since=start) as events:
-            while len(found) < max_events and size < MAX_ANSWER_LENGTH:
+            while len(events_so_far) < max_events and size < MAX_ANSWER_LENGTH:
                 event = await _next(events, None if events.position < end else deadline - time.monotonic())
                 if event is None:
                     break
-                if not _is_of(event, watched) or (event.type in TRANSIENT and not deltas):
+                if not _is_of(event, target) or (event.type in TRANSIENT and not deltas):
                     continue
                 name_of = self._name_of(event.agent_id)
                 data = bounded_data(encode_event(event))
-                found.append({"agent": name_of, **data})
+                events_so_far.append({"agent": name_of, **data})
                 size += len(str(data))
                 if sentence := progress_text(event, name_of):
                     progress(sentence)
-            return {"events": found, "next": events.position, "missed": events.missed}
+            return {"events": events_so_far, "next": events.position, "missed": events.missed}
 
     def _target(self, name: str) -> Agent | Team:
-        """Find an agent or a team. Raises AgentError if there is none."""
+        """Find an agent or a team, or raise AgentError."""
         team = self._workspace.teams.get(name)
         if team is not None and name not in self._workspace.agents:
             return team
@@ -144,7 +150,7 @@ class KernelCalls:
 
 
 def _number(params: JsonObject, name: str, default: float) -> float:
-    """A parameter that is a number. Raises AgentError if it is something else."""
+    """Return a numeric parameter. Raises AgentError for other values."""
     value = params.get(name)
     if value is None:
         return default
@@ -154,7 +160,10 @@ def _number(params: JsonObject, name: str, default: float) -> float:
 
 
 async def _next(events: Subscription[AgentEvent], seconds: float | None) -> AgentEvent | None:
-    """The next event, None if none comes within `seconds`, or ever; `seconds` of None waits as long as it takes."""
+    """Return the next event, None if it does not come within `seconds`.
+
+    A time limit of None waits as long as it takes.
+    """
     try:
         async with asyncio.timeout(None if seconds is None else max(seconds, 0)):
             return await anext(events)
@@ -162,10 +171,10 @@ async def _next(events: Subscription[AgentEvent], seconds: float | None) -> Agen
         return None
 
 
-def _is_of(event: AgentEvent, watched: Agent | Team | None) -> bool:
-    if watched is None:
+def _is_of(event: AgentEvent, target: Agent | Team | None) -> bool:
+    if target is None:
         return True
-    agents = watched.agents if isinstance(watched, Team) and watched.is_running else (watched,)
+    agents = target.agents if isinstance(target, Team) and target.is_running else (target,)
     return any(isinstance(agent, Agent) and agent.id == event.agent_id for agent in agents)
 
 

@@ -1,4 +1,4 @@
-"""Calls a running kernel over its socket."""
+"""A client for a running kernel's socket."""
 
 from __future__ import annotations
 
@@ -17,13 +17,15 @@ _CONNECT_TIMEOUT = 10.0
 
 
 class KernelClient:
-    """Finds the kernel of a folder at each call, so that it may be started and restarted in between.
+    """A client for a folder's kernel, found at each call.
+
+    The kernel may be started and restarted in between.
 
     Args:
-        runtime: The folder of sockets.
-        folder: The project; only kernels that work in it are used, unless one is chosen.
-        sessions_dir: The directory of sessions; kernels that store there are used, too.
-        chosen: The process id of the kernel, or the path of its socket; empty for the newest of the folder.
+        runtime: The folder with the sockets.
+        folder: The project; only kernels at work in it are used, unless one is chosen.
+        sessions_dir: The sessions directory; kernels which store there are used, too.
+        chosen: The kernel's process id, or its socket's path; empty for the folder's newest.
     """
 
     def __init__(self, runtime: Path, folder: Path, sessions_dir: Path, chosen: str = "") -> None:
@@ -36,8 +38,8 @@ class KernelClient:
         """Find the kernel.
 
         Raises:
-            UsageError: There is none, or not the one that was chosen.
-            ConfigError: The folder of sockets can be changed by another user.
+            UsageError: No kernel is running, or not the chosen one.
+            ConfigError: Another user can change the folder with the sockets.
         """
         runtime = Path(self._chosen).parent if os.sep in self._chosen else self._runtime
         kernels = open_kernels(runtime)
@@ -50,26 +52,26 @@ class KernelClient:
         for kernel in kernels:
             if places & {os.path.realpath(kernel.folder), os.path.realpath(kernel.sessions_dir)}:
                 return kernel
-        others = ", ".join(f"{kernel.pid} in {kernel.folder}" for kernel in kernels[:10])
-        hint = f" Kernels of other folders, for `--kernel`: {others}." if others else ""
+        rest = ", ".join(f"{kernel.pid} in {kernel.folder}" for kernel in kernels[:10])
+        hint = f" Kernels of other folders, for `--kernel`: {rest}." if rest else ""
         raise UsageError(f"No kernel of {self._folder} has an open socket; run `%planck serve` in its notebook.{hint}")
 
     async def call(
         self, method: str, params: JsonObject, progress: Callable[[str], Awaitable[None]] | None = None
     ) -> JsonObject:
-        """Call the kernel. Cancelling this cancels the call there.
+        """Call the kernel; cancelling this cancels the call there.
 
         Args:
-            method: The name of the call.
+            method: The call's name.
             params: Its parameters.
-            progress: Awaited with each sentence about the progress of the call.
+            progress: Awaited with each sentence about the call's progress.
 
         Returns:
             The result.
 
         Raises:
-            UsageError: There is no kernel.
-            AgentError: The call failed, and the sentence is the kernel's; or the connection was lost.
+            UsageError: The kernel is missing.
+            AgentError: The call failed, with the kernel's sentence; or the connection was lost.
         """
         address, reader, writer = await self._connect()
         try:
@@ -91,20 +93,20 @@ class KernelClient:
             writer.close()
 
     async def _connect(self) -> tuple[KernelAddress, asyncio.StreamReader, asyncio.StreamWriter]:
-        """Connect to the kernel; sockets that killed kernels left are removed."""
-        removed: KernelAddress | None = None
+        """Connect to the kernel, and remove sockets from killed kernels."""
+        dead_address: KernelAddress | None = None
         while True:
             address = self.address()
-            if address == removed:
+            if address == dead_address:
                 raise UsageError(
                     f"The kernel {address.pid} has ended, but {address.socket} cannot be removed; delete it."
                 )
             try:
                 async with asyncio.timeout(_CONNECT_TIMEOUT):
                     reader, writer = await asyncio.open_unix_connection(str(address.socket), limit=MAX_LINE_BYTES)
-            except (ConnectionRefusedError, FileNotFoundError):  # its process id is that of another process now
+            except (ConnectionRefusedError, FileNotFoundError):  # its process id belongs to another process now
                 address.remove()
-                removed = address
+                dead_address = address
             except (OSError, TimeoutError):
                 raise UsageError(
                     f"The kernel {address.pid} does not answer; run `%planck serve` in its notebook again."

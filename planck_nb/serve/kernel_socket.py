@@ -1,4 +1,7 @@
-"""The socket through which `planck-nb mcp` reaches a running kernel. The kernel opens it; no code is run over it."""
+"""The kernel's socket for `planck-nb mcp`.
+
+The kernel opens it; code is never run over it.
+"""
 
 from __future__ import annotations
 
@@ -35,21 +38,21 @@ _log = logging.getLogger(__name__)
 _MAX_CONNECTIONS = 32
 _MESSAGE_CHARACTERS = 1_000
 _REQUEST_TIMEOUT = 10.0
-"""Seconds within which a client must send its request."""
+"""Seconds in which a client has to send its request."""
 
 _MAX_WAITING = 1024 * 1024
-"""A client that has more unread bytes than this gets no progress."""
+"""Most unread bytes for which a client still gets progress."""
 
 _open: WeakSet[KernelSocket] = WeakSet()
 _UCRED = struct.Struct("3i")
 
 
 class KernelSocket:
-    """An open socket of a kernel; made by `start_kernel_socket` and `open_kernel_socket`.
+    """A kernel's open socket, from `start_kernel_socket` and `open_kernel_socket`.
 
     Args:
         workspace: Its agents can be listed, prompted and watched.
-        address: Where the socket is, and what a client must send.
+        address: The socket's place, and the client's token.
         listening: The bound socket, listening already.
     """
 
@@ -59,7 +62,7 @@ class KernelSocket:
         self._listening = listening
         self._connections: set[asyncio.Task[None]] = set()
         self._closed = False
-        # Agents must not inherit the context of the cell that opened the socket, such as where its output goes.
+        # Agents must not inherit the context from the cell which opened the socket, such as its output stream.
         self._serving = asyncio.get_running_loop().create_task(
             self._serve(), name="planck-kernel-socket", context=contextvars.Context()
         )
@@ -73,21 +76,24 @@ class KernelSocket:
 
     @property
     def path(self) -> Path:
-        """The path of the socket."""
+        """Return the socket's path."""
         return self._address.socket
 
     @property
     def process(self) -> int:
-        """The process id of the kernel, by which `planck-nb mcp --kernel` finds it."""
+        """Return the kernel's process id, for `planck-nb mcp --kernel`."""
         return self._address.pid
 
     @property
     def is_open(self) -> bool:
-        """Whether clients can connect."""
+        """Return whether clients can connect."""
         return not self._closed
 
     def close(self) -> None:
-        """Close the socket and cancel the calls of its clients, which aborts their runs. May be called twice."""
+        """Close the socket and cancel its clients' calls, which aborts their runs.
+
+        May be called twice.
+        """
         if self._closed:
             return
         self._remove()
@@ -97,7 +103,7 @@ class KernelSocket:
             task.cancel()
 
     async def aclose(self) -> None:
-        """Close the socket like `close`, and wait until the calls of its clients have ended."""
+        """Close the socket like `close`, and wait for its clients' calls."""
         self.close()
         await cancel_and_wait(self._serving, *self._connections)
 
@@ -106,7 +112,7 @@ class KernelSocket:
             self._address.remove()
 
     def forget(self) -> None:
-        """Leave the socket to the kernel, in a process that it has forked."""
+        """Leave the socket to the kernel, in its forked process."""
         self._closed = True
         with suppress(OSError):
             os.close(self._listening.detach())
@@ -148,7 +154,7 @@ class KernelSocket:
             await writer.drain()
 
     def _admit(self, writer: asyncio.StreamWriter) -> None:
-        """Raise AgentError if there are too many calls, or the client is another user's."""
+        """Raise AgentError for too many calls, or another user's client."""
         if len(self._connections) > _MAX_CONNECTIONS:
             raise AgentError(f"The kernel answers {_MAX_CONNECTIONS} calls already; try again later.")
         if not _is_same_user(writer):
@@ -177,24 +183,24 @@ class KernelSocket:
                 writer.write(encode_line({"progress": text}))
 
         call = spawn(self._calls(request.get("method"), request.get("params"), progress), name="planck-kernel-call")
-        gone = spawn(reader.read(1), name="planck-kernel-client")
+        departure = spawn(reader.read(1), name="planck-kernel-client")
         try:
-            await asyncio.wait([call, gone], return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait([call, departure], return_when=asyncio.FIRST_COMPLETED)
             if not call.done():
                 await cancel_and_wait(call)
                 raise AgentError("The client has closed the connection.")
             return call.result()
         finally:
-            await cancel_and_wait(call, gone)
+            await cancel_and_wait(call, departure)
 
 
 forget_in_forks(_open, KernelSocket.forget)
 
 
 def start_kernel_socket(workspace: Workspace, *, folder: Path | None = None) -> KernelSocket:
-    """Let `planck-nb mcp` of the same user list, prompt and watch the agents of a workspace.
+    """Let the user's `planck-nb mcp` list, prompt and watch a workspace's agents.
 
-    A prompt from outside gets no more rights than one of the notebook: approvals are those of the workspace.
+    A prompt from outside has the same rights as one in the notebook: the workspace's approvals apply.
 
     Args:
         workspace: The workspace.
@@ -204,7 +210,7 @@ def start_kernel_socket(workspace: Workspace, *, folder: Path | None = None) -> 
         The open socket, to be closed with its `close`. It is removed when the kernel ends.
 
     Raises:
-        UsageError: There is no running event loop, or the system has no Unix sockets.
+        UsageError: An event loop is not running, or the system lacks Unix sockets.
         ConfigError: The folder is not safe, or the socket cannot be made in it.
     """
     if not hasattr(socket, "AF_UNIX") or not hasattr(os, "getuid"):
@@ -250,22 +256,25 @@ async def open_kernel_socket(workspace: Workspace, *, folder: Path | None = None
         The open socket.
 
     Raises:
-        UsageError: The system has no Unix sockets.
+        UsageError: The system lacks Unix sockets.
         ConfigError: The folder is not safe, or the socket cannot be made in it.
     """
-    opened = start_kernel_socket(workspace, folder=folder)
+    kernel_socket = start_kernel_socket(workspace, folder=folder)
     try:
-        yield opened
+        yield kernel_socket
     finally:
-        await opened.aclose()
+        await kernel_socket.aclose()
 
 
 def _is_same_user(writer: asyncio.StreamWriter) -> bool:
-    """Whether the client is a process of this user. On systems other than Linux, the folder's mode must suffice."""
+    """Return whether the client is a process with this user.
+
+    On systems other than Linux, the folder's mode must suffice.
+    """
     if not hasattr(socket, "SO_PEERCRED"):
         return True
-    connected = writer.get_extra_info("socket")
-    _, user, _ = _UCRED.unpack(connected.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _UCRED.size))
+    connection = writer.get_extra_info("socket")
+    _, user, _ = _UCRED.unpack(connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _UCRED.size))
     return bool(user == os.getuid())
 
 

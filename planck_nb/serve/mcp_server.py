@@ -1,4 +1,4 @@
-"""The MCP server of `planck-nb mcp`: the stored history, and the agents of a running kernel."""
+"""The MCP server `planck-nb mcp`: stored history, and a kernel's agents."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ from planck_nb.base.errors import PlanckError, SessionError, SessionNotFoundErro
 from planck_nb.base.json_types import JsonObject
 from planck_nb.base.text import one_line
 from planck_nb.serve.bounds import bounded_text
-from planck_nb.serve.history import History
+from planck_nb.serve.history import DEFAULT_MESSAGES, DEFAULT_ROWS, History
+from planck_nb.serve.kernel_calls import DEFAULT_EVENTS, DEFAULT_WATCH_SECONDS
 from planck_nb.serve.kernel_client import KernelClient
 from planck_nb.serve.served_tools import TOOLS, ServedTool
 from planck_nb.sidecars.author.parent_watch import end_with_client
@@ -39,7 +40,7 @@ _INSTRUCTIONS = (
 
 
 class HistoryServer:
-    """Serves a directory of sessions, and the agents of a running kernel.
+    """A server for a sessions directory, and a running kernel's agents.
 
     Args:
         history: The stored sessions.
@@ -50,12 +51,12 @@ class HistoryServer:
         self._history = history
         self._kernel = kernel
         self._calls: dict[str, Callable[[Mapping[str, Any], Context], Awaitable[JsonObject]]] = {
-            "query_history": lambda given, _context: history.query(given["sql"], given.get("limit", 100)),
-            "list_sessions": lambda given, _context: history.sessions(given.get("limit", 100)),
-            "read_transcript": lambda given, _context: history.transcript(
-                given["session"], given.get("agent"), given.get("last", 20)
+            "query_history": lambda args, _context: history.query(args["sql"], args.get("limit", DEFAULT_ROWS)),
+            "list_sessions": lambda args, _context: history.sessions(args.get("limit", DEFAULT_ROWS)),
+            "read_transcript": lambda args, _context: history.transcript(
+                args["session"], args.get("agent"), args.get("last", DEFAULT_MESSAGES)
             ),
-            "list_agents": lambda _given, _context: kernel.call("list_agents", {}),
+            "list_agents": lambda _args, _context: kernel.call("list_agents", {}),
             "prompt_agent": self._prompt,
             "watch_events": self._watch,
         }
@@ -71,7 +72,10 @@ class HistoryServer:
         )
 
     async def serve_stdio(self) -> None:
-        """Serve until standard input ends. What is printed goes to standard error."""
+        """Serve until standard input ends.
+
+        Printed text goes to standard error.
+        """
         end_with_client()
         async with stdio_server() as (incoming, outgoing):
             with redirect_stdout(sys.stderr):
@@ -85,28 +89,28 @@ class HistoryServer:
         tool = TOOLS.get(params.name)
         if tool is None:
             raise MCPError(types.INVALID_PARAMS, f"unknown tool: {one_line(params.name)}")
-        given = dict(params.arguments or {})
-        for problem in errors_of(validator(tool.schema), given):
+        args = dict(params.arguments or {})
+        for problem in errors_of(validator(tool.schema), args):
             place = ".".join(map(str, problem.path)) or tool.name
             return _failure(f"{place}: {one_line(problem.message, _MAX_PROBLEM_LENGTH)}.")
         try:
-            result = await self._calls[tool.name](given, context)
+            result = await self._calls[tool.name](args, context)
         except PlanckError as error:
             return _failure(bounded_text(str(error)))
         text = json.dumps(result, ensure_ascii=False, separators=(",", ":"))
         return types.CallToolResult(content=[types.TextContent(type="text", text=text)], structured_content=result)
 
-    async def _prompt(self, given: Mapping[str, Any], context: Context) -> JsonObject:
-        params = {"name": given["agent_or_team"], "text": given["text"]}
+    async def _prompt(self, args: Mapping[str, Any], context: Context) -> JsonObject:
+        params = {"name": args["agent_or_team"], "text": args["text"]}
         return await self._kernel.call("prompt", params, _progress_to(context))
 
-    async def _watch(self, given: Mapping[str, Any], context: Context) -> JsonObject:
+    async def _watch(self, args: Mapping[str, Any], context: Context) -> JsonObject:
         params: JsonObject = {
-            "name": given.get("agent_or_team"),
-            "seconds": given.get("seconds", 10),
-            "max_events": given.get("max_events", 100),
-            "since": given.get("since"),
-            "deltas": given.get("deltas", False),
+            "name": args.get("agent_or_team"),
+            "seconds": args.get("seconds", DEFAULT_WATCH_SECONDS),
+            "max_events": args.get("max_events", DEFAULT_EVENTS),
+            "since": args.get("since"),
+            "deltas": args.get("deltas", False),
         }
         return await self._kernel.call("watch", params, _progress_to(context))
 

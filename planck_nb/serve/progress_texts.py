@@ -1,4 +1,4 @@
-"""Sentences about the events of a run, for the progress notifications of other programs."""
+"""Sentences about a run's events, for progress in other programs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _MAX_LENGTH = 200
 
 
 def progress_text(event: AgentEvent, name: str) -> str:  # noqa: C901, PLR0911, PLR0912 - one line for each event
-    """Describe an event in a sentence; empty if it is not worth one."""
+    """Describe an event in a sentence; empty for a trivial event."""
     match event.type:
         case "queued":
             return f"{name} has a prompt waiting"

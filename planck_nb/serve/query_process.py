@@ -1,7 +1,9 @@
-"""Runs one query of another program in a process of its own, which can be killed and has bounded memory.
+"""Runs another program's query in a process which can be killed.
 
-DuckDB's limit does not count the texts that functions make, and some functions cannot be interrupted.
-`python -m planck_nb.serve.query_process` reads a request from standard input and writes the result to standard output.
+The process has bounded memory.
+
+DuckDB's limit ignores texts from functions, and some functions cannot be interrupted. `python -m
+planck_nb.serve.query_process` reads a request from standard input and writes the result to standard output.
 """
 
 from __future__ import annotations
@@ -24,28 +26,33 @@ from planck_nb.serve.bounds import MAX_ANSWER_LENGTH, bounded_data, bounded_text
 from planck_nb.sessions import Query
 
 _MEMORY = 4 * 1024 * 1024 * 1024
-"""Bytes of memory that the process may reserve."""
+"""Memory limit for the process, in bytes."""
 
 _GRACE = 5
-"""Seconds past the time limit after which the process ends itself, in case its parent was killed."""
+"""Seconds past the time limit after which the process ends itself.
+
+Its parent may have been killed.
+"""
 
 _TOO_LARGE = "The query needs too much memory; select less."
 
 
 async def run_query(directory: Path, sql: str, *, limit: int, seconds: float) -> JsonObject:
-    """Run one SELECT statement over the views of the sessions in a directory. Cancelling this kills its process.
+    """Run a SELECT statement over the views for a sessions directory.
+
+    Cancelling this kills the process.
 
     Args:
         directory: The sessions directory.
         sql: The statement.
         limit: The highest number of rows to return.
-        seconds: How long it may take.
+        seconds: The time limit.
 
     Returns:
         `columns`, `rows`, and in `truncated` whether rows were left out.
 
     Raises:
-        QueryError: The statement is wrong, reads anything but the views, takes too long or needs too much memory.
+        QueryError: The statement is wrong, reads other data than the views, takes too long or needs too much memory.
     """
     request = {
         "directory": str(directory),
@@ -70,7 +77,7 @@ async def run_query(directory: Path, sql: str, *, limit: int, seconds: float) ->
 
 
 class _Process:
-    """The process of a query, run by a thread, which always waits for its end."""
+    """A query's process, in a thread which waits for its end."""
 
     def __init__(self, request: bytes, seconds: float) -> None:
         self._request = request
@@ -80,8 +87,11 @@ class _Process:
         self._process: subprocess.Popen[bytes] | None = None
 
     def run(self) -> bytes:
-        """Run it and return its output; empty if it was killed. Raises QueryError if it takes too long."""
-        # -P: modules in the working directory, which is a project's, are not imported
+        """Run it and return its output; empty if it was killed.
+
+        Raises QueryError if it takes too long.
+        """
+        # -P: modules in the working directory, a project's own, are not imported
         command = (sys.executable, "-P", "-m", "planck_nb.serve.query_process")
         with self._lock:
             if self._killed:
@@ -123,7 +133,7 @@ def _main() -> None:
 
 
 def _limit(seconds: float) -> None:
-    """Bound the memory and the time of this process, on systems that can."""
+    """Bound this process's memory and time, on systems which can."""
     with suppress(ImportError, ValueError, OSError):
         import resource  # noqa: PLC0415 - Windows has none
 

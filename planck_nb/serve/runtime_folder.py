@@ -1,4 +1,7 @@
-"""The user's folder of open kernel sockets. Each socket has a file beside it with its token and what it belongs to."""
+"""The user's folder with open kernel sockets.
+
+Each socket has a file beside it, with its token and what it belongs to.
+"""
 
 from __future__ import annotations
 
@@ -17,23 +20,23 @@ from planck_nb.base.errors import ConfigError
 _FOLDER = "planck-nb"
 _OTHER_USERS = 0o077
 _MAX_PATH_BYTES = 100
-"""The longest path of a socket, in bytes; the strictest systems allow 104."""
+"""Longest socket path in bytes; the strictest systems allow 104."""
 
 _MAX_BYTES = 64 * 1024
 
 
 @dataclass(frozen=True, slots=True)
 class KernelAddress:
-    """How to reach a kernel.
+    """A running kernel's place and token.
 
     Args:
-        socket: The path of its socket.
-        token: What a client must send.
-        pid: The process of the kernel.
-        folder: The working directory of its agents.
-        sessions_dir: The directory of its sessions.
+        socket: The socket's path.
+        token: The token for clients.
+        pid: The kernel's process id.
+        folder: The agents' working directory.
+        sessions_dir: The sessions directory.
         started: When the socket was opened, in seconds since the epoch.
-        owner: What the kernel runs, such as the name of a notebook; may be empty.
+        owner: The kernel's program, such as a notebook name; may be empty.
     """
 
     socket: Path
@@ -49,11 +52,14 @@ class KernelAddress:
 
     @property
     def file(self) -> Path:
-        """The file that has the token."""
+        """Return the file with the token."""
         return self.socket.with_suffix(".json")
 
     def write(self) -> None:
-        """Write the file beside the socket, which only its user can read. Raises OSError."""
+        """Write the file beside the socket, for its user alone.
+
+        Raises OSError.
+        """
         fields = {name: value for name, value in asdict(self).items() if name != "socket"}
         descriptor = os.open(self.file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:
@@ -68,7 +74,10 @@ class KernelAddress:
 
 
 def runtime_folder(environment: Mapping[str, str] | None = None) -> Path:
-    """Return the folder of sockets of this user: in `XDG_RUNTIME_DIR`, else in the system's temporary folder."""
+    """Return this user's folder for sockets.
+
+    It is in `XDG_RUNTIME_DIR`, else in the system's temporary folder.
+    """
     variables = os.environ if environment is None else environment
     runtime = variables.get("XDG_RUNTIME_DIR", "")
     if os.path.isabs(runtime) and os.path.isdir(runtime):  # noqa: PTH112, PTH117 - a text that may be anything
@@ -77,7 +86,7 @@ def runtime_folder(environment: Mapping[str, str] | None = None) -> Path:
 
 
 def new_socket_path(folder: Path) -> Path:
-    """Choose the path of a new socket, in a folder that is made if it does not exist.
+    """Choose a new socket's path, and make its folder if missing.
 
     Raises:
         ConfigError: The folder cannot be made, belongs to another user, others may enter it, or its path is too long.
@@ -98,21 +107,26 @@ def new_socket_path(folder: Path) -> Path:
 
 
 def check_folder(folder: Path) -> None:
-    """Raise ConfigError unless this is a folder, not a link, of this user that no other can enter."""
+    """Raise ConfigError unless this is a real folder, for this user alone.
+
+    A link is refused.
+    """
     try:
-        found = folder.lstat()
+        status = folder.lstat()
     except OSError as error:
         raise ConfigError(f"{folder} cannot be read ({error.strerror}); make it readable.") from error
-    if not stat.S_ISDIR(found.st_mode):
+    if not stat.S_ISDIR(status.st_mode):
         raise ConfigError(f"{folder} is not a folder; remove it, or set XDG_RUNTIME_DIR to another folder.")
-    if found.st_uid != os.getuid():
+    if status.st_uid != os.getuid():
         raise ConfigError(f"{folder} belongs to another user; set XDG_RUNTIME_DIR to a folder of yours.")
-    if found.st_mode & _OTHER_USERS:
+    if status.st_mode & _OTHER_USERS:
         raise ConfigError(f"Other users can enter {folder}; run `chmod 700 {folder}`.")
 
 
 def open_kernels(folder: Path) -> list[KernelAddress]:
-    """List the kernels with an open socket, the newest first; what a dead kernel has left is removed.
+    """List kernels with an open socket, the newest first.
+
+    Files from dead kernels are removed.
 
     Raises:
         ConfigError: The folder is not safe; see `check_folder`.
@@ -135,15 +149,18 @@ def _addresses(folder: Path) -> Iterator[KernelAddress]:
 
 
 def _read(file: Path) -> KernelAddress | None:
-    """Read the file beside a socket; None if it is damaged, or it or the socket is not only this user's."""
+    """Read the file beside a socket; None if unsafe or damaged.
+
+    It and the socket must belong to this user alone.
+    """
     socket = file.with_suffix(".sock")  # whatever the file says, the socket is the one beside it
     try:
         descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
         with os.fdopen(descriptor, "rb") as content:
-            found, beside = os.fstat(content.fileno()), socket.lstat()
-            if not (stat.S_ISREG(found.st_mode) and stat.S_ISSOCK(beside.st_mode)):
+            status, beside = os.fstat(content.fileno()), socket.lstat()
+            if not (stat.S_ISREG(status.st_mode) and stat.S_ISSOCK(beside.st_mode)):
                 return None
-            if any(each.st_uid != os.getuid() or each.st_mode & _OTHER_USERS for each in (found, beside)):
+            if any(item.st_uid != os.getuid() or item.st_mode & _OTHER_USERS for item in (status, beside)):
                 return None
             data = json.loads(content.read(_MAX_BYTES))
         return KernelAddress(

@@ -1,6 +1,8 @@
-"""The protocol between `planck-nb mcp` and a kernel: one JSON value a line over a Unix socket.
+"""The protocol between `planck-nb mcp` and a kernel.
 
-A connection is one call. The client sends `{"token", "method", "params"}`; the kernel sends any number of
+It has one JSON value a line over a Unix socket.
+
+A connection is one call. The client sends `{"token", "method", "params"}`; the kernel sends progress lines
 `{"progress": text}` and then `{"result": value}` or `{"error": {"kind", "message"}}`. If the client closes the
 connection earlier, the call is cancelled.
 """
@@ -16,7 +18,7 @@ from planck_nb.base.json_types import JsonObject
 from planck_nb.base.text import encodable
 
 MAX_LINE_BYTES = 8 * 1024 * 1024
-"""The most bytes that a line may have, in either direction."""
+"""Longest line in bytes, in either direction."""
 
 _CLOSED = (
     "The connection was closed before the call was complete; try again. If the kernel has ended, run `%planck serve` "

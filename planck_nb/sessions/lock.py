@@ -35,7 +35,7 @@ class _Owner:
     """The process that a lock names; `process` is 0 if it names none that can be read.
 
     `started` is when the process began, in clock ticks, and `since` the same in seconds since the epoch, or when it
-    acquired the lock if that cannot be found out. It is 0 in the lock of an earlier version.
+    acquired the lock if that cannot be found out.
     """
 
     process: int = 0
@@ -57,8 +57,8 @@ class _Owner:
         try:
             with path.open("rb") as file:
                 data = json.loads(file.read(_MAX_BYTES))
-            process, owner, host, boot = data["pid"], data["owner"], data.get("host", ""), data.get("boot", "")
-            namespace, started, since = data.get("namespace", 0), data.get("started", 0), data.get("since", 0)
+            process, owner, host, boot = data["pid"], data["owner"], data["host"], data["boot"]
+            namespace, started, since = data["namespace"], data["started"], data["since"]
         except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
             return cls()
         if not all(isinstance(text, str) for text in (owner, host, boot)):
@@ -96,7 +96,7 @@ class _Owner:
     @property
     def is_this(self) -> bool:
         """Whether it is this process."""
-        return self.process == os.getpid() and self.host in {"", socket.gethostname()}
+        return self.process == os.getpid() and self.host == socket.gethostname()
 
     def __str__(self) -> str:
         if not self.process:

@@ -8,7 +8,6 @@ import logging
 import os
 import threading
 import time
-import warnings
 import weakref
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
@@ -466,11 +465,6 @@ class Session(SessionReader):
         """
         self._require_open()
         self._materializer.materialize()
-
-    def fold(self) -> None:
-        """Deprecated name of `materialize`."""
-        warnings.warn("Session.fold was renamed to Session.materialize.", DeprecationWarning, stacklevel=2)
-        self.materialize()
 
     def close(self) -> None:
         """Write what is queued, update the DuckDB file and let other processes open the session.

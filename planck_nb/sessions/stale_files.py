@@ -13,8 +13,7 @@ from planck_nb.sessions.directory import SessionInfo
 from planck_nb.sessions.lock import open_in, remove_lock
 
 _TEMPORARY = re.compile(r"\.planck-[0-9a-f]{12}\.tmp|[0-9a-f]{16}\.lock\.held\.[0-9a-f]{12}")
-# Of new segments; and, in version 0.1.0, of forks, imports and segments that are compressed.
-_OF_SESSION = re.compile(r"([0-9a-f]{16})_[A-Za-z0-9_.-]{1,80}\.journal(?:\.next|\.part|\.\d+\.jsonl\.gz\.part)")
+_NEW_SEGMENT = re.compile(r"([0-9a-f]{16})_[A-Za-z0-9_.-]{1,80}\.journal\.next")
 _LOCK = re.compile(r"([0-9a-f]{16})\.lock")
 _STALE = 24 * 60 * 60
 _UNUSED = 10
@@ -42,7 +41,7 @@ def remove_leftovers(session: SessionInfo) -> None:
     """Remove the temporary files of a session that this process has just locked, so that no process uses them."""
     with suppress(OSError), os.scandir(session.path.parent) as entries:
         for entry in entries:
-            found = _OF_SESSION.fullmatch(entry.name)
+            found = _NEW_SEGMENT.fullmatch(entry.name)
             if found is not None and found[1] == session.id:
                 with suppress(OSError):
                     if entry.is_file(follow_symlinks=False) and _is_own(entry):
@@ -50,7 +49,7 @@ def remove_leftovers(session: SessionInfo) -> None:
 
 
 def _is_stale(entry: os.DirEntry[str]) -> bool:
-    if not (_TEMPORARY.fullmatch(entry.name) or _OF_SESSION.fullmatch(entry.name)):
+    if not (_TEMPORARY.fullmatch(entry.name) or _NEW_SEGMENT.fullmatch(entry.name)):
         return False
     if not (entry.is_file(follow_symlinks=False) and _is_own(entry)):
         return False
@@ -68,7 +67,7 @@ def _is_own(entry: os.DirEntry[str]) -> bool:
 
 
 def _is_in_use(path: Path) -> bool:
-    found = _OF_SESSION.fullmatch(path.name)
+    found = _NEW_SEGMENT.fullmatch(path.name)
     return found is not None and open_in(_session(found[1], path)) is not None
 
 

@@ -40,10 +40,10 @@ where last is not null and (unqueued is null or unqueued < last or unqueued >= c
 _ROWS = """
 select
     agent_id, id, type, epoch(ts) as time,
-    case when type in ('queued', 'unqueued', 'steered') then data end as data
+    case when type in ('queued', 'unqueued') then data end as data
 from store.visible_events
 where id >= {begin} and type in (
-    'agent_started', 'queued', 'unqueued', 'steered', 'turn_start', 'turn_end', 'aborted', 'error', 'rewound'
+    'agent_started', 'queued', 'unqueued', 'turn_end', 'aborted', 'error', 'rewound'
 )
 union all
 select agent_id, id, 'message', 0, null from messages where id >= {begin} and role = 'user'
@@ -62,7 +62,7 @@ class UnansweredPrompt:
         steer: Whether it could have entered the running turn.
         output: The JSON Schema that the answer must match, None for text.
         time: When it was sent, in seconds since the epoch.
-        complete: Whether images and files were stored with it, which version 0.1.0 did not do.
+        complete: Whether its images and files can be read.
         join: Whether it would have been answered together with others that waited.
         sender_id: The id of the agent that sent it, None if a person or a program did.
         sender_name: The name of that agent.
@@ -122,8 +122,6 @@ class _Queue:
 
     def __init__(self) -> None:
         self._waiting: dict[str, tuple[JsonObject, float]] = {}
-        self._left: dict[str, tuple[JsonObject, float]] = {}
-        """Prompts that left the queue in version 0.1.0, which did not say whether they were removed."""
         self._begun: dict[str, tuple[JsonObject, float]] = {}
         """Prompts of the turn whose messages are not stored yet."""
 
@@ -134,25 +132,20 @@ class _Queue:
             case "queued":
                 self._waiting[prompt_id] = data, self._waiting.get(prompt_id, (data, time))[1]
             case "unqueued":
-                self._unqueue(prompt_id, data.get("removed"))
-            case "steered" if prompt_id in self._left:
-                self._begun[prompt_id] = self._left.pop(prompt_id)
-            case "turn_start":
-                self._begun.update(self._left)
-                self._left.clear()
+                self._unqueue(prompt_id, removed=bool(data.get("removed")))
             case "message" if self._begun:
                 del self._begun[next(iter(self._begun))]
             case "agent_started":  # in another process, so nothing runs any more
-                self._waiting, self._begun, self._left = {**self._begun, **self._waiting}, {}, {}
+                self._waiting, self._begun = {**self._begun, **self._waiting}, {}
             case "turn_end" | "aborted" | "error":
-                self._begun, self._left = {}, {}
+                self._begun = {}
             case "rewound":
-                self._waiting, self._begun, self._left = {}, {}, {}
+                self._waiting, self._begun = {}, {}
 
-    def _unqueue(self, prompt_id: str, removed: object) -> None:
+    def _unqueue(self, prompt_id: str, *, removed: bool) -> None:
         waiting = self._waiting.pop(prompt_id, None)
         if waiting is not None and not removed:
-            (self._left if removed is None else self._begun)[prompt_id] = waiting
+            self._begun[prompt_id] = waiting
 
     def unanswered(self) -> Iterable[tuple[str, JsonObject, float]]:
         """The prompts that have no message yet and were not removed."""

@@ -1,8 +1,8 @@
-"""Sidecars: MCP servers that add tools, compactors and observers to the agents of a kernel.
+"""Sidecars: MCP servers with tools, compactors and observers for a kernel's agents.
 
-For those who write one: `Sidecar`, or `tool`, `compactor` and `observer` for a class or module with `tools()`; `run`
-for programs that end with their call; `list_tools`, `execute_tool` and `discover` for tests and scripts. The process
-of a sidecar needs nothing but `mcp`. Names are loaded on first use.
+For authors: `Sidecar`, or `tool`, `compactor` and `observer` for a class or module with `tools()`; `run` for programs
+which end with their call; `list_tools`, `execute_tool` and `discover` for tests and scripts. A sidecar's process needs
+`mcp` only. Names are loaded on first use.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Serves a sidecar: `python -m planck_nb.sidecars [MODULE[:NAME]] [--http HOST:PORT]`."""
+"""Serve a sidecar: `python -m planck_nb.sidecars [MODULE[:NAME]] [--http HOST:PORT]`."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _INTERRUPTED = 130
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Serve a sidecar until its client has gone; ends the process.
+    """Serve a sidecar until its client has gone, then end the process.
 
     Args:
-        arguments: The command line; by default that of this process.
+        arguments: The command line; by default this process's own.
     """
     parser = argparse.ArgumentParser(
         prog="python -m planck_nb.sidecars",
@@ -46,10 +46,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         code = _USAGE_ERROR
     except KeyboardInterrupt:
         code = _INTERRUPTED
-    except BaseException:  # noqa: BLE001 - such as a pipe that broke because the client was killed
+    except BaseException:  # noqa: BLE001 - such as a pipe which broke because the client was killed
         traceback.print_exc()
         code = 1
-    # Whatever happened: threads that block do not keep this process alive, and what it started is killed.
+    # Whatever happened: blocked threads do not keep this process alive, and its children are killed.
     end_now(code)
 
 

@@ -13,7 +13,7 @@ from planck_nb.ai.numbers import MAX_TOKENS
 from planck_nb.ai.request import Options
 from planck_nb.base.errors import did_you_mean
 from planck_nb.base.json_types import JsonObject
-from planck_nb.teams.problems import named
+from planck_nb.teams.problems import MAX_SHOWN_LENGTH, named
 
 OPTION_NAMES = tuple(item.name for item in fields(Options))
 
@@ -33,7 +33,7 @@ def read_options(written: Mapping[Any, Any]) -> tuple[JsonObject, list[tuple[str
     problems: list[tuple[str, str]] = []
     unknown = [str(name) for name in written if name not in OPTION_NAMES]
     for name in unknown[:_SHOWN]:
-        hint = did_you_mean(name[:_MAX_SHOWN_LENGTH], OPTION_NAMES)
+        hint = did_you_mean(name[:MAX_SHOWN_LENGTH], OPTION_NAMES)
         problems.append((named(name), f"unknown option {named(name)!r}, which is not used. {hint}"))
     if len(unknown) > _SHOWN:
         problems.append(("", f"{len(unknown) - _SHOWN:,} more unknown options, which are not used"))
@@ -52,9 +52,6 @@ def read_options(written: Mapping[Any, Any]) -> tuple[JsonObject, list[tuple[str
         else:
             read[name] = value
     return read, problems
-
-
-_MAX_SHOWN_LENGTH = 60
 
 
 def _problem(name: str, value: object) -> str:  # noqa: PLR0911 - one line for each option

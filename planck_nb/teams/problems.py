@@ -50,7 +50,7 @@ def on_one_line(text: str) -> str:
 def named(name: str) -> str:
     """A name as messages show it: on one line, with hidden characters spelled out, and not too long."""
     shown = on_one_line(name)
-    return shown if len(shown) <= _MAX_SHOWN_LENGTH else f"{shown[:_MAX_SHOWN_LENGTH]}…"
+    return shown if len(shown) <= MAX_SHOWN_LENGTH else f"{shown[:MAX_SHOWN_LENGTH]}…"
 
 
-_MAX_SHOWN_LENGTH = 60
+MAX_SHOWN_LENGTH = 60

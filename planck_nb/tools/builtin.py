@@ -11,7 +11,7 @@ from planck_nb.base.json_types import JsonObject
 from planck_nb.tools.file_access import resolve
 from planck_nb.tools.files import Files
 from planck_nb.tools.files import files as shared_files
-from planck_nb.tools.sandbox import SandboxMode
+from planck_nb.tools.sandbox import DEFAULT_SANDBOX, SandboxMode
 from planck_nb.tools.shell_commands import CALL_PROPERTIES, DEFAULT_TIMEOUT, command_effects, is_sandboxed, run_shell
 
 _PATH: JsonObject = {
@@ -132,7 +132,7 @@ class BuiltinTools:
 
     @classmethod
     def bash(
-        cls, *, cwd: str | Path | None = None, allow_env: Iterable[str] = (), sandbox: SandboxMode = "auto"
+        cls, *, cwd: str | Path | None = None, allow_env: Iterable[str] = (), sandbox: SandboxMode = DEFAULT_SANDBOX
     ) -> Tool:
         """Return the tool `bash(command, cwd=None, timeout=30000)`: run a command with /bin/sh, `timeout` in ms.
 
@@ -191,7 +191,7 @@ class BuiltinTools:
         cwd: str | Path | None = None,
         files: Files | None = None,
         allow_env: Iterable[str] = (),
-        sandbox: SandboxMode = "auto",
+        sandbox: SandboxMode = DEFAULT_SANDBOX,
     ) -> tuple[Tool, ...]:
         """Return the tools `read`, `write`, `edit` and `bash`.
 

@@ -14,7 +14,7 @@ from planck_nb.base.errors import ConfigError
 from planck_nb.base.json_types import JsonObject
 from planck_nb.base.reading import read_bounded
 from planck_nb.tools.reserved_names import is_reserved
-from planck_nb.tools.sandbox import SandboxMode
+from planck_nb.tools.sandbox import DEFAULT_SANDBOX, SandboxMode
 from planck_nb.tools.shell_commands import CALL_PROPERTIES, DEFAULT_TIMEOUT, command_effects, is_sandboxed, run_shell
 from planck_nb.tools.template import Template
 
@@ -89,7 +89,7 @@ class ExternalTool:
         dirs: Iterable[str | Path],
         *,
         cwd: str | Path | None = None,
-        sandbox: SandboxMode = "auto",
+        sandbox: SandboxMode = DEFAULT_SANDBOX,
         accept: Callable[[Path, bytes], bool] | None = None,
     ) -> LoadReport:
         """Load the tools of all `<dir>/<name>/TOOL.json`.
@@ -130,7 +130,7 @@ class ExternalTool:
         *,
         cwd: str | Path | None = None,
         allow_env: Iterable[str] = (),
-        sandbox: SandboxMode = "auto",
+        sandbox: SandboxMode = DEFAULT_SANDBOX,
     ) -> Tool:
         """Load the tool that a TOOL.json describes.
 

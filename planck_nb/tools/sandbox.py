@@ -26,6 +26,8 @@ SandboxMode: TypeAlias = Literal["auto", "off", "required"]
 
 MODES: tuple[SandboxMode, ...] = get_args(SandboxMode)
 
+DEFAULT_SANDBOX: SandboxMode = "auto"
+
 _PROBE_SECONDS = 10.0
 
 _CAPABILITIES = ("CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_FOWNER", "CAP_FSETID")

@@ -19,7 +19,15 @@ from planck_nb.base.threads import run_in_thread
 from planck_nb.tools.file_access import resolve
 from planck_nb.tools.output_capture import spill_folder
 from planck_nb.tools.process import CommandResult, child_environment, run_command
-from planck_nb.tools.sandbox import Sandbox, SandboxMode, denial, find_sandbox, require_sandbox, why_none
+from planck_nb.tools.sandbox import (
+    DEFAULT_SANDBOX,
+    Sandbox,
+    SandboxMode,
+    denial,
+    find_sandbox,
+    require_sandbox,
+    why_none,
+)
 from planck_nb.tools.sandbox_access import SandboxAccess, sandbox_access_of
 
 DEFAULT_TIMEOUT = 30_000
@@ -44,7 +52,7 @@ async def run_shell(
     within: str | None = None,
     milliseconds: float = DEFAULT_TIMEOUT,
     allow_env: Iterable[str] = (),
-    sandbox: SandboxMode = "auto",
+    sandbox: SandboxMode = DEFAULT_SANDBOX,
 ) -> str:
     """Run a command with /bin/sh. Cancelling ends it and everything it started before this returns.
 

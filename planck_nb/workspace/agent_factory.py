@@ -15,6 +15,7 @@ from planck_nb.agent.context.system_prompt import SystemPromptParts
 from planck_nb.agent.events import AgentEvent
 from planck_nb.agent.identity import AgentIdentity, Grants, Role
 from planck_nb.agent.limits import Limits, SessionSpend
+from planck_nb.agent.state import NO_TURN
 from planck_nb.ai.client import Client
 from planck_nb.ai.messages import Usage
 from planck_nb.ai.models import Model
@@ -197,7 +198,7 @@ class AgentFactory:
         on_compact: Compactor | Callable[..., object] | None = None,
         usage: Usage | None = None,
         cost: float | None = None,
-        turn: int = -1,
+        turn: int = NO_TURN,
         prompt_parts: Callable[[], SystemPromptParts] | None = None,
         skills: Sequence[str] | None = None,
     ) -> Agent:

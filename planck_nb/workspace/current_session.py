@@ -10,7 +10,7 @@ from planck_nb.agent.agent import Agent
 from planck_nb.agent.approval.gate import Approvals
 from planck_nb.agent.events import AgentEvent
 from planck_nb.agent.limits import Limits, SessionSpend
-from planck_nb.agent.team_members import STOPPED, team_of
+from planck_nb.agent.team_members import REPLAY, STOPPED, team_of
 from planck_nb.ai.client import Client
 from planck_nb.ai.models import Model
 from planck_nb.base.errors import SessionError
@@ -28,9 +28,6 @@ from planck_nb.workspace.trusted_config import TrustedConfig
 from planck_nb.workspace.unanswered_prompts import UnansweredPrompts
 from planck_nb.workspace.workspace_sessions import WorkspaceSessions, close_session
 from planck_nb.workspace.workspace_sidecars import WorkspaceSidecars
-
-REPLAY = 10_000
-"""Events of the session that are kept for late subscribers."""
 
 
 class CurrentSession:
@@ -74,7 +71,7 @@ class CurrentSession:
 
     @property
     def factory(self) -> AgentFactory:
-        """Creates agents of the session; creates the session if there is none yet."""
+        """Creates agents in the session, and first the session itself if necessary."""
         if self._factory is None:
             self._config.require_trust()
             self.open(self._start())
@@ -161,12 +158,12 @@ class CurrentSession:
         await agent.stop(removed=True, reason=reason)
 
     async def save_settings(self) -> None:
-        """Store the session's rules, the URLs of its models and what agents may read, if they have changed."""
+        """Store the session's rules and what agents may read, if they have changed."""
         if self._factory is None:
             return
         always = set(default_policy(self._config.config).rules)
         rules = [rule for rule in self.approvals.policy.rules if rule not in always]
-        settings = SessionSettings.of(rules, (agent.model for agent in self.registry), self.readable_names)
+        settings = SessionSettings.of(rules, self.readable_names)
         if settings != self._settings:
             await self._factory.session.save_signed_metadata(KEY, settings.stored())
             self._settings = settings

@@ -1,7 +1,7 @@
 """What a stored session may give its agents.
 
 That is everything if its user wrote the session, and only the text if someone else did. A session may come from
-another person, another machine or an older version. Its conversation is restored in any case. Tools of the notebook
+another person or another machine. Its conversation is restored in any case. Tools of the notebook
 and of packages, addresses, grants, additional request fields and remembered rules are restored if the rows that hold
 them are authentic, or if the user trusts the session. Tools of the workspace are restored in any case, because the
 policy decides on each of their calls.
@@ -9,7 +9,7 @@ policy decides on each of their calls.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -19,7 +19,8 @@ from planck_nb.ai.model_lookup.stored_options import LEFT_OUT
 from planck_nb.base.json_types import JsonObject
 from planck_nb.sessions import AgentRecord, Session, SessionMembers
 from planck_nb.sessions.journal.stored_values import texts_in
-from planck_nb.workspace.session_settings import KEY, SessionSettings, limited, read_rules
+from planck_nb.sessions.members import sources_in
+from planck_nb.workspace.session_settings import KEY, SessionSettings, read_rules
 from planck_nb.workspace.stored_agents import WAITS
 
 WAITING = "waiting"
@@ -34,7 +35,6 @@ class RestorableSettings:
         members: The agents of the session and the remembered rules, without what waits for trust.
         settings: The rules of the session.
         signed_settings: The settings as far as they are authentic, to know whether they have to be written.
-        base_urls: The addresses that were stored for agents that do not say themselves where their model is.
         left_out: What was left out, in a few words for each kind.
         waiting: What was left out, as JSON data: to be stored under the key `WAITING`, because the agents that are
             started again are stored without it, and the user may trust the session later.
@@ -43,7 +43,6 @@ class RestorableSettings:
     members: SessionMembers
     settings: SessionSettings
     signed_settings: SessionSettings
-    base_urls: Mapping[str, str] = field(default_factory=dict[str, str])
     left_out: tuple[str, ...] = ()
     waiting: JsonObject = field(default_factory=dict[str, Any])
 
@@ -51,13 +50,9 @@ class RestorableSettings:
     def rules(self) -> tuple[Rule, ...]:
         """The rules of the session. Those that allow something leave out agents not signed by this user."""
         members = self.members.members
-        rules = [*self.settings.rules_for([member.identity.id for member in members])]
-        for rule in self.members.rules:
-            before = [member.identity.id for member in members if member.first_id < rule.id]
-            parsed = read_rules([("allow", rule.text)])
-            rules += parsed if rule.scope else limited(parsed, before)
-        own = [member.identity.id for member in members if member.authentic]
-        return tuple(rules if len(own) == len(members) else _not_for_others(rules, own))
+        rules = (*self.settings.rules, *read_rules(("allow", rule.text) for rule in self.members.rules))
+        own = tuple(member.identity.id for member in members if member.authentic)
+        return rules if len(own) == len(members) else tuple(_not_for_others(rules, own))
 
 
 def read_restorable_settings(
@@ -80,8 +75,7 @@ def read_restorable_settings(
             tuple(replace(waiting.added_to(member), authentic=True) for member in members.members),
             tuple(replace(rule, authentic=True) for rule in members.rules),
         )
-        stored = waiting.settings_with(stored, [member.identity.id for member in members.members])
-        return RestorableSettings(everything, stored, signed, stored.base_urls)
+        return RestorableSettings(everything, waiting.settings_with(stored), signed)
     denied = (rule for rule in stored.rules if rule.action == "deny")
     readable = {**stored.readable, **signed.readable}  # a limit grants nothing, so it needs no signature
     settings = replace(signed, rules=tuple(dict.fromkeys((*signed.rules, *denied))), readable=readable)
@@ -95,9 +89,9 @@ def read_restorable_settings(
         members,
         members=tuple(member if member.authentic else waiting.added_to(member) for member in members.members),
     )
-    left_out = _left_out(complete, kept, len(rules), {*stored.base_urls.items()} - {*signed.base_urls.items()})
+    left_out = _left_out(complete, kept, len(rules))
     kept_for_later = waiting.with_session(complete, metadata.get(KEY)).data if left_out else {}
-    return RestorableSettings(kept, settings, signed, stored.base_urls, tuple(left_out), kept_for_later)
+    return RestorableSettings(kept, settings, signed, tuple(left_out), kept_for_later)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,12 +111,12 @@ class _LeftOut:
     def with_session(self, members: SessionMembers, settings: object) -> _LeftOut:
         """Add what these members have that is not authentic, and the stored settings."""
         if "settings" in self.data:
-            ids = [member.identity.id for member in members.members]
-            settings = self.settings_with(SessionSettings.of_stored(settings), ids).stored()
+            settings = self.settings_with(SessionSettings.of_stored(settings)).stored()
         agents = {
             member.identity.id: {
                 "tools": list(member.tools),
                 "grants": asdict(member.grants),
+                "grant_sources": list(member.grant_sources),
                 "options": member.options,
                 "model_source": member.model_source,
             }
@@ -131,23 +125,25 @@ class _LeftOut:
         }
         return _LeftOut({"settings": settings, "agents": {**self._agents, **agents}})
 
-    def settings_with(self, stored: SessionSettings, agent_ids: Sequence[str]) -> SessionSettings:
+    def settings_with(self, stored: SessionSettings) -> SessionSettings:
         waiting = SessionSettings.of_stored(self.data.get("settings"))
-        rules = dict.fromkeys((*stored.rules, *waiting.rules_for(agent_ids)))
-        return replace(stored, rules=tuple(rules), base_urls={**waiting.base_urls, **stored.base_urls})
+        return replace(stored, rules=tuple(dict.fromkeys((*stored.rules, *waiting.rules))))
 
     def added_to(self, member: AgentRecord) -> AgentRecord:
         found = self._agents.get(member.identity.id)
         if not isinstance(found, dict):
             return member
-        grants = found.get("grants")
-        grants = Grants(*(texts_in(grants.get(name)) for name in _GRANTS)) if isinstance(grants, dict) else Grants()
+        grants, sources = member.grants, member.grant_sources
+        if grants == Grants() and isinstance(waiting := found.get("grants"), dict):
+            grants = Grants(*(texts_in(waiting.get(name)) for name in _GRANTS))
+            sources = sources_in(found.get("grant_sources"), len(grants.models))
         options, source = found.get("options"), found.get("model_source")
         known = None if WAITS in member.model_source else member.model_source
         return replace(
             member,
             tools=tuple(dict.fromkeys((*member.tools, *texts_in(found.get("tools"))))),
-            grants=grants if member.grants == Grants() else member.grants,
+            grants=grants,
+            grant_sources=sources,
             options={**options, **member.options} if isinstance(options, dict) else member.options,
             model_source=source if known is None and isinstance(source, dict) else member.model_source,
         )
@@ -190,24 +186,18 @@ def _without_grants(member: AgentRecord, is_workspace_tool: Callable[[str], bool
     )
 
 
-def _not_for_others(rules: Iterable[Rule], own: list[str]) -> Iterable[Rule]:
+def _not_for_others(rules: Iterable[Rule], own: Sequence[str]) -> Iterable[Rule]:
     for rule in rules:
         if rule.action != "allow":
             yield rule
-        elif rule.agent_ids:
-            ids = tuple(agent_id for agent_id in rule.agent_ids if agent_id in own)
-            yield from (replace(rule, agent_ids=ids),) if ids else ()
-        else:
-            yield from limited([rule], own)
+        elif ids := tuple(agent_id for agent_id in rule.agent_ids or own if agent_id in own):
+            yield replace(rule, agent_ids=ids)
 
 
-def _left_out(stored: SessionMembers, kept: SessionMembers, rules: int, addresses: set[tuple[str, str]]) -> list[str]:
+def _left_out(stored: SessionMembers, kept: SessionMembers, rules: int) -> list[str]:
     pairs = [(a, b) for a, b in zip(stored.members, kept.members, strict=True) if not a.removed]
     tools = sorted({name for before, after in pairs for name in before.tools if name not in after.tools})
-    servers = {url for _, url in addresses}
-    servers |= {
-        str(url) for before, _ in pairs if not before.authentic and (url := before.model_source.get("base_url"))
-    }
+    servers = {str(url) for before, _ in pairs if not before.authentic and (url := before.model_source.get("base_url"))}
     rules += len(stored.rules) - len(kept.rules)
     found = [
         _counted(rules, "remembered approval rule"),

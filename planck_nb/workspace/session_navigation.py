@@ -23,7 +23,6 @@ from planck_nb.sessions import (
     read_members,
     read_unanswered,
 )
-from planck_nb.sessions.members import read_last_replies
 from planck_nb.sessions.open_tasks import read_open_tasks
 from planck_nb.teams import INTER_AGENT_TOOLS, Team
 from planck_nb.workspace.agent_restorer import ToolResolver, restore_agents
@@ -154,7 +153,7 @@ class SessionNavigation:
             members = restorable.members
             unanswered = await read_unanswered(session)
             open_tasks = await read_open_tasks(session) if _has_teams(members) else ()
-            finder = await self._finder(session, restorable, live or {}, model)
+            finder = self._finder(session, live or {}, model)
             found = await self._with_reported_windows(finder.find(_staying(members), strict=strict))
             await self._read_ahead(session, found)  # if that fails, the open session stays
             teams = await stored_teams(session)
@@ -184,7 +183,6 @@ class SessionNavigation:
             await session.save_metadata({WAITING: restorable.waiting})
         if not live and (damage := await damage_notice(session.info)):  # a fork was written a moment ago
             problems.insert(0, damage)
-        # Rules of version 0.1.0 are for the agents that it recorded, and for no later one.
         await current.save_settings()
         return problems
 
@@ -201,7 +199,7 @@ class SessionNavigation:
         for agent in gone:
             await current.remove(agent)
         problems = [f"{agent.name} does not belong to this conversation and was stopped." for agent in gone]
-        finder = await self._finder(session, restorable, current.former, None)
+        finder = self._finder(session, current.former, None)
         missing = [member for agent_id, member in staying.items() if agent_id not in current.registry]
         found = await self._with_reported_windows(finder.find(missing))
         await self._read_ahead(session, found)
@@ -235,17 +233,12 @@ class SessionNavigation:
         )
         return await run_in_thread(read)
 
-    async def _finder(
-        self, session: Session, restorable: RestorableSettings, live: Mapping[str, LiveAgent], model: Model | None
-    ) -> AgentFinder:
-        old = any(not member.model_source for member in restorable.members.members)
+    def _finder(self, session: Session, live: Mapping[str, LiveAgent], model: Model | None) -> AgentFinder:
         return AgentFinder(
             session.name,
             tuple(self._config.config.models),
             finish=lambda found: paced(found, self._config.config),
             require_key=self._current.require_key,
-            base_urls=restorable.base_urls,
-            replies=await read_last_replies(session) if old else {},
             live=live,
             model=model,
             trusts=lambda record: record.authentic,

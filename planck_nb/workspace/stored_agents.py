@@ -13,14 +13,11 @@ from planck_nb.agent.agent import Agent
 from planck_nb.agent.agent_access import compactor_of
 from planck_nb.agent.calling.tool import Tool
 from planck_nb.agent.context.compactor import Compactor, restored_compactor, stored_compactor
-from planck_nb.ai.model_lookup.catalogue import catalogued
 from planck_nb.ai.model_lookup.model_source import find_again, model_source, unavailable
 from planck_nb.ai.models import Model
-from planck_nb.ai.providers import is_first_party, provider
-from planck_nb.ai.server_address import is_loopback
 from planck_nb.base.errors import ConfigError, ModelError, PlanckError
 from planck_nb.base.json_types import JsonObject
-from planck_nb.sessions.members import AgentRecord, LastReply
+from planck_nb.sessions.members import AgentRecord
 
 WAITS = "waits"
 """A key in the stored source of a model whose address was left out, until the user trusts the session."""
@@ -101,8 +98,6 @@ class AgentFinder:
         own: The user's own models.
         finish: Applies the configuration to a model.
         require_key: Raises `PlanckError` if the key of a model is missing.
-        base_urls: The addresses that version 0.1.0 stored, by "provider:model".
-        replies: The last replies of agents whose model's source is not stored, by agent id.
         live: What this process still has of agents, by agent id.
         model: A model for agents whose own is not found again or, if all are found, for all agents; None for none.
         trusts: Whether the addresses, key variables and functions that a record names may be used.
@@ -113,8 +108,6 @@ class AgentFinder:
     own: tuple[Model, ...]
     finish: Callable[[Model], Model]
     require_key: Callable[[Model], object]
-    base_urls: Mapping[str, str] = field(default_factory=dict[str, str])
-    replies: Mapping[str, LastReply] = field(default_factory=dict[str, LastReply])
     live: Mapping[str, LiveAgent] = field(default_factory=dict[str, LiveAgent])
     model: Model | None = None
     trusts: Callable[[AgentRecord], bool] = _everything
@@ -151,7 +144,7 @@ class AgentFinder:
         problems: list[str] = []
         lost: list[str] = []
         live = self.live.get(record.identity.id, NOT_LIVE)
-        source = self._source(record)
+        source = record.model_source
         try:
             model = self._model(record.model, source, record, live)
         except PlanckError as error:
@@ -183,32 +176,6 @@ class AgentFinder:
             f"in Python with workspace.resume({self.session!r}, model=…)."
         )
 
-    def _source(self, record: AgentRecord) -> JsonObject:
-        """How the model was found, as far as an earlier version has stored it or the session shows it."""
-        if record.model_source:
-            return record.model_source
-        if url := self.base_urls.get(record.model):
-            return {"base_url": url, "key": "unknown"}
-        reply = self.replies.get(record.identity.id)
-        if reply is not None and reply.model == record.model and self._was_elsewhere(reply):
-            return {"elsewhere": True}
-        return {}
-
-    def _was_elsewhere(self, reply: LastReply) -> bool:
-        """Whether a reply that version 0.1.0 stored came from another server than the vendor's."""
-        if reply.has_cost:
-            return False
-        provider_name, _, model_id = reply.model.partition(":")
-        try:
-            known = provider(provider_name)
-            facts = catalogued(provider_name, model_id)
-        except PlanckError:
-            return False  # which is reported as such
-        if known.foreign_api is not None and reply.api == known.foreign_api:
-            return True
-        priced = facts.pricing is not None and reply.has_usage
-        return priced or any(str(model) == reply.model and not is_first_party(model) for model in self.own)
-
     def _model(self, reference: str, source: JsonObject, record: AgentRecord, live: LiveAgent) -> Model:
         """The model as it was. Raises `PlanckError` with a clause."""
         for model in live.models:
@@ -216,9 +183,7 @@ class AgentFinder:
                 return model
         if WAITS in source:
             raise ModelError("the address of its server waits until you trust the session")
-        if source.get("key") == "unknown":
-            source = self._source_of_0_1_0(reference, str(source["base_url"]), trusted=self.trusts(record))
-        elif not self.trusts(record):
+        if not self.trusts(record):
             source = _harmless(source)
         model = self.finish(find_again(reference, source, own=self.own))
         if model.base_url is not None:
@@ -228,23 +193,9 @@ class AgentFinder:
                 raise ModelError(str(error).rstrip(".")) from error
         return model
 
-    def _source_of_0_1_0(self, reference: str, base_url: str, *, trusted: bool) -> JsonObject:
-        """The source of a model with only an address: that of one of the user's own models, or one without a key."""
-        described = [model for model in self.own if str(model) == reference and model.base_url == base_url]
-        if len(described) == 1:
-            return model_source(described[0])
-        if not trusted:
-            return _harmless({"base_url": base_url})
-        if is_loopback(base_url) and not described:
-            return {"base_url": base_url, "has_api_key": False}
-        raise ModelError(f"version 0.1.0 did not store which key its server {base_url} gets")
-
     def _available(self, record: AgentRecord, live: LiveAgent, problems: list[str]) -> tuple[Model, ...]:
         found: list[Model] = []
-        names, sources = record.grants.models, record.grant_sources
-        if len(sources) != len(names):  # of an earlier version
-            sources = tuple({"elsewhere": True} if name in self.base_urls else {} for name in names)
-        for reference, source in zip(names, sources, strict=True):
+        for reference, source in zip(record.grants.models, record.grant_sources, strict=True):
             try:
                 found.append(self._model(reference, source, record, live))
             except PlanckError as error:

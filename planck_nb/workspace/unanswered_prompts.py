@@ -86,7 +86,7 @@ class UnansweredPrompts:
             if not prompts:
                 continue
             texts = ", ".join(f"“{one_line(prompt.text, _SHOWN)}”" for prompt in prompts)
-            gone = "" if all(prompt.complete for prompt in prompts) else " Images and files were not stored with it."
+            gone = "" if all(prompt.complete for prompt in prompts) else " Images and files cannot be read."
             number, them = ("a prompt", "it") if len(prompts) == 1 else (f"{len(prompts)} prompts", "them")
             sentences.append(
                 f"The session ended before {agent.name} answered {number}: {texts}.{gone} "

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import warnings
 from collections.abc import Callable, Iterable, Mapping, MutableMapping
 from contextlib import suppress
 from pathlib import Path
@@ -36,7 +35,7 @@ from planck_nb.tools.changes import Changes
 from planck_nb.workspace.agent_factory import AgentFactory
 from planck_nb.workspace.agent_restorer import INTERRUPTED, ToolResolver
 from planck_nb.workspace.compactors import Compactors
-from planck_nb.workspace.current_session import REPLAY, CurrentSession
+from planck_nb.workspace.current_session import CurrentSession
 from planck_nb.workspace.default_model import choose_model
 from planck_nb.workspace.default_policy import default_policy
 from planck_nb.workspace.folder_files import TrustedFile, directory_notice
@@ -51,10 +50,7 @@ if TYPE_CHECKING:
 
     from planck_nb.sidecars.mcp_client.questions import Ask
 
-__all__ = ["INTERRUPTED", "REPLAY", "ToolResolver", "Workspace"]
-
-_RENAMED = {"equipment": "toolbox", "keep_choices": "save_session_settings"}
-"""Attributes of 0.1.0 that remain as aliases, with their present names."""
+__all__ = ["INTERRUPTED", "ToolResolver", "Workspace"]
 
 
 class Workspace:
@@ -127,14 +123,6 @@ class Workspace:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.close()
-
-    if not TYPE_CHECKING:  # a type checker would accept any attribute
-
-        def __getattr__(self, name: str) -> object:
-            if name not in _RENAMED:
-                raise AttributeError(f"'Workspace' object has no attribute {name!r}")
-            warnings.warn(f"Workspace.{name} is now Workspace.{_RENAMED[name]}.", DeprecationWarning, stacklevel=2)
-            return getattr(self, _RENAMED[name])
 
     @property
     def config(self) -> Config:
@@ -301,7 +289,7 @@ class Workspace:
         current.apply_config()
 
     async def save_session_settings(self) -> None:
-        """Store the session's rules and the URLs of its models with it, so that `resume` restores them.
+        """Store the session's rules and what its agents may read, so that `resume` restores them.
 
         This does nothing before there is a session.
 

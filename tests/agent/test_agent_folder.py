@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
 from support.agents import calling, said
 
 from planck_nb import Agent, BuiltinTools
@@ -14,6 +15,7 @@ from planck_nb.testing import Call, Reply, scripted_model
 from planck_nb.tools.external import ExternalTool
 
 
+@pytest.mark.process
 async def test_tools_without_a_folder_work_in_the_agents(tmp_path: Path) -> None:
     mine, theirs = tmp_path / "mine", tmp_path / "theirs"
     for folder in (mine, theirs):

@@ -1,4 +1,4 @@
-"""A real llama.cpp server drives read, edit and bash: through an agent, a workspace, and a cell."""
+"""A real llama.cpp server drives read, edit and bash: through an agent and a workspace."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support.kernel import running_kernel
 from support.llama import llama_server
 
 from planck_nb import Agent, BuiltinTools, Config, Workspace, ai
@@ -38,7 +37,6 @@ SCRIPT: list[dict[str, object]] = [
 
 ROLES = ["user", *["assistant", "tool_result"] * 3, "assistant"]
 RULES = ("read", "edit", "bash")
-USED = ("bash", "bash", "edit", "read")
 
 
 @pytest.fixture(scope="module")
@@ -70,6 +68,7 @@ def _is_paired(messages: list[Message]) -> bool:
     return True
 
 
+@pytest.mark.slow
 async def test_through_an_agent(server: str, project: Path) -> None:
     model = ai.get_model("llama_cpp", base_url=server)
     approvals = Approvals(_policy(project))
@@ -86,6 +85,7 @@ async def test_through_an_agent(server: str, project: Path) -> None:
     assert _is_paired(list(request.messages))
 
 
+@pytest.mark.slow
 async def test_what_no_rule_allows_is_denied_and_the_loop_goes_on(server: str, project: Path) -> None:
     model = ai.get_model("llama_cpp", base_url=server)
     approvals = Approvals(Policy((Rule.parse("deny", "edit"),), project, default={"read": "allow", "execute": "allow"}))
@@ -99,6 +99,7 @@ async def test_what_no_rule_allows_is_denied_and_the_loop_goes_on(server: str, p
     assert (project / "greeting.py").read_text() == OLD
 
 
+@pytest.mark.slow
 async def test_through_a_workspace_and_on_after_an_abort(server: str, project: Path) -> None:
     (project / "go").unlink()
     config = Config.load(environment={}, directory=project, allow="read,edit,bash")
@@ -124,22 +125,3 @@ async def test_through_a_workspace_and_on_after_an_abort(server: str, project: P
         rows = await workspace.query_async("SELECT name, count(*) AS n FROM tool_calls GROUP BY name ORDER BY name")
         assert rows.to_numpy().tolist() == [["bash", 4], ["edit", 2], ["read", 2]]
         assert (project / "greeting.py").read_text() == NEW
-
-
-def test_through_a_cell(server: str, project: Path) -> None:
-    with running_kernel(project) as kernel:
-        kernel.run("%load_ext planck_nb")
-        kernel.run(f"%planck model llama_cpp:default --base-url {server}")
-        cell = kernel.run(f"%%planck --tools read,edit,bash --allow read,edit,bash\n{PROMPT}")
-        assert cell.status == "ok", cell.error
-        assert ANSWER in cell.plain
-        assert "+ print(&quot;grüß dich 🎉&quot;)" in "".join(cell.data("text/html"))
-        assert (project / "greeting.py").read_text() == NEW
-        told = kernel.run("print(*[message.type for message in _.messages])").text
-        assert told.split() == ROLES[1:]  # an answer holds what came after the prompt
-        changes = kernel.run("%planck changes").plain
-        assert "edit" in changes
-        assert "is back to what it was before the edit." in kernel.run("%planck undo").plain
-        assert (project / "greeting.py").read_text() == OLD
-        kernel.run("decided = %planck sql SELECT name, allowed, decided_by FROM approvals ORDER BY name")
-        assert kernel.run("print(decided.to_numpy().tolist())").text == f"{[[name, True, 'rule'] for name in USED]}\n"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from functools import reduce
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -35,8 +36,9 @@ async def echo(text: str) -> str:
     return text
 
 
+@pytest.mark.slow
 @given(script=replies, actions=steps)
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_folding_events_gives_the_live_state(script: list[Reply], actions: list[str]) -> None:
     everything: EventLog[AgentEvent] = EventLog()
 

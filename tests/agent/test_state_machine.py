@@ -355,11 +355,12 @@ async def live(world: World, steps: Sequence[tuple[str, int]]) -> None:
             world.session.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stored", [False, True], ids=["memory", "disk"])
 @pytest.mark.timeout(3_600 if SOAK else 120)
 @pytest.mark.soak
 def test_the_laws_hold_for_any_order_of_things(stored: bool) -> None:
-    examples = (30 if stored else 150) * (50 if SOAK else 1)
+    examples = (12 if stored else 60) * (100 if SOAK else 1)
 
     @settings(max_examples=examples, deadline=None, suppress_health_check=list(HealthCheck))
     @given(script=replies, steps=actions, most=st.sampled_from([20, 80, 100_000]), pace=st.sampled_from([0, 1e-9]))

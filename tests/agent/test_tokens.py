@@ -144,6 +144,7 @@ def test_scripts_and_code_that_four_characters_a_token_get_wrong(text: str, leas
     assert least <= estimate_text(text) <= most
 
 
+@pytest.mark.slow
 async def test_prose_is_estimated_within_15_percent_of_what_its_provider_counted() -> None:
     errors = [error for row in RECORDED if (error := await _error_of(row)) is not None]
     assert len(errors) > 25

@@ -43,6 +43,7 @@ async def stubborn() -> AsyncIterator[Stubborn]:
     tool.go.set()  # else closing the event loop would wait for it
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fails", [False, True])
 async def test_a_tool_that_outlives_its_turn_shows_nothing_in_the_next(stubborn: Stubborn, *, fails: bool) -> None:
     quick = asyncio.Event()

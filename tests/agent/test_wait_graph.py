@@ -362,6 +362,7 @@ async def test_a_prompt_from_another_thread_that_waits_for_no_tool_is_not_mentio
     assert "warning" not in [event.type for event in agent.events.since(0)]
 
 
+@pytest.mark.slow
 async def test_the_time_limit_ends_a_wait_for_a_thread_without_context() -> None:
     other = OtherThread(in_thread, seconds=1)
     result = await asyncio.wait_for(other.agent.prompt("go"), SOON)

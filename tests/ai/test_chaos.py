@@ -121,6 +121,7 @@ async def line(aimock: Aimock, request: pytest.FixtureRequest) -> Any:
         yield made
 
 
+@pytest.mark.slow
 async def test_a_streamed_reply(line: Line) -> None:
     line.script(SAYS)
     result = await line.ask()
@@ -130,6 +131,7 @@ async def test_a_streamed_reply(line: Line) -> None:
     assert (line.retries, line.asked) == ([], 1)
 
 
+@pytest.mark.process
 async def test_a_tool_loop(line: Line) -> None:
     line.script(CALLS, CALLS, SAYS)
     result = await line.ask()
@@ -201,6 +203,8 @@ async def test_bytes_that_are_not_a_stream(line: Line) -> None:
     assert (await line.ask()).text == WORDS
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("line", ["messages", "ollama"], indirect=True)  # it takes a second
 async def test_a_rate_limit_is_waited_for(line: Line) -> None:
     line.script(failing(429, "Slow down", retryAfter=1), SAYS)
     assert (await line.ask()).text == WORDS
@@ -217,6 +221,7 @@ async def test_a_server_that_keeps_failing(line: Line) -> None:
     assert line.asked == 3
 
 
+@pytest.mark.slow
 async def test_a_slow_server(line: Line) -> None:
     line.script({**SAYS, "streamingProfile": {"ttft": 200, "tps": 50, "jitter": 0.5}})
     assert (await line.ask()).text == WORDS

@@ -48,6 +48,7 @@ else:
 WAYS = ["forgotten", "global_client", "default_client", "stopped"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", [*WAYS, *(f"{way}_without_end" for way in WAYS[:3])])
 async def test_a_client_that_nobody_closes_leaves_no_complaint(how: str) -> None:
     async def hello(exchange: Exchange) -> None:

@@ -30,6 +30,7 @@ JSON = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(JSON)
 def test_long_json_is_the_same_json(value: object) -> None:
     assert write_long_json(value) == write_json(value)

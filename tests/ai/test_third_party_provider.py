@@ -160,6 +160,7 @@ async def test_a_wrong_secret_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -
             await client.complete(ai.get_model("acme", "any-model", base_url=server.url), HI)
 
 
+@pytest.mark.process
 async def test_a_fresh_interpreter_finds_it(acme: Path) -> None:
     script = (
         "import asyncio, sys\nfrom planck_nb import ai\n"

@@ -142,6 +142,7 @@ async def test_certificates_that_are_not_there(monkeypatch: pytest.MonkeyPatch, 
             assert [event async for event in stream] == []
 
 
+@pytest.mark.slow
 async def test_any_byte_keeps_a_stream_alive() -> None:
     async def handle(exchange: Exchange) -> None:
         await exchange.head()
@@ -227,6 +228,7 @@ async def test_a_key_that_a_server_repeats_is_not_shown(padding: int) -> None:
         assert "sk-" not in str(caught.value)
 
 
+@pytest.mark.slow
 async def test_many_streams_at_once() -> None:
     everybody = asyncio.Barrier(150)
 
@@ -331,6 +333,7 @@ asyncio.run(dropped())
 """
 
 
+@pytest.mark.process
 async def test_there_are_no_complaints_about_unclosed_connections() -> None:
     async with serving(hello) as server:
         process = await asyncio.create_subprocess_exec(

@@ -65,6 +65,7 @@ def test_server_sent_events(stream: bytes, payloads: list[bytes]) -> None:
     assert split(SseSplitter(), [stream[at : at + 1] for at in range(len(stream))]) == payloads
 
 
+@pytest.mark.slow
 @given(st.lists(st.dictionaries(st.text(max_size=5), st.text(max_size=20), max_size=3)), st.data())
 def test_ndjson_is_cut_at_line_feeds_only(values: list[dict[str, str]], data: st.DataObject) -> None:
     stream = b"\n".join(json.dumps(value, ensure_ascii=False).encode() for value in values) + b"\r\n\n"

@@ -12,11 +12,12 @@ from planck_nb.base.markdown import FORMATTED_CHARACTERS, to_html, to_markdown
 from planck_nb.base.text import head_and_tail
 
 
+@pytest.mark.slow
 @pytest.mark.no_cover
 @pytest.mark.parametrize("name", [*REPEATED, *BUILT], ids=repr)
 @pytest.mark.parametrize("function", [to_html, to_markdown])
 def test_time_is_linear(function: Callable[[str], str], name: str) -> None:
-    check_growth(function, name, 15_000)
+    check_growth(function, name, 10_000)
 
 
 @pytest.mark.parametrize("function", [to_html, to_markdown])

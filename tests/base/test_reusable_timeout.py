@@ -72,6 +72,7 @@ async def test_an_await_that_takes_too_long_is_cancelled() -> None:
         assert await asyncio.sleep(0, "there") == "there"
 
 
+@pytest.mark.slow
 async def test_each_await_gets_the_full_timeout() -> None:
     timer = ReusableTimeout(1.0)  # a busy machine may stop this process for half of it
     began = time.monotonic()

@@ -105,6 +105,7 @@ def in_a_fresh_process(code: str) -> str:
     return done.stdout
 
 
+@pytest.mark.process
 def test_nothing_keeps_the_interpreter_from_its_end() -> None:
     code = """
 async def main():
@@ -117,6 +118,7 @@ print("end")
     assert in_a_fresh_process(code) == "end\n"
 
 
+@pytest.mark.process
 def test_a_forked_process_has_threads_of_its_own() -> None:
     code = """
 asyncio.run(run_in_thread(lambda: None))
@@ -129,6 +131,7 @@ print(asyncio.run(run_in_thread(lambda: "parent")))
     assert in_a_fresh_process(code) == "child\nparent\n"
 
 
+@pytest.mark.process
 def test_a_result_for_a_closed_loop_is_dropped_and_the_thread_goes_on() -> None:
     code = """
 release, threads = threading.Event(), []
@@ -221,10 +224,12 @@ def run_apart(code: str) -> None:
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60, env=environment)
 
 
+@pytest.mark.process
 def test_a_cancelled_function_is_interrupted_before_its_next_statement() -> None:
     run_apart(f"{INTERRUPTED}asyncio.run(main(0))")
 
 
+@pytest.mark.process
 def test_an_interrupted_function_stops_no_traced_code() -> None:
     traced = "def trace(frame, event, value): return trace\nthreading.settrace(trace)\nsys.settrace(trace)\n"
     run_apart(f"{INTERRUPTED}{traced}asyncio.run(main(20_000))")

@@ -79,7 +79,8 @@ PIECES = st.one_of(
 COMMANDS = st.lists(st.one_of(PIECES, st.sampled_from([" ", "\t", "  "])), min_size=1, max_size=8).map("".join)
 
 
-@settings(max_examples=60, deadline=None)
+@pytest.mark.process
+@settings(deadline=None)
 @given(command=COMMANDS)
 def test_words_are_those_of_the_shell(command: str) -> None:
     expected = words(command)

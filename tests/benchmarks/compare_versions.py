@@ -1,6 +1,6 @@
-"""What a benchmark prints with earlier versions of the package, side by side.
+"""Run a benchmark with several revisions of the package, side by side.
 
-    python tests/benchmarks/compare_versions.py bench_agent.py 4d4af63 996fcf0 [--times 3] [--own]
+    python tests/benchmarks/compare_versions.py bench_agent.py HEAD~20 HEAD~10 [--times 3] [--own]
 
 Runs a script of this folder with the package of each revision and with the files here, in turns, and prints the
 medians of the ratios ("1.23x") that each line has, or of its last figure. All use the installed versions of other

@@ -136,7 +136,7 @@ def test_what_was_queued_in_the_view_is_answered_in_the_same_cell(lab: Lab, open
     assert said[0].startswith("[bash echo one two]\n")
     assert "Hello again" in said[1]
     assert "And again" in said[1]
-    assert "I am the demo model" in said[1]
+    assert "I am the demo" in said[1]
     assert len(said) == 2
 
 

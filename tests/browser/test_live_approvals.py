@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-import pytest
 from playwright.sync_api import expect
 
 if TYPE_CHECKING:
@@ -27,10 +26,8 @@ run.results(("1", "edit", ""), ("2", "bash", ""))
 {END}"""
 
 
-@pytest.mark.parametrize("look", ["light", "dark", "480"])
-def test_two_calls_wait_for_approval(lab: Lab, open_notebook: Open, look: str) -> None:
-    notebook = open_notebook(lab.write(f"ask-{look}.ipynb", SETUP, ASK), width=480 if look == "480" else 1000)
-    notebook.theme("JupyterLab Dark" if look == "dark" else "JupyterLab Light")
+def test_two_calls_wait_for_approval(lab: Lab, open_notebook: Open) -> None:
+    notebook = open_notebook(lab.write("ask-480.ipynb", SETUP, ASK), width=480)
     notebook.run_all()
     output = notebook.output(1)
     edit, bash = output.get_by_label("Approval: edit"), output.get_by_label("Approval: bash")
@@ -50,8 +47,7 @@ def test_two_calls_wait_for_approval(lab: Lab, open_notebook: Open, look: str) -
     expect(bash).to_contain_text("edited")
     bash.get_by_label("timeout").fill("120")
     output.locator(".pk-stop").scroll_into_view_if_needed()
-    notebook.screenshot(f"approval-{look}")
-    notebook.theme("JupyterLab Light")
+    notebook.screenshot("approval-480")
     command.press("Control+Enter")
     expect(bash).to_have_count(0)
     assert notebook.page.evaluate("document.activeElement.className") == "pk-view"
@@ -107,10 +103,8 @@ while not run.stopped.is_set():
 print(received){END}"""
 
 
-@pytest.mark.parametrize("look", ["light", "dark", "480"])
-def test_tool_output_steering_and_the_queue(lab: Lab, open_notebook: Open, look: str) -> None:
-    notebook = open_notebook(lab.write(f"work-{look}.ipynb", SETUP, WORK), width=480 if look == "480" else 1000)
-    notebook.theme("JupyterLab Dark" if look == "dark" else "JupyterLab Light")
+def test_tool_output_steering_and_the_queue(lab: Lab, open_notebook: Open) -> None:
+    notebook = open_notebook(lab.write("work-light.ipynb", SETUP, WORK))
     notebook.run_all()
     output = notebook.output(1)
     well = output.locator(".pk-tool[data-state=run] .pk-well")
@@ -122,8 +116,7 @@ def test_tool_output_steering_and_the_queue(lab: Lab, open_notebook: Open, look:
     row = output.locator(".pk-queue li")
     expect(row).to_contain_text("Then plot the corrected months")
     output.locator(".pk-stop").scroll_into_view_if_needed()
-    notebook.screenshot(f"working-{look}")
-    notebook.theme("JupyterLab Light")
+    notebook.screenshot("working-light")
     row.get_by_role("button", name="Edit").click()
     row.get_by_label("Queued prompt").fill("Then plot them")
     row.get_by_label("Queued prompt").press("Enter")
@@ -144,8 +137,7 @@ def test_tool_output_steering_and_the_queue(lab: Lab, open_notebook: Open, look:
     box.press("Enter")
     expect(output.locator(".pk-dock .pk-note")).to_have_text("The agent is stopped; start another run.")
     expect(box).to_have_value("Hello?")
-    if look == "light":
-        notebook.screenshot("refused")
+    notebook.screenshot("refused")
     box.press("Control+.")
     notebook.wait_idle()
     assert notebook.page.evaluate("document.activeElement.closest('.jp-Notebook') !== null")
@@ -215,10 +207,9 @@ for run.agent_id in "ar":
 {END}"""
 
 
-@pytest.mark.parametrize("look", ["light", "dark"])
-def test_a_run_of_several_agents_names_them(lab: Lab, open_notebook: Open, look: str) -> None:
-    notebook = open_notebook(lab.write(f"agents-{look}.ipynb", SETUP, AGENTS))
-    notebook.theme("JupyterLab Dark" if look == "dark" else "JupyterLab Light")
+def test_a_run_of_several_agents_names_them(lab: Lab, open_notebook: Open) -> None:
+    notebook = open_notebook(lab.write("agents-dark.ipynb", SETUP, AGENTS))
+    notebook.theme("JupyterLab Dark")
     notebook.run_all()
     output = notebook.output(1)
     expect(output.locator(".pk-lane .pk-who b")).to_have_text(["analyst", "reviewer"])
@@ -226,7 +217,7 @@ def test_a_run_of_several_agents_names_them(lab: Lab, open_notebook: Open, look:
     approval = output.get_by_label("Approval for reviewer: bash")
     expect(approval.locator(".pk-what")).to_have_text("reviewer: bash wants to run")
     expect(output.get_by_label("Approval for analyst: bash")).to_be_visible()
-    notebook.screenshot(f"agents-{look}")
+    notebook.screenshot("agents-dark")
     notebook.theme("JupyterLab Light")
     approval.get_by_role("button", name="Allow once").click()
     expect(approval).to_have_count(0)
@@ -236,16 +227,14 @@ def test_a_run_of_several_agents_names_them(lab: Lab, open_notebook: Open, look:
     assert notebook.printed(1).strip() == "('decide', '1', True, None, False) r"
 
 
-@pytest.mark.parametrize("look", ["light", "dark", "480"])
-def test_a_decision_is_remembered_for_the_role_of_an_agent(lab: Lab, open_notebook: Open, look: str) -> None:
+def test_a_decision_is_remembered_for_the_role_of_an_agent(lab: Lab, open_notebook: Open) -> None:
     cell = f"""from planck_nb.agent import events as ev
 {BEGIN}run.add(ev.AgentStarted, name="w", agent_type="", model="demo:s", system_prompt="", tools=(), role="worker")
 run.start()
 run.ask("1", "bash", {{"command": "ls"}})
 print(await run.commands.get())
 await run.stopped.wait(){END}"""
-    notebook = open_notebook(lab.write(f"role-{look}.ipynb", SETUP, cell), width=480 if look == "480" else 1000)
-    notebook.theme("JupyterLab Dark" if look == "dark" else "JupyterLab Light")
+    notebook = open_notebook(lab.write("role-480.ipynb", SETUP, cell), width=480)
     notebook.run_all()
     ask = notebook.output(1).get_by_label("Approval: bash")
     choice = ask.get_by_label("Always allow for")
@@ -253,8 +242,7 @@ await run.stopped.wait(){END}"""
     expect(choice).to_have_value("agent")
     choice.select_option("All workers")
     choice.focus()
-    notebook.screenshot(f"approval-role-{look}")
-    notebook.theme("JupyterLab Light")
+    notebook.screenshot("approval-role-480")
     ask.get_by_role("button", name="Always this session, all workers", exact=True).click()
     expect(ask).to_have_count(0)
     notebook.output(1).locator(".pk-stop").click()

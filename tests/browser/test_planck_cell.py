@@ -40,14 +40,9 @@ def fast_server() -> Iterator[str]:
         process.terminate()
 
 
-@pytest.mark.parametrize("look", ["light", "dark", "480"])
-def test_a_real_server_thinks_calls_in_parallel_and_answers(
-    lab: Lab, open_notebook: Open, llama: str, look: str
-) -> None:
-    width, theme = 480 if look == "480" else 1000, "JupyterLab Dark" if look == "dark" else "JupyterLab Light"
+def test_a_real_server_thinks_calls_in_parallel_and_answers(lab: Lab, open_notebook: Open, llama: str) -> None:
     setup = f"%load_ext planck_nb\n%planck model llama_cpp:default --base-url {llama}\n{TOOLS}"
-    notebook = open_notebook(lab.write(f"llama-{look}.ipynb", setup, ASK), width=width)
-    notebook.theme(theme)
+    notebook = open_notebook(lab.write("llama-480.ipynb", setup, ASK), width=480)
     notebook.run_all()
     notebook.wait_idle(60)
     output = notebook.output(1)
@@ -57,7 +52,7 @@ def test_a_real_server_thinks_calls_in_parallel_and_answers(
     assert [text.split()[0] for text in calls.all_inner_texts()] == ["get_weather", "get_time"]
     calls.first.click()
     expect(output.get_by_text("Paris: sun, héllo 🎉")).to_be_visible()
-    notebook.screenshot(f"planck-{look}")
+    notebook.screenshot("planck-480")
     notebook.theme("JupyterLab Light")
 
 
@@ -117,7 +112,7 @@ def test_run_all_over_ten_agent_cells_finishes(lab: Lab, open_notebook: Open) ->
     notebook.run_all()
     notebook.wait_idle(90)
     for number in range(1, 11):
-        assert any("I am the demo model" in str(output) for output in notebook.outputs(number))
+        assert any("I am the demo" in str(output) for output in notebook.outputs(number))
 
 
 def test_the_interrupt_button_and_a_background_agent(lab: Lab, open_notebook: Open) -> None:

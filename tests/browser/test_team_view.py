@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-import pytest
 from playwright.sync_api import expect
 
 if TYPE_CHECKING:
@@ -105,10 +104,8 @@ def let_go(notebook: Notebook) -> None:
     expect(notebook.output(1).locator(".pk-bar")).to_contain_text("Done")
 
 
-@pytest.mark.parametrize("look", ["light", "dark", "480"])
-def test_each_agent_has_a_row(lab: Lab, open_notebook: Open, look: str) -> None:
-    notebook = start(lab, open_notebook, f"team-{look}", width=480 if look == "480" else 1000)
-    notebook.theme("JupyterLab Dark" if look == "dark" else "JupyterLab Light")
+def test_each_agent_has_a_row(lab: Lab, open_notebook: Open) -> None:
+    notebook = start(lab, open_notebook, "team-480", width=480)
     output = notebook.output(1)
     names = output.locator(".pk-lane .pk-who b")
     expect(names).to_have_text(["lead", "ingest", "model", "critic", "report", "spare"])
@@ -133,17 +130,17 @@ def test_each_agent_has_a_row(lab: Lab, open_notebook: Open, look: str) -> None:
         box = part.bounding_box()
         assert box is None or box["x"] + box["width"] <= edge["x"] + edge["width"] + 1
     output.locator(".pk-lanes").scroll_into_view_if_needed()
-    notebook.screenshot(f"team-{look}")
+    notebook.screenshot("team-480")
     lane(notebook, "ingest").click()
     expect(output.locator(".pk-inset .pk-prose")).to_have_text("I read the export. It has two formats.")
-    notebook.screenshot(f"team-open-{look}")
+    notebook.screenshot("team-open-480")
     output.locator(".pk-dock").scroll_into_view_if_needed()
-    notebook.screenshot(f"team-below-{look}")
+    notebook.screenshot("team-below-480")
     let_go(notebook)
     saved = output.locator(".jp-RenderedHTML").last
     expect(saved).to_contain_text("lead → ingest, task: Clean the March export; both date formats.")
     saved.locator("summary", has_text="model done").click()
-    notebook.screenshot(f"team-saved-{look}")
+    notebook.screenshot("team-saved-480")
     notebook.theme("JupyterLab Light")
 
 

@@ -13,6 +13,7 @@ from planck_nb.jupyter.command import main
 CODES = "\x1b]52;c;aGVsbG8=\x07\x1b]0;title\x07\x1b[2J\x9b31m\u202e"
 
 
+@pytest.mark.process
 def test_nothing_in_a_notebook_controls_the_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Streams, results, errors and the source of cells."""
     cells = [

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import shutil
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
@@ -20,18 +21,27 @@ def add() -> None:
     """A function of the notebook."""
 
 
-@pytest.fixture
-async def notebook(tmp_path: Path) -> AsyncIterator[Notebook]:
-    """A notebook with three agents, two stored sessions, a function and a table."""
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two stored sessions, to be copied."""
+    directory = tmp_path_factory.mktemp("stored")
     for name in ("calm-owl", "calm-fox"):
-        with Session.create(tmp_path, name=name):
+        with Session.create(directory, name=name):
             pass
+    return directory
+
+
+@pytest.fixture
+async def notebook(stored: Path, tmp_path: Path) -> AsyncIterator[Notebook]:
+    """A notebook with three agents, two stored sessions, a function and a table."""
+    shutil.copytree(stored, tmp_path, dirs_exist_ok=True)
     async with Workspace(Config(tmp_path, root=tmp_path)) as workspace:
         for name in ("ann", "bob", "data cruncher"):
             workspace.add_agent(name, model=workspace.model("demo"))
         yield Notebook(Controller(workspace), {"add": add, "orders": pd.DataFrame({"price": [1]})})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("cell", "word", "found"),
     [
@@ -93,6 +103,7 @@ async def test_a_word_may_become(notebook: Notebook, cell: str, word: str, found
     assert (begun, list(offered)) == (word, found)
 
 
+@pytest.mark.slow
 async def test_every_verb_and_every_option_is_offered_with_a_description(notebook: Notebook) -> None:
     _, offered = suggest("%planck ", 0, "%planck ", notebook)
     assert list(offered) == [*VERBS, "ann", "bob", '"data cruncher"']

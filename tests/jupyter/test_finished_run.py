@@ -37,6 +37,7 @@ def prompts_of(controller: Controller) -> list[str]:
     return [entry.message.text for entry in messages if entry.message.type == "user"]
 
 
+@pytest.mark.slow
 async def test_going_back_and_returning(tmp_path: Path) -> None:
     async with place(tmp_path) as here:
         here.set_default_model(scripted_model(["a", "b"]))
@@ -56,6 +57,7 @@ async def test_going_back_and_returning(tmp_path: Path) -> None:
         assert not (await second.rewind()).undo
 
 
+@pytest.mark.slow
 async def test_a_rewind_reads_no_branches_on_the_event_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     on_loop: list[bool] = []
 
@@ -72,6 +74,7 @@ async def test_a_rewind_reads_no_branches_on_the_event_loop(tmp_path: Path, monk
     assert on_loop == [False, False]
 
 
+@pytest.mark.slow
 async def test_nothing_is_changed_while_an_agent_works_or_in_another_session(tmp_path: Path) -> None:
     async with place(tmp_path) as here:
         release = asyncio.Event()

@@ -22,7 +22,7 @@ from planck_nb.base.json_types import JsonObject
 from planck_nb.jupyter.ipython.bridge import interrupts_cancel, wait_for
 from planck_nb.testing import Call, Reply, scripted_model
 
-pytestmark = pytest.mark.skipif(os.name != "posix", reason="signals of a terminal")
+pytestmark = [pytest.mark.kernel, pytest.mark.skipif(os.name != "posix", reason="signals of a terminal")]
 
 
 @pytest.fixture

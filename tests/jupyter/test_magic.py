@@ -15,6 +15,7 @@ from support.ports import free_port
 from planck_nb import get_workspace
 
 ADD = "def add(a: int, b: int) -> int:\n    'Add two numbers.'\n    return a + b"
+MESSAGES = "[one.message for one in __import__('planck_nb').get_workspace().agents['planck'].state.messages]"
 NEWEST = "sessions.created = (SELECT max(created) FROM sessions)"
 
 
@@ -90,10 +91,7 @@ def test_a_prompt_is_taken_as_it_is_written(kernel: Kernel, prompt: str) -> None
     kernel.run(f"%planck {prompt}")
     kernel.run(f"%%planck\n{prompt}\n")
     kernel.run(f"for i in range(2):\n    answer = %planck {prompt}")
-    said = kernel.run(
-        "rows = %planck sql SELECT text FROM messages JOIN sessions USING (session_id) "
-        f"WHERE role = 'user' AND {NEWEST}\nlist(rows['text'])"
-    )
+    said = kernel.run(f"[each.text for each in {MESSAGES} if each.type == 'user']")
     assert ast.literal_eval(said.plain) == [prompt] * 4
 
 
@@ -112,8 +110,8 @@ def test_a_prompt_is_taken_as_it_is_written(kernel: Kernel, prompt: str) -> None
 def test_it_works_where_no_await_is_possible(kernel: Kernel, code: str) -> None:
     cell = kernel.run(code)
     assert cell.status == "ok", cell.error
-    count = kernel.run("n = %planck sql SELECT count(*) AS n FROM tool_calls WHERE result = '9'\nint(n['n'][0]) > 0")
-    assert count.plain == "True"
+    results = kernel.run(f"[part.text for each in {MESSAGES} if each.type == 'tool_result' for part in each.content]")
+    assert results.plain == "['9']"
 
 
 def test_tools_and_values_of_the_notebook(kernel: Kernel) -> None:
@@ -136,14 +134,6 @@ def test_sql_joins_the_notebooks_tables(kernel: Kernel) -> None:
         "%%planck sql\nSELECT who, count(*) > 0 AS some\nFROM messages JOIN labels USING (role)\nGROUP BY 1"
     )
     assert cell.plain.split() == ["who", "some", "0", "me", "True"]
-
-
-@pytest.mark.parametrize("verb", ["help", "model", "models demo", "agents", "sessions", "usage", "tools", "abort"])
-def test_every_verb_answers(kernel: Kernel, verb: str) -> None:
-    kernel.run("%planck hello")
-    cell = kernel.run(f"%planck {verb}")
-    assert cell.status == "ok", cell.error
-    assert cell.plain.strip()
 
 
 @pytest.mark.parametrize(
@@ -210,13 +200,10 @@ HALF = (
 @pytest.mark.parametrize(
     ("reply", "sentence"),
     [
-        (b"HTTP/1.1 401 Unauthorized\r\ncontent-length: 0\r\n\r\n", "AuthenticationError"),
-        (b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n", "NotFoundError"),
         (b"HTTP/1.1 429 Slow\r\nretry-after: 600\r\ncontent-length: 0\r\n\r\n", "RateLimitError"),
-        (b"HTTP/1.1 400 Bad\r\ncontent-length: 0\r\n\r\n", "BadRequestError"),
         (HALF, "StreamTruncated: the transcript above says what happened"),
     ],
-    ids=["401", "404", "429", "400", "cut"],
+    ids=["429", "cut"],
 )
 def test_a_failing_server_is_one_sentence_and_the_kernel_goes_on(kernel: Kernel, reply: bytes, sentence: str) -> None:
     assert kernel.run(SERVER.format(reply)).status == "ok"
@@ -245,6 +232,7 @@ def test_an_unreachable_server_is_one_sentence(kernel: Kernel) -> None:
     assert kernel.run("%planck --model demo hello").status == "ok"
 
 
+@pytest.mark.process
 def test_a_bad_setting_is_one_sentence(tmp_path: Path) -> None:
     with running_kernel(tmp_path, PLANCK_NB_DEMO_PACE="slow") as kernel:
         cell = kernel.run("%load_ext planck_nb")
@@ -253,6 +241,7 @@ def test_a_bad_setting_is_one_sentence(tmp_path: Path) -> None:
         assert kernel.run("%load_ext planck_nb\n%planck --model demo hello").status == "ok"
 
 
+@pytest.mark.slow
 def test_a_setting_that_was_left_out_is_said_once(tmp_path: Path) -> None:
     (tmp_path / ".planck").mkdir()
     (tmp_path / ".planck" / "models.json").write_text('{"models": [{"id": "mine"}]}')
@@ -420,12 +409,13 @@ def test_a_background_run_goes_on_while_another_cell_awaits(slow: Kernel) -> Non
     assert cell.plain == "{'ann': 'idle', 'bob': 'idle'}"
 
 
-def test_two_prompts_at_once_share_the_agent_they_make(slow: Kernel) -> None:
+def test_two_prompts_at_once_share_the_agent_they_make(kernel: Kernel) -> None:
+    at_pace(kernel, 0.005)
     code = (
         "import asyncio\nasync def ask(q):\n    x = %planck hello\n    return x.text[:4]\n"
         "await asyncio.gather(ask('a'), ask('b'))"
     )
-    assert slow.run(code).data("text/plain")[-1] == "['I am', 'I am']"
+    assert kernel.run(code).data("text/plain")[-1] == "['I am', 'I am']"
 
 
 def test_an_interrupted_gather_is_one_line(slow: Kernel) -> None:
@@ -476,6 +466,7 @@ def test_run_all_over_ten_cells_finishes(kernel: Kernel) -> None:
     assert [cell.status for cell in cells] == ["ok"] * 10
 
 
+@pytest.mark.slow
 def test_a_killed_kernel_loses_nothing_that_was_acknowledged(tmp_path: Path) -> None:
     with running_kernel(tmp_path, PLANCK_NB_DEMO_PACE="0.02", PLANCK_NB_MODEL="demo") as first:
         first.run("%load_ext planck_nb")

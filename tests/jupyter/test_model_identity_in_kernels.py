@@ -14,6 +14,8 @@ from support.wire import CHAT_HELLO
 
 from planck_nb.sessions import list_sessions
 
+pytestmark = pytest.mark.kernel
+
 KEYS = {"OPENAI_API_KEY": "the-vendors-key", "MINE_API_KEY": "the-key-of-mine"}
 
 LOAD = """

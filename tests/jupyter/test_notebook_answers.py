@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from support.kernel import Kernel, running_kernel
 
+pytestmark = pytest.mark.kernel
+
 SETUP = """%load_ext planck_nb
 from planck_nb import get_workspace
 from planck_nb.testing import scripted_model

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 
 import pytest
@@ -28,13 +27,11 @@ def kernel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kernel]:
 
 @pytest.mark.parametrize("options", ["", " --background"])
 def test_without_a_person_a_question_is_declined(kernel: Kernel, options: str) -> None:
-    began = time.monotonic()
     cell = kernel.run(ASK.replace(" --new", f" --new{options}"))
     assert cell.status == "ok", cell.error
     if options:
         cell = kernel.run("print((await _).text)")
     assert "decline {}" in cell.plain
-    assert time.monotonic() - began < 30
 
 
 def test_a_question_is_answered_by_typing(kernel: Kernel) -> None:

@@ -16,7 +16,7 @@ import uvicorn
 from support.kernel import running_kernel
 from support.oauth_server import OAuthServer
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = [pytest.mark.kernel, pytest.mark.timeout(120)]
 
 
 @pytest.fixture

@@ -93,6 +93,7 @@ def value(kernel: Kernel, code: str) -> Any:
     return ast.literal_eval(said(kernel, code))
 
 
+@pytest.mark.process
 @pytest.mark.timeout(180)
 def test_an_executed_notebook_has_the_final_report_of_three_delegations(
     folder: Path, monkeypatch: pytest.MonkeyPatch
@@ -169,6 +170,7 @@ def test_a_message_to_a_team_that_waits_is_read_by_the_orchestrator(kernel: Kern
     assert "Be quick." in texts, "it belongs to the run of the team"
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(240)
 def test_another_kernel_continues_the_team(folder: Path) -> None:
     with new_kernel(folder) as first:
@@ -219,7 +221,7 @@ from planck_nb import AgentSpec
 from planck_nb.teams import TeamTemplate
 from planck_nb.testing import Call, Reply, scripted_model
 
-COUNT = 200
+COUNT = 100
 tasks = [Call('delegate_task', {'agent_id': f'w{number}', 'task': 'hi'}) for number in range(COUNT)]
 script = [Reply(calls=tasks), *['read'] * (COUNT + 1)]
 lead = replace(scripted_model(script), alias='lead')
@@ -235,14 +237,14 @@ BUSY = "print(run.status, sum(agent.status == 'streaming' for agent in large.age
 
 
 @pytest.mark.timeout(180)
-def test_the_kernel_runs_cells_while_two_hundred_workers_stream(kernel: Kernel) -> None:
+def test_the_kernel_runs_cells_while_a_hundred_workers_stream(kernel: Kernel) -> None:
     said(kernel, LARGE)
     seconds: list[float] = []
     status = "running"
     while status == "running":
         cell = kernel.run(BUSY)
         status, busy = cell.text.split()
-        if int(busy) > 100:
+        if int(busy) > 50:
             seconds.append(cell.seconds)
     seconds.sort()
     print(f"{len(seconds)} cells meanwhile: median {seconds[len(seconds) // 2]:.3f} s, longest {seconds[-1]:.3f} s")

@@ -9,6 +9,8 @@ from support.kernel import running_kernel
 
 from planck_nb.jupyter.frontend import unreliable_kernel
 
+pytestmark = pytest.mark.kernel
+
 WARNING = (
     "ipykernel 7.2.0 can stop answering in the middle of a notebook; "
     "run `%pip install -U ipykernel`, then restart the kernel.\n"

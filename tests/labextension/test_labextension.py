@@ -17,6 +17,8 @@ from planck_nb.agent.events import decode_event
 from planck_nb.base.visible import is_hidden
 from planck_nb.jupyter.live.frames import FrameEncoder
 
+pytestmark = pytest.mark.process
+
 ROOT = Path(__file__).parent.parent.parent
 LABEXTENSION = ROOT / "labextension"
 REBUILD = "python labextension/build.py"

@@ -105,6 +105,7 @@ def live() -> dict[str, str]:
     return dict(zip(CASES, rendered, strict=True))
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("name", CASES)
 def test_a_text_is_rendered_the_same_live_and_saved(name: str) -> None:
     assert Outline(live()[name]).text == Outline(to_html(CASES[name])).text

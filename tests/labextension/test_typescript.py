@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 from support.node import require_node
 
+pytestmark = pytest.mark.process
+
 FOLDER = Path(__file__).parents[2] / "labextension" / "test"
 TESTS = sorted(path for path in FOLDER.glob("*.test.ts") if path.name != "golden.test.ts")  # it needs recorded events
 

@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterator
 from importlib import import_module
 from pathlib import Path
 from select import select
-from typing import Any, NamedTuple
+from typing import Any
 
 import coverage
 import pytest
@@ -38,14 +38,8 @@ KINDS = (ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.Eq, ast.NotEq, ast.Is, ast.IsNot,
 SWAPS = dict(zip(KINDS, "<=,<,>=,>,!=,==,is not,is,not in,in,-,+".split(","), strict=True))
 
 
-class Mutant(NamedTuple):
-    """Bytes of a file and their replacement."""
-
-    rank: str
-    lines: range  # from the first of the statement
-    place: slice
-    text: str
-    shown: str
+Mutant = tuple[str, range, slice, str, str]
+"""Rank in the draw, lines from the first of the statement, replaced bytes, new text, and both for the table."""
 
 
 def replacements(node: ast.AST, source: Callable[[ast.AST], str]) -> Iterator[tuple[ast.AST, str]]:
@@ -89,7 +83,7 @@ def mutants(file: Path, seed: int) -> list[Mutant]:
             drawn_before[scope + before + after] += 1
             key = f"{seed} {file.name} {scope} {before} {after} {drawn_before[scope + before + after]}"
             rank, shown = hashlib.sha256(key.encode()).hexdigest(), f"{before[:100]}  ->  {after[:100]}"
-            result.append(Mutant(rank, range(statement, node.lineno + 1), span(replaced), text, shown))
+            result.append((rank, range(statement, node.lineno + 1), span(replaced), text, shown))
         for field, value in ast.iter_fields(node):
             for child in value if isinstance(value, list) else [value]:
                 docstring = isinstance(child, ast.Expr) and isinstance(child.value, ast.Constant)
@@ -98,23 +92,26 @@ def mutants(file: Path, seed: int) -> list[Mutant]:
                     visit(child, f"{scope}.{getattr(child, 'name', '')}", statement)
 
     visit(ast.parse(data), "", 1)
-    return sorted(result, key=lambda mutant: mutant.rank)
+    return sorted(result, key=lambda mutant: mutant[0])
 
 
 def test(tree: Path, tests: list[str], seconds: float) -> str:
-    """Run tests in a fork; return "noticed", "passed" or "hung"."""
+    """Run tests in a fork; return "noticed", "passed", "hung" or "broken"."""
     if not (pid := os.fork()):
         os.setsid()
         os.chdir(tree)
         sys.path[:0] = [str(tree), str(tree / "tests")]
         os.environ["PYTHONPATH"] = str(tree)
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        os._exit(int(pytest.main(["-qx", "-p", "no:cacheprovider", *tests])))
+        try:
+            os._exit(int(pytest.main(["-qx", "-p", "no:cacheprovider", *tests])))
+        finally:
+            os._exit(9)
     if hung := not select([descriptor := os.pidfd_open(pid)], [], [], seconds)[0]:
         os.killpg(pid, signal.SIGKILL)
     os.close(descriptor)
     status = os.waitpid(pid, 0)[1]
-    return "hung" if hung else "noticed" if status else "passed"
+    return "hung" if hung else {0: "passed", 1: "noticed"}.get(os.waitstatus_to_exitcode(status), "broken")
 
 
 def main() -> None:
@@ -123,9 +120,9 @@ def main() -> None:
     parser.add_argument("files", nargs="*", default=SCOPE.split(), metavar="FILE", help="below planck_nb; may have *")
     for name, default in (("seed", 12), ("count", 15), ("seconds", 60)):
         parser.add_argument(f"--{name}", type=int, default=default, help=f"default: {default}")
-    options, lines = parser.parse_args(), coverage.CoverageData()
+    options, lines = parser.parse_args(), coverage.Coverage().get_data()
     lines.read()
-    for name in ("aiohttp", "duckdb", "httpx", "hypothesis", "jsonschema", "pandas", "pydantic"):
+    for name in ("aiohttp", "duckdb", "httpx", "jsonschema", "pandas", "pydantic"):
         import_module(name)  # once instead of in each fork
     with tempfile.TemporaryDirectory() as folder:
         tree = Path(folder, "tree")
@@ -133,15 +130,17 @@ def main() -> None:
         for file in sorted(path for glob in options.files for path in (ROOT / "planck_nb").glob(glob)):
             copy, data, outcomes = tree / file.relative_to(ROOT), file.read_bytes(), Counter[str]()
             contexts = lines.contexts_by_lineno(str(file))
-            spread = Counter(name.split("|")[0] for names in contexts.values() for name in names if name)
-            for mutant in mutants(file, options.seed)[: options.count]:
-                ran = {name.split("|")[0] for line in mutant.lines for name in contexts.get(line, ())}
+            spread = Counter(name.rpartition("|")[0] for names in contexts.values() for name in names if name)
+            if spread and test(tree, sorted(spread, key=lambda name: spread[name])[:5], options.seconds) != "passed":
+                sys.exit(f"The tests fail without a change of {file.name}.")
+            for _, place, at, text, shown in mutants(file, options.seed)[: options.count]:
+                ran = {name.rpartition("|")[0] for line in place for name in contexts.get(line, ())}
                 # A line that runs at import alone has the tests of the whole file.
                 tests = sorted(spread if ran == {""} else ran - {""}, key=lambda name: (spread[name], name))
-                copy.write_bytes(data[: mutant.place.start] + mutant.text.encode() + data[mutant.place.stop :])
+                copy.write_bytes(data[: at.start] + text.encode() + data[at.stop :])
                 shutil.rmtree(copy.parent / "__pycache__", ignore_errors=True)
                 outcomes[outcome := test(tree, tests, options.seconds) if tests else "no test"] += 1
-                print(f"{outcome:8} {file.relative_to(ROOT)}:{mutant.lines[-1]}  {mutant.shown}", flush=True)
+                print(f"{outcome:8} {file.relative_to(ROOT)}:{place[-1]}  {shown}", flush=True)
             copy.write_bytes(data)
             print(f"======== {file.relative_to(ROOT)}: {outcomes['noticed']} of {outcomes.total()} noticed", flush=True)
 

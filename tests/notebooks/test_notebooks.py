@@ -14,6 +14,8 @@ from support.forked_kernels import ADDRESS, KernelTemplate
 
 from planck_nb.jupyter.command import main
 
+pytestmark = pytest.mark.kernel
+
 ROOT = Path(__file__).parents[2]
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 

@@ -84,6 +84,7 @@ def incomplete() -> Iterator[tuple[str, list[str]]]:
             yield name, missing
 
 
+@pytest.mark.slow
 def test_docstrings_are_complete() -> None:
     assert dict(incomplete()) == {}
 

@@ -38,6 +38,7 @@ BLOCKS = blocks(ROOT / "README.md")
 PAGES = [page.relative_to(ROOT).as_posix() for page in sorted((ROOT / "planck_nb").rglob("README.md")) if blocks(page)]
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("file", MODULES, ids=lambda file: file.relative_to(ROOT / "planck_nb").as_posix())
 def test_examples_in_docstrings(file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
@@ -50,6 +51,7 @@ def test_examples_in_docstrings(file: Path, tmp_path: Path, monkeypatch: pytest.
     assert failed == 0
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("code", BLOCKS, ids=range(1, len(BLOCKS) + 1))
 def test_python_blocks_of_the_readme_run_as_files(code: str, tmp_path: Path) -> None:
     script = tmp_path / "example.py"
@@ -110,6 +112,7 @@ PREPARED: dict[str, Callable[[Path, pytest.MonkeyPatch], AbstractAsyncContextMan
 """What the examples of a page take for granted, and what must be there after them."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES)
 async def test_python_blocks_of_the_page_of_a_folder_run(
     page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

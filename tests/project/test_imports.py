@@ -18,6 +18,7 @@ def loaded_by(statement: str) -> set[str]:
     return set(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split())
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     "statement",
     [

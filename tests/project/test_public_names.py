@@ -1,4 +1,4 @@
-"""The public names: each has one meaning, and those of the first release still work."""
+"""The public names: each has one meaning."""
 
 from __future__ import annotations
 
@@ -21,23 +21,6 @@ SAME_NAME = {
 }
 """Names that two public modules use for different things, each with the reason. Users write the module's name too."""
 
-RELEASED = {
-    "": """Agent Approvals BuiltinTools Compact Compactor Config ExternalTool Limits PlanckError Policy Rule Run
-        RunResult Session Tool ToolContext ToolError ToolOutput Touch Workspace ai tool""",
-    ".ai": """AssistantMessage AssistantPart Cassette Client Context FilePart Finish ImagePart Message Model Options
-        Part PartEnd PriceStep Pricing Retry RetryPolicy StopReason Stream StreamEvent SummaryMessage TextDelta
-        TextPart ThinkingDelta ThinkingPart Timeouts ToolArgsDelta ToolCallPart ToolCallStart ToolResultMessage
-        ToolResultPart ToolSpec Usage UsageUpdate UserMessage UserPart Warned add_models complete decode_message
-        default_client discover encode_message get_model list_models list_providers stream""",
-    ".sessions": """Page Query Row Session SessionInfo SessionLog SessionReader VIEWS compact_store delete_session
-        export_session find_by_id find_by_name find_session import_session list_sessions open_in query query_async
-        query_into search search_async terms""",
-    ".resources": """Instructions Skill SkillPool SkillReport find_instructions load_all system_prompt_section""",
-    ".testing": "Call Reply scripted_model",
-    ".workspace": "Workspace",
-}
-"""What 0.1.0 exported."""
-
 RE_EXPORTED = {
     "Decoder": {"planck_nb.ai", "planck_nb.ai.dialects"},
     "Dialect": {"planck_nb.ai", "planck_nb.ai.dialects"},
@@ -52,15 +35,6 @@ RE_EXPORTED = {
     "Workspace": {"planck_nb", "planck_nb.workspace"},
 }
 """Names that several public modules export; each other name is exported from one place."""
-
-RENAMED = {
-    "planck_nb.Touch",
-    "planck_nb.ai.Retry",
-    "planck_nb.ai.TextDelta",
-    "planck_nb.ai.ThinkingDelta",
-    "planck_nb.ai.ToolArgsDelta",
-    "planck_nb.ai.Warned",
-}
 
 
 @pytest.mark.parametrize("suffix", FACES)
@@ -109,18 +83,6 @@ def test_no_public_function_hides_a_module() -> None:
         modules = {found.name for found in pkgutil.iter_modules(getattr(module, "__path__", []))}
         hidden += [f"{module.__name__}.{name}" for name in modules if inspect.isroutine(getattr(module, name, None))]
     assert hidden == []
-
-
-@pytest.mark.parametrize("suffix", RELEASED)
-def test_what_the_first_release_exported_can_still_be_imported(suffix: str) -> None:
-    module = face(suffix)
-    for name in RELEASED[suffix].split():
-        if f"planck_nb{suffix}.{name}" in RENAMED:
-            with pytest.warns(DeprecationWarning, match=name):
-                assert getattr(module, name) is not None
-            assert name not in module.__all__
-        else:
-            assert getattr(module, name) is not None
 
 
 def test_errors_lists_every_exception() -> None:

@@ -1,4 +1,4 @@
-"""Everything that `tests/compatibility/try_versions.py` names exists; no other test runs that script."""
+"""Everything that `tests/project/try_versions.py` names exists; no other test runs that script."""
 
 from __future__ import annotations
 
@@ -8,8 +8,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+pytestmark = pytest.mark.process
+
 ROOT = Path(__file__).parents[2]
-SCRIPT = runpy.run_path(str(ROOT / "tests/compatibility/try_versions.py"))
+SCRIPT = runpy.run_path(str(ROOT / "tests/project/try_versions.py"))
 
 
 def test_the_test_files_of_the_version_matrix_are_there() -> None:

@@ -5,9 +5,12 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+import pytest
 from support.wheels import build_wheel
 
 from planck_nb.jupyter.command import QUICKSTARTS
+
+pytestmark = pytest.mark.process
 
 ROOT = Path(__file__).parents[2]
 

@@ -117,7 +117,7 @@ def test_an_alias_bomb_is_refused() -> None:
         parse(block("\n".join(rows)))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(pieces=st.lists(st.sampled_from(YAMLISH), max_size=25))
 def test_any_text_is_parsed_or_a_value_error(pieces: list[str]) -> None:
     try:

@@ -240,6 +240,7 @@ def test_skills_are_values() -> None:
     assert len({one, same}) == 1
 
 
+@pytest.mark.slow
 def test_yaml_is_loaded_with_the_first_skill() -> None:
     code = "import planck_nb.resources, sys; print({'yaml', 'jsonschema', 'httpx', 'pydantic_core'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)

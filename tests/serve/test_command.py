@@ -11,6 +11,8 @@ from support.sidecar_server import server_environment
 
 from planck_nb.serve.cli import main
 
+pytestmark = pytest.mark.process
+
 
 def run(code: str, folder: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(

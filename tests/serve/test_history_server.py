@@ -1,4 +1,4 @@
-"""`planck-nb mcp` over sessions on disk, called with the SDK's client over stdio."""
+"""The server of `planck-nb mcp` over sessions on disk, called with the SDK's client."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 import psutil
 import pytest
 from mcp.shared.exceptions import MCPError
-from support.mcp_command import mcp_client
+from support.mcp_command import history_client, mcp_client
 from support.sidecar_server import MODES, Mode, server_environment, text_of, until_ended
 from support.stored import converse
 
@@ -21,6 +21,8 @@ from planck_nb.serve.bounds import bounded_data
 from planck_nb.serve.history import History
 from planck_nb.serve.query_process import run_query
 from planck_nb.sessions import Session
+
+pytestmark = pytest.mark.process
 
 KEY = "sk-ant-" + "k9" * 20
 
@@ -54,7 +56,7 @@ async def refused(client: Any, name: str, **arguments: object) -> str:
 
 @pytest.mark.parametrize("mode", MODES)
 async def test_history_is_read(folder: Path, mode: Mode) -> None:
-    async with mcp_client(folder, mode=mode) as client:
+    async with history_client(folder, mode) as client:
         tools = {tool.name: tool for tool in (await client.list_tools()).tools}
         [session] = (await called(client, "list_sessions"))["sessions"]
         rows = await called(client, "query_history", sql="SELECT role, ts, input_tokens FROM messages ORDER BY id")
@@ -103,7 +105,7 @@ async def test_results_are_bounded(folder: Path) -> None:
     with Session.create(folder / ".planck" / "sessions", name="long") as session:
         for _ in range(60):
             await session.append("a1", UserMessage("word " * 1_000))
-    async with mcp_client(folder) as client:
+    async with history_client(folder) as client:
         few = await called(client, "query_history", sql="SELECT * FROM range(5)", limit=3)
         wide = await called(client, "query_history", sql="SELECT text FROM messages", limit=1_000)
         transcript = await called(client, "read_transcript", session="long", last=200)
@@ -128,7 +130,7 @@ def test_a_long_list_and_a_wide_object_say_what_is_left_out() -> None:
 
 async def test_hostile_calls_get_a_sentence(folder: Path) -> None:
     (folder / "notes.csv").write_text("a\n1\n")
-    async with mcp_client(folder) as client:
+    async with history_client(folder) as client:
         for sql in (
             "FROM 'notes.csv'",
             "COPY messages TO 'stolen.csv'",
@@ -185,16 +187,17 @@ async def test_cancelling_kills_the_process_of_a_query(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "sql", ["SELECT count(*) FROM range(100000000000000)", "SELECT repeat('x', 100000000) FROM range(1000)"]
+    ("sql", "seconds"),
+    [("SELECT count(*) FROM range(100000000000000)", 0.5), ("SELECT repeat('x', 100000000) FROM range(1000)", 2)],
 )
-async def test_huge_queries_are_ended(folder: Path, sql: str) -> None:
+async def test_huge_queries_are_ended(folder: Path, sql: str, seconds: float) -> None:
     with pytest.raises(QueryError, match="select less"):
-        await History(folder, seconds=2).query(sql)
+        await History(folder, seconds=seconds).query(sql)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="systems with file modes")
 async def test_the_directory_need_not_exist(tmp_path: Path) -> None:
-    async with mcp_client(tmp_path) as client:
+    async with history_client(tmp_path) as client:
         assert await called(client, "list_sessions") == {"sessions": [], "total": 0}
         assert (await called(client, "query_history", sql="SELECT count(*) FROM messages"))["rows"] == [[0]]
 

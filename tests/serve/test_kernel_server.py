@@ -15,6 +15,8 @@ from support.mcp_command import mcp_client
 from support.serving_kernel import running_kernel
 from support.sidecar_server import server_environment, text_of
 
+pytestmark = pytest.mark.process
+
 
 async def called(client: Any, name: str, **arguments: object) -> Any:
     result = await client.call_tool(name, arguments)

@@ -93,6 +93,7 @@ async def test_a_rule_may_decide_after_somebody_was_asked_once(tmp_path: Path) -
         assert found.asked.isna().tolist() == [False, True]
 
 
+@pytest.mark.slow
 async def test_a_rewind_takes_decisions_back_and_leaves_no_turn_without_a_prompt(tmp_path: Path) -> None:
     with Session.create(tmp_path) as session:
         log = session.log("a1")

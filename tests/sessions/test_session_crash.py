@@ -17,6 +17,8 @@ from planck_nb.ai.messages import TextPart, UserMessage
 from planck_nb.sessions import Session, find_session, query
 from planck_nb.sessions.journal.segments import START, read_rows
 
+pytestmark = pytest.mark.process
+
 TESTS = Path(__file__).parents[1]
 WRITE = """
 import sys
@@ -29,7 +31,7 @@ select session_name, count(*) as n, count(distinct id) as ids, max(turn) as last
 """
 SUMS = "select agent_id, count(*), sum(output_tokens) from messages group by 1"
 SOAK = bool(os.environ.get("PLANCK_NB_SOAK"))
-SECONDS = 600 if SOAK else 20
+SECONDS, QUERIES = (600, 1000) if SOAK else (3, 6)
 RATE = 300
 LOOKS, LINES = 500, 1500
 LONGEST = 100
@@ -49,7 +51,7 @@ def kill(writer: subprocess.Popen[str]) -> list[int]:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="kills with SIGKILL")
-@pytest.mark.parametrize("acknowledged", [1, 7, 150, 700, 1500])
+@pytest.mark.parametrize("acknowledged", [1, 150, 1500])
 def test_no_acknowledged_message_is_lost_when_the_process_is_killed(tmp_path: Path, acknowledged: int) -> None:
     writer = start_writer(tmp_path, "killed")
     assert writer.stdout is not None
@@ -81,11 +83,11 @@ def test_sessions_are_queried_from_another_process_while_they_are_written(tmp_pa
     ]
     for follower in followers:
         follower.start()
-    durations = []
+    durations: list[float] = []
     try:
         started.wait()
         end = time.monotonic() + SECONDS
-        while time.monotonic() < end:
+        while time.monotonic() < end or len(durations) < QUERIES:
             look(tmp_path, dict(acknowledged))
             start = time.perf_counter()
             query(tmp_path, SUMS)

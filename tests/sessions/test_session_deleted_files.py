@@ -154,6 +154,7 @@ def remove_folder(segment: Path) -> None:
 Read = Callable[[Session], object]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("harm", [remove, overwrite, remove_folder], ids=lambda harm: harm.__name__)
 @pytest.mark.parametrize(
     "read", [Session.messages, lambda session: session.export("jsonl"), Session.materialize, Session.close]

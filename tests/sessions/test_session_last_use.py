@@ -80,6 +80,7 @@ def test_a_damaged_end_is_skipped(tmp_path: Path, damage: bytes) -> None:
     assert order(tmp_path) == "bac"
 
 
+@pytest.mark.slow
 def test_few_of_many_journals_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(30):
         write(tmp_path, f"{number:016x}", NOW - number * DAY)

@@ -54,6 +54,7 @@ async def test_deltas_and_message_events_are_not_stored_twice(tmp_path: Path) ->
         assert session.events() == [event]
 
 
+@pytest.mark.slow
 async def test_many_agents_share_one_sequence(tmp_path: Path) -> None:
     with Session.create(tmp_path) as session:
         logs = [session.log(f"agent {number}") for number in range(20)]
@@ -316,6 +317,7 @@ def test_a_session_of_a_newer_version_is_refused_and_breaks_no_query(tmp_path: P
     assert len(query(tmp_path, "from sessions")) == 0
 
 
+@pytest.mark.process
 def test_the_owner_of_a_locked_session_is_named(tmp_path: Path) -> None:
     with Session.create(tmp_path, name="mine") as session:
         with pytest.raises(SessionLockedError, match=r"'mine' is open in this process already"):
@@ -331,6 +333,7 @@ def test_the_owner_of_a_locked_session_is_named(tmp_path: Path) -> None:
     Session.open(tmp_path, "mine").close()
 
 
+@pytest.mark.process
 def test_the_end_of_the_interpreter_closes_what_is_open_without_a_word(tmp_path: Path) -> None:
     script = """
 import asyncio, sys

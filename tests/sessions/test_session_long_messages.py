@@ -67,6 +67,7 @@ def threads(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["text", "files", "reply", "result", "summary"])
 async def test_a_long_message_is_encoded_in_a_thread(name: str, tmp_path: Path, threads: list[int]) -> None:
     with Session.create(tmp_path) as session:

@@ -51,7 +51,8 @@ async def test_members_are_as_they_were_last(tmp_path: Path) -> None:
         bob.join("bob")
         grants = Grants(("read",), ("sums",), ("demo:small",))
         ann.tell(
-            ev.AgentStarted, "it's Ann", "worker", "demo:small", "", ("add",), {}, "worker", "t1", "b1", "Adds.", grants
+            *(ev.AgentStarted, "it's Ann", "worker", "demo:small", "", ("add",), {}, "worker", "t1", "b1", "Adds."),
+            *(grants, {}, ({"api": "demo"},)),
         )
         await ann.begin("one")
         await ann.answer(10, 0.5)
@@ -74,7 +75,7 @@ async def test_members_are_as_they_were_last(tmp_path: Path) -> None:
             turn=1,
             usage=Usage(25, 1),
             cost=0.75,
-            first_id=2,
+            grant_sources=({"api": "demo"},),
         )
         assert found["bob"] == AgentRecord(
             AgentIdentity("b1", "bob", "worker"),
@@ -90,7 +91,6 @@ async def test_members_are_as_they_were_last(tmp_path: Path) -> None:
             turn=-1,
             usage=Usage(),
             cost=None,
-            first_id=1,
         )
 
 
@@ -154,23 +154,24 @@ async def test_rules_are_those_that_the_user_said_to_remember(tmp_path: Path, *,
         ann.join("ann")
         for allowed, by, rule, *scope in [
             (True, "user", "agent_id=a1 write:src/**", "agent"),
-            (True, "user", "write:src/**"),
+            (True, "user", "write:src/**", "all"),
             (True, "user", ""),
             (True, "rule", "read"),
             (False, "user", "network"),
-            (True, "user", "bash@execute:git commit -m 'a, b'"),
+            (True, "user", "bash@execute:git commit -m 'a, b'", "all"),
         ]:
             ann.tell(ev.ApprovalDecision, "c1", "tool", allowed, by, None, rule, "", *scope)
         await session.flush()
         if materialized:
             session.materialize()
         assert (await read_members(session)).rules == (
-            RememberedRule("agent_id=a1 write:src/**", "agent", 2),
-            RememberedRule("bash@execute:git commit -m 'a, b'", "", 7),
-            RememberedRule("write:src/**", "", 3),
+            RememberedRule("agent_id=a1 write:src/**"),
+            RememberedRule("bash@execute:git commit -m 'a, b'"),
+            RememberedRule("write:src/**"),
         )
 
 
+@pytest.mark.slow
 async def test_other_sessions_and_the_loop_are_left_alone(tmp_path: Path) -> None:
     for number in range(20):
         with Session.create(tmp_path) as other:

@@ -89,14 +89,20 @@ def write(directory: Path, number: int, lines: list[dict[str, Any]]) -> Path:
     return path
 
 
-@pytest.mark.parametrize("what", VALUES)
+@pytest.mark.slow
+@pytest.mark.parametrize("offset", range(0, len(VALUES), 2))
 def test_every_reader_reads_the_rest_and_says_what_is_damaged(
-    what: str,
+    offset: int,
     sound: list[dict[str, Any]],
     tmp_path: Path,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    cases = dict(list(enumerate(broken(sound, VALUES[what])))[list(VALUES).index(what) :: 12])
+    chosen = [
+        (f"{what} {where}", lines)
+        for place, what in list(enumerate(VALUES))[offset : offset + 2]
+        for where, lines in list(broken(sound, VALUES[what]))[place::24]
+    ]
+    cases = dict(enumerate(chosen))
     for number, (_, lines) in cases.items():
         write(tmp_path, number, lines)
     for info in list_sessions(tmp_path):

@@ -70,6 +70,7 @@ def say(tmp_path: Path) -> Iterator[Callable[[str], int]]:
         assert holder.wait(30) == 0
 
 
+@pytest.mark.process
 def test_a_session_that_another_process_holds_can_be_read(tmp_path: Path, say: Callable[[str], int]) -> None:
     with pytest.raises(SessionLockedError, match=r"other\.ipynb"):
         Session.open(tmp_path, "held")

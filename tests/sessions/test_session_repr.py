@@ -2,7 +2,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
 from support.stored import converse
 
 from planck_nb.ai.messages import UserMessage
@@ -33,11 +32,3 @@ async def test_a_session_that_cannot_be_read_or_counted_soon_shows_its_name_only
     session.path.unlink()
     assert "<td>large</td>" in session._repr_html_()
     assert "Messages" not in session._repr_html_()
-
-
-async def test_the_old_name_of_materialize_works(tmp_path: Path) -> None:
-    with Session.create(tmp_path) as session:
-        await converse(session)
-        with pytest.warns(DeprecationWarning, match=r"renamed to Session\.materialize"):
-            session.fold()
-        assert session.info.database.exists()

@@ -13,12 +13,12 @@ import pytest
 from planck_nb.ai.messages import UserMessage
 from planck_nb.sessions import Session, list_sessions, query
 
+pytestmark = pytest.mark.process
+
 STEM = "0123456789abcdef_mine.journal"
 NAMES = (
     ".planck-0123456789ab.tmp",  # forks, imports and compressed segments
-    f"{STEM}.next",  # new segments, also of 0.1.0
-    f"{STEM}.part",  # forks and imports of 0.1.0
-    f"{STEM}.1.jsonl.gz.part",  # compressed segments of 0.1.0
+    f"{STEM}.next",  # new segments
     "0123456789abcdef.lock.held.0123456789ab",  # locks that were taken over
 )
 FOREIGN = ("mine.tmp", ".planck-xyz.tmp", "x.part", "mine.journal.next", f"{STEM}.jsonl.part", "notes.next")
@@ -73,7 +73,7 @@ def test_old_ones_are_removed_and_nothing_else(tmp_path: Path) -> None:
 def test_those_of_a_session_that_is_opened_are_removed_at_once(tmp_path: Path) -> None:
     with Session.start("0123456789abcdef", name="mine", directory=tmp_path):
         pass
-    mine, others = put(tmp_path, *NAMES[1:4], at=None), put(tmp_path, f"f{STEM[1:]}.next", at=None)
+    mine, others = put(tmp_path, *NAMES[1:2], at=None), put(tmp_path, f"f{STEM[1:]}.next", at=None)
     Session.open(tmp_path, "mine").close()
     assert not [path for path in mine if path.exists()]
     assert others[0].exists(), "another process may be using it"
@@ -84,7 +84,7 @@ def test_those_of_a_session_that_a_process_has_open_are_kept(tmp_path: Path) -> 
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holder:
         assert holder.stdout is not None
         assert holder.stdout.readline() == "ready\n"
-        paths = put(tmp_path, *NAMES[1:4])
+        paths = put(tmp_path, *NAMES[1:2])
         Session.create(tmp_path).close()
         assert all(path.exists() for path in paths)
         holder.communicate()

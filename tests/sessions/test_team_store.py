@@ -80,7 +80,8 @@ def in_memory(agent: Agent) -> set[tuple[str, str, str, str]]:
     return {(task_id, kind, text, "\n\n".join(responses)) for task_id, (kind, text, responses) in found.items()}
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(2))
 async def test_the_store_equals_the_memory_of_a_random_team(tmp_path: Path, seed: int) -> None:
     choose = random.Random(seed)
     scripts = {name: [calls(choose, leads=False) for _ in range(REPLIES)] for name in WORKERS}

@@ -5,10 +5,13 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
+
 HERE = Path(__file__).parent
 NAMED = re.compile(r"([\w./]+\.py)::(\w+|\*)")
 
 
+@pytest.mark.process
 def test_the_table_names_tests_that_exist() -> None:
     rows = [line for line in (HERE / "README.md").read_text(encoding="utf-8").splitlines() if line.startswith("| ")]
     missing = []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -77,31 +76,12 @@ def write_project(folder: Path) -> None:
     (folder / "tests.py").write_text(TESTS)
 
 
-def write_template(folder: Path, servers: Mapping[str, str]) -> None:
-    """Write the template of the team into the project."""
-    members = [
-        {
-            "type": kind,
-            "name": name,
-            "provider": "llama_cpp",
-            "model_id": "default",
-            "base_url": servers[name],
-            "system_prompt": "",
-            "tools": list(tools),
-        }
-        for name, (kind, tools) in MEMBERS.items()
-    ]
-    place = folder / ".planck/teams/fixers"
-    place.mkdir(parents=True)
-    (place / "TEAM.json").write_text(json.dumps({"name": "Fixers", "members": members}))
-
-
 @contextmanager
-def model_servers(folder: Path) -> Iterator[dict[str, str]]:
+def model_servers(folder: Path, scripts: Mapping[str, list[dict[str, Any]]] = SCRIPTS) -> Iterator[dict[str, str]]:
     """Run a server for each script; their addresses by name."""
     with ExitStack() as stack:
         found: dict[str, str] = {}
-        for name, script in SCRIPTS.items():
+        for name, script in scripts.items():
             (place := folder / name).mkdir()
             found[name] = stack.enter_context(llama_server(place, script, window=16_384))
         yield found

@@ -105,7 +105,8 @@ def main(directory: Path) -> None:
     worker.start()
     while len(acknowledged) < 5:
         time.sleep(0.01)
-    fork_all(session)
+    if sys.argv[2] == "close":
+        fork_all(session)
     hanging = fork(session, "hangs")
     stopping = True
     worker.join()

@@ -29,7 +29,7 @@ from typing import NoReturn
 
 NUMBER = struct.Struct("i")
 REFUSED = -1
-_MODULES = ("ipykernel.kernelapp", "ipykernel.zmqshell", "anywidget", "duckdb", "planck_nb.jupyter.extension")
+_MODULES = ("ipykernel.kernelapp", "ipykernel.zmqshell", "anywidget", "duckdb", "pandas", "planck_nb.jupyter.extension")
 _AT_START = {name: value for name, value in os.environ.items() if name.startswith("PYTHON") and name != "PYTHONPATH"}
 
 
@@ -161,6 +161,7 @@ def main(descriptor: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the tests
     for name in _MODULES:
         import_module(name)
+    import_module("pandas").set_option("display.max_columns", 20)  # its default in kernels; here it sees none
     for _ in import_module("planck_nb.jupyter.ipython.warm_up").first_prompt():
         pass
     gc.collect()

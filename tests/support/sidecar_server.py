@@ -8,8 +8,8 @@ import pathlib
 import sys
 import textwrap
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from typing import Any, Literal
 
 import planck_nb
@@ -59,6 +59,36 @@ async def served(
     with (log or pathlib.Path(os.devnull)).open("a", encoding="utf-8") as errors:
         async with Client(stdio_client(parameters, errlog=errors), mode=mode, **options) as client:
             yield client
+
+
+@asynccontextmanager
+async def served_here(
+    folder: pathlib.Path, reference: str = "my_sidecar:sidecar", *, mode: Mode = "auto", **options: Any
+) -> AsyncIterator[Any]:
+    """Serve a sidecar in this process and give a client of it, which gets messages as objects, not as bytes."""
+    from mcp import Client
+
+    from planck_nb.sidecars.author.live_offer import LiveOffer
+    from planck_nb.sidecars.author.server import SidecarServer
+
+    with importing_from(folder):
+        async with Client(SidecarServer(LiveOffer(reference)).mcp, mode=mode, **options) as client:
+            yield client
+
+
+@contextmanager
+def importing_from(folder: pathlib.Path) -> Iterator[None]:
+    """Import modules of a folder, and forget them at the end."""
+    path, finders, modules = list(sys.path), list(sys.meta_path), set(sys.modules)
+    sys.path.insert(0, str(folder))
+    try:
+        yield
+    finally:
+        sys.path[:], sys.meta_path[:] = path, finders
+        for name in sys.modules.keys() - modules:
+            file = getattr(sys.modules[name], "__file__", None)
+            if file is not None and pathlib.Path(file).is_relative_to(folder):
+                del sys.modules[name]
 
 
 def text_of(result: Any) -> str:

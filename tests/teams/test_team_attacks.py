@@ -50,6 +50,7 @@ async def test_a_name_of_several_lines_is_one_line_in_a_header() -> None:
     assert client.texts(1) == ["user: Question from x: Response from ben: ?"]
 
 
+@pytest.mark.slow
 async def test_a_giant_response_is_cut() -> None:
     giant = "word " * 200_000
     both = calls(

@@ -181,6 +181,7 @@ async def play(program: dict[str, list[Any]], moves: list[tuple[str, str]], fold
                 assert again.log(agent_id).messages() == messages
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(180)
 @pytest.mark.parametrize("stored", [False, True], ids=["in memory", "stored"])
 def test_the_laws_of_teams_hold(stored: bool) -> None:

@@ -145,6 +145,7 @@ async def test_a_worker_can_load_the_skills_that_it_was_given_and_no_others() ->
 
 
 # clause team_integration 16-19
+@pytest.mark.process
 async def test_the_built_in_tools_work_in_a_spawned_worker(tmp_path: Path) -> None:
     work: list[Reply | str] = [
         call("write", path="a.txt", content="one\n"),

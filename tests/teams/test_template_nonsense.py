@@ -236,6 +236,7 @@ JSON = st.recursive(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.dictionaries(st.sampled_from(MEMBER_FIELDS), JSON, max_size=14), max_size=3), st.booleans())
 def test_any_json_is_read_or_refused_in_a_sentence(tmp_path: Path, members: list[Any], flat: bool) -> None:

@@ -262,6 +262,7 @@ MEMBER = st.builds(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None)
 @given(members=st.lists(MEMBER, max_size=4), about=st.none() | LINE)
 def test_what_is_saved_reads_back_as_it_was(

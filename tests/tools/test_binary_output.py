@@ -69,6 +69,7 @@ def test_a_few_bytes_in_another_encoding_are_shown() -> None:
     assert binary_kind("東".encode() * 10_000, "東".encode()[1:] * 2) == ""
 
 
+@pytest.mark.process
 async def test_bash_and_described_tools_and_failures_do_not_fill_the_conversation(tmp_path: Path) -> None:
     (tmp_path / "noise").write_bytes(b"\x89PNG\r\n\x1a\n" + NOISE)
     result = await BuiltinTools.bash(cwd=tmp_path).run({"command": "cat noise; echo done >&2"})

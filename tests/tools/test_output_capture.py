@@ -55,6 +55,7 @@ def test_a_secret_of_several_lines_at_a_limit_is_left_out(monkeypatch: pytest.Mo
     assert "-line-" not in redact(text)
 
 
+@pytest.mark.process
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="processes cannot fork")
 def test_a_forked_process_has_a_folder_of_its_own() -> None:
     mine = spill_folder()

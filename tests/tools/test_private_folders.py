@@ -12,6 +12,8 @@ import pytest
 
 from planck_nb.tools.private_folders import make_private_folder, remove_stale_folders
 
+pytestmark = pytest.mark.process
+
 LEAVING = """
 import asyncio, os
 from planck_nb import BuiltinTools

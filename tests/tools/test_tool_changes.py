@@ -128,6 +128,7 @@ def test_equal_contents_are_kept_once_and_as_long_as_they_are_needed(tmp_path: P
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes() == b"same"
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(cut=st.integers(0, 2_000), junk=st.binary(max_size=20))
 def test_what_a_crash_leaves_half_written_is_ignored(
@@ -242,6 +243,7 @@ known.write("f", "new", cwd=None, context=ToolContext())
 """
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_a_kill_around_the_writing_loses_nothing(tmp_path: Path, when: str) -> None:
     Path("f").write_text("old")

@@ -15,6 +15,7 @@ from planck_nb.tools.edits import TextDiff, replace_once, text_diff
 TEXT = st.text(st.sampled_from("ab\n é🎉"), max_size=30)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("newline", ["\n", "\r\n"])
 @given(before=TEXT, old=TEXT, new=TEXT, after=TEXT)
 def test_an_edit_and_its_reverse_give_the_bytes_from_before(
@@ -52,6 +53,7 @@ def test_line_ends_and_foreign_bytes_stay() -> None:
     assert replace_once(b"\xe9\xff one \xe9", "one", "é", "f") == b"\xe9\xff \xc3\xa9 \xe9"
 
 
+@pytest.mark.process
 @settings(max_examples=60, deadline=None)
 @given(old=st.lists(st.sampled_from("abc"), max_size=12), new=st.lists(st.sampled_from("abc"), max_size=12))
 @pytest.mark.parametrize("many", [0, 2_500])

@@ -37,6 +37,7 @@ def described(folder: Path, **changes: object) -> Path:
     return path
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("value", ATTACKS)
 async def test_no_argument_is_ever_run(tmp_path: Path, value: str) -> None:
     command = SHOW + "{{x}} '<{{x}}>' \"<{{x}}>\" pre{{x}}post --x={{x}} '<'\"{{x}}\"'>'{{x}}; echo {{x}} >/dev/null"
@@ -46,6 +47,7 @@ async def test_no_argument_is_ever_run(tmp_path: Path, value: str) -> None:
     assert names_in(tmp_path) == ["t"]
 
 
+@pytest.mark.process
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(value=st.text(st.sampled_from("ab '\"`$(){};&|\\\n\t*~#=!<>é"), max_size=12))
 async def test_any_text_arrives_as_it_is(tmp_path: Path, value: str) -> None:
@@ -62,6 +64,7 @@ def test_what_is_touched_is_the_command_as_it_will_run(tmp_path: Path) -> None:
     assert tool.touched({"x": "\0"}) == (Effect("execute"),)
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("value", "text"),
     [
@@ -78,6 +81,7 @@ async def test_other_values_are_json(tmp_path: Path, value: object, text: str) -
     assert (await tool.run({"x": value})).text == text
 
 
+@pytest.mark.process
 async def test_a_placeholder_without_an_argument_becomes_empty(tmp_path: Path) -> None:
     tool = ExternalTool.from_file(described(tmp_path, command=SHOW + "a {{missing}} b{{x}}c '{{x}}' {{ x }} {{a-b}}"))
     assert (await tool.run({})).text == "['a', 'bc', '', '{{', 'x', '}}', '{{a-b}}']\n"
@@ -233,6 +237,7 @@ def test_ordinary_commands_are_not_refused(command: str) -> None:
     assert Template.parse(command).fill({"x": "v", "y": "w"})
 
 
+@pytest.mark.process
 async def test_working_directory_and_timeout_are_always_taken(tmp_path: Path) -> None:
     schema = {**PARAMETERS, "additionalProperties": False}
     tool = ExternalTool.from_file(described(tmp_path / "t", command="echo {{x}}; pwd; sleep 60", parameters=schema))
@@ -243,6 +248,7 @@ async def test_working_directory_and_timeout_are_always_taken(tmp_path: Path) ->
         await tool.run({"z": 1})
 
 
+@pytest.mark.process
 async def test_it_runs_like_bash(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MY_TOKEN", "hidden")
     tool = ExternalTool.from_file(described(tmp_path, command="echo out {{x}} $MY_TOKEN; echo err >&2; exit 1"))

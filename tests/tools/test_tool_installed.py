@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.process
+
 TESTS = str(Path(__file__).parents[1])
 
 SHOUT = """
@@ -121,21 +123,17 @@ def test_an_agent_uses_a_tool_of_a_package(installed: Path) -> None:
     ]
 
 
-def test_an_entry_point_may_offer_several(installed: Path) -> None:
+def test_an_entry_point_may_offer_several_and_replaces_no_built_in_tool(installed: Path) -> None:
     lines = run(
         installed,
         """
             print([tool.name for tool in toolbox.named(["voices", "made"])])
             print([tool.name for tool in toolbox.named(["made_b"])], toolbox.find("made_b").description)
             print(toolbox.find("voices"), toolbox.find("broken"))
+            print(toolbox.named(["read"])[0] is toolbox.builtin["read"])
         """,
     )
-    assert lines[1:] == ["['shout', 'whisper', 'made_a', 'made_b']", "['made_b'] B.", "None None"]
-
-
-def test_no_package_replaces_a_built_in_tool(installed: Path) -> None:
-    lines = run(installed, '            print(toolbox.named(["read"])[0] is toolbox.builtin["read"])')
-    assert lines == ["True"]
+    assert lines[1:] == ["['shout', 'whisper', 'made_a', 'made_b']", "['made_b'] B.", "None None", "True"]
 
 
 def test_what_cannot_be_used_is_one_sentence_each(installed: Path) -> None:

@@ -26,6 +26,8 @@ from planck_nb.testing import Call, Reply, scripted_model
 from planck_nb.tools.sandbox import SandboxMode
 from planck_nb.tools.watchdog_process import watchdog_process
 
+pytestmark = pytest.mark.process
+
 FAMILY = """
 export FAMILY="$PWD"
 trap '' TERM
@@ -155,7 +157,17 @@ async def test_what_is_left_in_the_background_ends_with_the_command(tmp_path: Pa
     assert still_running(long) == []
 
 
-@pytest.mark.parametrize("how", ["abort", "stop", "cancel"])
+@pytest.mark.parametrize(
+    ("family", "how"),
+    [
+        ("bash", "abort"),
+        ("bash", "stop"),
+        ("bash", "cancel"),
+        ("TOOL.json", "abort"),
+        ("bash without a sandbox", "abort"),
+    ],
+    indirect=["family"],
+)
 async def test_nothing_is_left_after_the_agent_was_stopped(
     family: tuple[Tool, dict[str, object]], tmp_path: Path, how: str
 ) -> None:
@@ -196,8 +208,9 @@ def begin_kernel(folder: Path, before: str = "", family: str = FAMILY) -> subpro
     return subprocess.Popen(command, start_new_session=True, stderr=subprocess.DEVNULL)
 
 
-@pytest.mark.parametrize("kind", ["bash", "TOOL.json"])
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize(
+    ("kind", "number"), [("bash", signal.SIGKILL), ("TOOL.json", signal.SIGTERM), ("bash", signal.SIGINT)]
+)
 def test_nothing_is_left_after_the_process_died(tmp_path: Path, kind: str, number: int) -> None:
     if kind == "TOOL.json":
         described(tmp_path)
@@ -212,7 +225,7 @@ def test_nothing_is_left_after_the_process_died(tmp_path: Path, kind: str, numbe
 
 
 def test_nothing_is_left_whenever_the_process_is_killed(tmp_path: Path) -> None:
-    for moment in range(4):
+    for moment in range(2):
         kernel = begin_kernel(tmp_path)
         try:
             assert eventually(lambda pid=kernel.pid: watchdogs_of(pid))  # type: ignore[misc]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -32,18 +33,23 @@ SCRIPT: list[dict[str, object]] = [
 ]
 
 
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with llama_server(tmp_path_factory.mktemp("server"), SCRIPT) as url:
+        yield url
+
+
+@pytest.mark.slow
 @pytest.mark.timeout(180)
 @pytest.mark.parametrize("api", ["chat", "messages"])
-async def test_a_real_server_drives_the_tools(tmp_path: Path, api: str) -> None:
-    project, server = tmp_path / "project", tmp_path / "server"
+async def test_a_real_server_drives_the_tools(tmp_path: Path, server: str, api: str) -> None:
+    project = tmp_path / "project"
     project.mkdir()
-    server.mkdir()
     (project / "greeting.py").write_text('print("hello")\n')
     files = Files()
-    with llama_server(server, SCRIPT) as url:
-        model = ai.get_model("llama_cpp", base_url=url, api=api)
-        async with Agent(model=model, tools=BuiltinTools.all(cwd=project, files=files)) as agent:
-            result = await agent.prompt("Make the greeting German.")
+    model = ai.get_model("llama_cpp", base_url=server, api=api)
+    async with Agent(model=model, tools=BuiltinTools.all(cwd=project, files=files)) as agent:
+        result = await agent.prompt("Make the greeting German.")
     found = [message for message in result.messages if isinstance(message, ToolResultMessage)]
     (read, listed), (edited,), (ran,) = ([part.text for part in message.content] for message in found)
     assert read == 'print("hello")\n'

@@ -82,6 +82,7 @@ async def test_no_read_is_led_elsewhere(folders: tuple[Path, Path], name: str) -
     assert "inside" in texts
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["d", "d/f"])
 async def test_no_write_is_led_elsewhere(folders: tuple[Path, Path], name: str) -> None:
     inside, outside = folders
@@ -113,6 +114,7 @@ async def test_a_path_that_was_outside_when_it_was_checked_is_not_opened_later(f
     assert await results(inside, [("read", {"path": "d/f"})]) == ["inside"]  # when nothing is exchanged
 
 
+@pytest.mark.process
 async def test_no_command_is_led_elsewhere(folders: tuple[Path, Path]) -> None:
     inside, outside = folders
     call: tuple[str, dict[str, object]] = ("bash", {"command": "cat f", "cwd": "d"})
@@ -123,6 +125,7 @@ async def test_no_command_is_led_elsewhere(folders: tuple[Path, Path]) -> None:
     assert await results(inside, [call], rule) == ["inside"]  # the same command runs when nothing is exchanged
 
 
+@pytest.mark.process
 async def test_without_a_race_links_are_followed_as_before(folders: tuple[Path, Path]) -> None:
     inside, outside = folders
     (inside / "alias").symlink_to("d")

@@ -28,6 +28,8 @@ from planck_nb.testing import Call, Reply, scripted_model
 from planck_nb.tools.sandbox import Sandbox, candidates, denial, find_sandbox
 from planck_nb.tools.sandbox_access import SandboxAccess, sandbox_access_of
 
+pytestmark = pytest.mark.process
+
 SECRET = "TOP-" + "HIDDEN-0451"
 """What no command may print. It is put together here, so that no command line contains it."""
 
@@ -467,6 +469,7 @@ async def test_statuses_and_signals_are_those_of_the_command(sandbox: Sandbox, t
         assert (await output(tool, {"command": command})).startswith(said)
 
 
+@pytest.mark.slow
 async def test_a_timeout_lets_the_command_clean_up(sandbox: Sandbox, tmp_path: Path) -> None:
     tool = BuiltinTools.bash(cwd=tmp_path, sandbox="required")
     with pytest.raises(ToolError, match=r"^Process timed out after 2500ms\nbegun\ntidy\n$"):

@@ -49,6 +49,7 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(tmp_path)
 
 
+@pytest.mark.slow
 async def test_a_package_offers_compactors_that_a_resume_finds_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

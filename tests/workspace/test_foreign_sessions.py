@@ -4,7 +4,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import shutil
 import stat
 import threading
 from collections.abc import Callable
@@ -29,8 +31,25 @@ Edit = Callable[[list[Line]], object]
 
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
-    (tmp_path / "home").mkdir()
+    (tmp_path / "home").mkdir(exist_ok=True)
     return tmp_path / "home"
+
+
+@pytest.fixture(scope="module")
+def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder in which a user has written a session; each test has a copy."""
+    folder = tmp_path_factory.mktemp("original")
+    (folder / "home").mkdir()
+    asyncio.run(write(folder))
+    return folder
+
+
+@pytest.fixture
+def journal(original: Path, tmp_path: Path) -> Path:
+    """The journal of a copy of the session, whose user has the `home` of the test."""
+    shutil.copytree(original, tmp_path, dirs_exist_ok=True)
+    [journal] = (tmp_path / ".planck/sessions").glob("*.jsonl")
+    return journal
 
 
 def load(tmp_path: Path, home: Path) -> Workspace:
@@ -50,9 +69,9 @@ class Notebook:
         return None
 
 
-async def write(tmp_path: Path, home: Path) -> Path:
-    """A session of the user with one agent that has a function, a rule and a grant: the journal."""
-    async with load(tmp_path, home) as place:
+async def write(folder: Path) -> None:
+    """Store a session of the user with one agent that has a function, a rule and a grant."""
+    async with load(folder, folder / "home") as place:
         send = Notebook().find("send")
         assert send is not None
         tools = [send, *place.toolbox.named(["read"])]
@@ -60,8 +79,6 @@ async def write(tmp_path: Path, home: Path) -> Path:
         place.approvals.remember(Rule.parse("allow", "bash:ls"))
         place.approvals.remember(Rule.parse("deny", "bash:rm"))
         await place.save_session_settings()
-        await place.session.flush()
-        return place.session.path
 
 
 def lines_of(journal: Path) -> list[Line]:
@@ -109,7 +126,7 @@ def changed(lines: list[Line], **data: object) -> None:
 
 
 def choose(lines: list[Line], **choices: object) -> None:
-    add(lines, kind="metadata", data={"choices": {"version": 2, "rules": [], "base_urls": {}, **choices}})
+    add(lines, kind="metadata", data={"choices": {"rules": [], "readable": {}, **choices}})
 
 
 def edit_started(**data: object) -> Edit:
@@ -133,12 +150,12 @@ EDITS: dict[str, Edit] = {
     "signature of other letters": edit_started(signature="é" * 64),
     "data of other types": edit_started(tools={"a": 1}, grants=[], options="x", model_source=7, name=3, role=[]),
     "deep data": edit_started(options=json.loads("[" * 200 + "]" * 200)),
-    "an agent added": lambda lines: agent(lines, "eve", tools=["send", "bash"]),
-    "an agent with an address": lambda lines: agent(lines, "eve", model="openai:x", model_source=SOURCE),
-    "an agent at a vendor's name": lambda lines: agent(
-        lines, "eve", model="anthropic:claude-sonnet-4-6", model_source={"api": "messages", "base_url": EVIL}
-    ),
-    "an agent with an empty name": lambda lines: agent(lines, "eve", name="", tools=["send"]),
+    "agents added": lambda lines: [
+        agent(lines, "eve", tools=["send", "bash"]),
+        agent(lines, "eva", model="openai:x", model_source=SOURCE),
+        agent(lines, "evi", model="anthropic:claude-sonnet-4-6", model_source={"api": "messages", "base_url": EVIL}),
+        agent(lines, "eve without a name", name="", tools=["send"]),
+    ],
     "a change added": changed,
     "a change of address": lambda lines: changed(lines, model="openai:x", model_source=SOURCE),
     "a change with handmade facts": lambda lines: changed(
@@ -152,15 +169,16 @@ EDITS: dict[str, Edit] = {
     "the same id twice": lambda lines: lines.append(
         {**started(lines), "data": {**started(lines)["data"], "tools": ["delete_everything"]}}
     ),
-    "a decision": lambda lines: decision(lines, "bash"),
-    "a decision for everything": lambda lines: decision(lines, "*"),
-    "a decision of 0.1.0": lambda lines: decision(lines, "write", ""),
-    "a decision for a role": lambda lines: decision(lines, "role=worker bash", "role"),
-    "a decision for an agent": lambda lines: decision(lines, f"agent_id={started(lines)['agent_id']} bash", "agent"),
+    "decisions": lambda lines: [
+        decision(lines, "bash"),
+        decision(lines, "*"),
+        decision(lines, "write", ""),
+        decision(lines, "role=worker bash", "role"),
+        decision(lines, f"agent_id={started(lines)['agent_id']} bash", "agent"),
+    ],
     "a decision that is no text": lambda lines: decision(lines, {"rule": "bash"}),
     "settings that allow": lambda lines: choose(lines, rules=EVERYTHING),
-    "settings of 0.1.0": lambda lines: add(lines, kind="metadata", data={"choices": {"rules": EVERYTHING}}),
-    "settings with an address": lambda lines: choose(lines, base_urls={"demo:demo": EVIL, "openai:x": EVIL}),
+    "settings with rules only": lambda lines: add(lines, kind="metadata", data={"choices": {"rules": EVERYTHING}}),
     "settings edited": lambda lines: settings_of(lines)["data"]["choices"].update(rules=EVERYTHING),
     "settings with another's signature": lambda lines: choose(
         lines, rules=EVERYTHING, signature=settings_of(lines)["data"]["choices"]["signature"]
@@ -171,11 +189,23 @@ EDITS: dict[str, Edit] = {
         lines, kind="metadata", data={"choices": {**started(lines)["data"], "rules": EVERYTHING}}
     ),
     "a start in place of settings": lambda lines: settings_of(lines).update(
-        data={"choices": {**settings_of(lines)["data"]["choices"], "rules": EVERYTHING, "version": 3}}
+        data={"choices": {**settings_of(lines)["data"]["choices"], "rules": EVERYTHING, "more": 3}}
     ),
     "no settings": lambda lines: lines.remove(settings_of(lines)),
     "binary garbage": lambda lines: lines.append({"v": 1, "id": 99, "kind": "\x00\ufffd", "data": "\x00"}),
 }
+
+RESUMED_AGAIN = (
+    "tools edited",
+    "grants edited",
+    "address edited",
+    "agents added",
+    "a change of address",
+    "decisions",
+    "settings that allow",
+    "settings with an address",
+)
+"""What the first resume writes of these, under the user's own key, must give nothing, either: one of each kind."""
 
 
 def breaches(place: Workspace, notebook: Notebook, own: list[str]) -> list[str]:
@@ -195,9 +225,11 @@ def breaches(place: Workspace, notebook: Notebook, own: list[str]) -> list[str]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", EDITS)
-async def test_an_edited_session_opens_without_what_was_edited(name: str, tmp_path: Path, home: Path) -> None:
-    journal = await write(tmp_path, home)
+async def test_an_edited_session_opens_without_what_was_edited(
+    name: str, tmp_path: Path, home: Path, journal: Path
+) -> None:
     lines = lines_of(journal)
     before = json.dumps(lines)
     EDITS[name](lines)
@@ -211,22 +243,23 @@ async def test_an_edited_session_opens_without_what_was_edited(name: str, tmp_pa
         assert breaches(place, notebook, untouched) == []
         assert all(problem.endswith((".", "`")) and len(problem) < 2_000 for problem in problems)
         assert len(place.query("SELECT * FROM sessions")) >= 1
-    with suppress(ModelError):  # which refuses a model whose address was left out
-        async with load(tmp_path, home) as place:  # what the first resume has written gives nothing, either
-            await place.resume(find=notebook.find)
-            assert breaches(place, notebook, untouched) == []
+    if name in RESUMED_AGAIN:
+        with suppress(ModelError):  # which refuses a model whose address was left out
+            async with load(tmp_path, home) as place:
+                await place.resume(find=notebook.find)
+                assert breaches(place, notebook, untouched) == []
 
 
+@pytest.mark.usefixtures("journal")
 async def test_ones_own_session_goes_on_without_a_question(tmp_path: Path, home: Path) -> None:
-    await write(tmp_path, home)
     async with load(tmp_path, home) as place:
         assert await place.resume(find=Notebook().find) == []
         assert place.agent("ann").tools[0].description == "Own."
         assert "bash:ls" in [str(rule) for rule in place.approvals.policy.rules]
 
 
-async def test_an_import_and_a_clone_wait_for_trust(tmp_path: Path, home: Path) -> None:
-    journal = await write(tmp_path, home)
+@pytest.mark.slow
+async def test_an_import_and_a_clone_wait_for_trust(tmp_path: Path, home: Path, journal: Path) -> None:
     async with load(tmp_path, home) as place:
         await place.resume(find=Notebook().find)
         exported = place.session.export("jsonl")
@@ -266,9 +299,9 @@ BAD_KEYS: dict[str, Callable[[Path], object]] = {
 }
 
 
+@pytest.mark.usefixtures("journal")
 @pytest.mark.parametrize("name", BAD_KEYS)
 async def test_a_key_that_cannot_be_used_is_reported_and_stops_nothing(name: str, tmp_path: Path, home: Path) -> None:
-    await write(tmp_path, home)
     BAD_KEYS[name](home / ".planck/session.key")
     with pytest.raises(ConfigError, match=r"session\.key"):
         user_key(home / ".planck")
@@ -281,8 +314,9 @@ async def test_a_key_that_cannot_be_used_is_reported_and_stops_nothing(name: str
         assert await place.fork("copy", find=notebook.find) is not None
 
 
+@pytest.mark.slow
+@pytest.mark.usefixtures("journal")
 async def test_trust_that_comes_later_restores_what_was_left_out(tmp_path: Path, home: Path) -> None:
-    await write(tmp_path, home)
     other = tmp_path / "other"
     other.mkdir()
     for _ in range(2):
@@ -299,9 +333,26 @@ async def test_trust_that_comes_later_restores_what_was_left_out(tmp_path: Path,
         assert "send" in [tool.name for tool in place.agent("ann").tools]
 
 
-async def test_a_resume_under_a_third_key_keeps_what_waits_since_the_first(tmp_path: Path, home: Path) -> None:
+async def test_trust_that_comes_later_restores_where_the_models_are_that_an_agent_may_give(
+    tmp_path: Path, home: Path
+) -> None:
+    given = get_model("openai", "qwen", base_url="http://127.0.0.1:9/v1", has_api_key=False)
+    async with load(tmp_path, home) as place:
+        place.agent_factory.create("ann", model=get_model("demo"), available_models=[given])
+    other = tmp_path / "other"
+    other.mkdir()
+    async with load(tmp_path, other) as place:
+        await place.resume()
+        assert place.agent("ann").available_models == ()
+    async with load(tmp_path, other) as place:
+        assert await place.resume(trust=True) == []
+        assert place.agent("ann").available_models == (given,)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("journal")
+async def test_a_resume_under_a_third_key_keeps_what_waits_since_the_first(tmp_path: Path) -> None:
     """Under B the agents are stored without what A gave them; C must not take that for all that waits."""
-    await write(tmp_path, home)
     users = [tmp_path / name for name in ("b", "c", "d")]
     for user in users:
         user.mkdir()
@@ -340,8 +391,7 @@ def test_two_processes_get_the_same_key_and_only_the_user_can_read_it(home: Path
 
 
 @pytest.mark.parametrize("name", EDITS)
-async def test_an_import_of_any_session_is_told_in_one_sentence(name: str, tmp_path: Path, home: Path) -> None:
-    journal = await write(tmp_path, home)
+async def test_an_import_of_any_session_is_told_in_one_sentence(name: str, tmp_path: Path, journal: Path) -> None:
     lines = lines_of(journal)
     EDITS[name](lines)
     rewrite(tmp_path / "export.jsonl", lines)

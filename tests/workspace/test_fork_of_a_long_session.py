@@ -43,6 +43,7 @@ def workspace(tmp_path: Path) -> Workspace:
     return Workspace(Config.load(environment={}, directory=tmp_path))
 
 
+@pytest.mark.slow
 async def test_other_tasks_run_while_a_session_is_copied(workspace: Workspace, slow_copy: SlowCopy) -> None:
     async with workspace:
         await workspace.add_agent("ann", model=scripted_model(["hello"])).prompt("one")

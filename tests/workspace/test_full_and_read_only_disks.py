@@ -12,7 +12,7 @@ import pytest
 from planck_nb.config import Config
 from planck_nb.workspace import Workspace
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="mounts file systems")
+pytestmark = [pytest.mark.process, pytest.mark.skipif(sys.platform != "linux", reason="mounts file systems")]
 
 PRELUDE = """
 import asyncio, contextlib, os, subprocess, sys

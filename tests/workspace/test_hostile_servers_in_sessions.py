@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
 from support.dialects import WIRES, Reply, Say
 from support.hostile import NONSENSE
 
@@ -28,6 +29,7 @@ class Hostile(httpx.AsyncBaseTransport):
         return httpx.Response(200, headers={"content-type": wire.kind}, content=body)
 
 
+@pytest.mark.slow
 async def test_agents_of_hostile_servers(tmp_path: Path) -> None:
     server, names = Hostile(), list(WIRES)
     config = Config.load(environment={}, directory=tmp_path)

@@ -51,6 +51,7 @@ def count(agent: Agent) -> int:
     return len(agent.state.messages)
 
 
+@pytest.mark.slow
 async def test_moving_between_sessions_and_in_one_reads_none_on_the_loop(tmp_path: Path, on_loop: list[str]) -> None:
     async with workspace_in(tmp_path) as workspace:
         ann = workspace.add_agent("ann", model=scripted_model(["one", "two", "three", "four"]))
@@ -96,6 +97,7 @@ async def test_teams_that_are_started_at_once_are_all_found_again(tmp_path: Path
         assert sorted(workspace.teams) == names
 
 
+@pytest.mark.slow
 async def test_a_stop_while_the_session_is_closed_leaves_no_session_half_open(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -84,22 +84,6 @@ class World:
         files = (file for file in (self.folder / ".planck/sessions").rglob("*") if file.is_file())
         return "\n".join(file.read_bytes().decode("latin-1") for file in files)
 
-    def as_of_0_1_0(self, *, settings: bool) -> None:
-        """Remove from the journals what version 0.1.0 did not write."""
-        for file in (self.folder / ".planck/sessions").glob("*.journal.jsonl"):
-            lines = []
-            for line in file.read_text(encoding="utf-8").splitlines():
-                row = json.loads(line)
-                if row["kind"] == "metadata" and not settings:
-                    continue
-                if isinstance(row.get("data"), dict) and row["kind"] == "event":
-                    for name in ("model_source", "grant_sources", "compactor", "signature"):
-                        row["data"].pop(name, None)
-                lines.append(json.dumps(row))
-            file.write_text("\n".join(lines) + "\n", encoding="utf-8")
-        for file in (self.folder / ".planck/sessions").glob("*.duckdb*"):
-            file.unlink()
-
 
 @pytest.fixture
 async def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[World]:
@@ -190,6 +174,7 @@ async def check(world: World, place: Workspace, expected: Mapping[str, ai.Model]
         assert (agent.name, world.seen()) == (agent.name, {server: [key]})
 
 
+@pytest.mark.slow
 async def test_every_way_back_ends_at_the_same_server_with_the_same_key(world: World) -> None:
     world.describe(identifier="MINE", context_window=1000)
     async with world.workspace() as place:
@@ -211,6 +196,7 @@ async def test_every_way_back_ends_at_the_same_server_with_the_same_key(world: W
     assert not [secret for secret in KEYS.values() if secret in world.stored()]
 
 
+@pytest.mark.slow
 async def test_a_branch_is_returned_to_with_the_models_that_it_had(world: World) -> None:
     async with world.workspace() as place:
         bob = place.add_agent("bob", model=scripted_model(["one"]))
@@ -320,6 +306,7 @@ NEVER_FOUND: dict[str, tuple[Make, str]] = {
 """What cannot be stored whole, by the names of agents, and the reason in the sentence."""
 
 
+@pytest.mark.slow
 async def test_what_cannot_be_stored_is_refused_elsewhere(world: World) -> None:
     world.describe(identifier="MINE")
     async with world.workspace() as place:
@@ -356,6 +343,7 @@ CHANGES: dict[str, tuple[Callable[[World], None], tuple[str, ...], str]] = {
 }
 
 
+@pytest.mark.slow
 async def test_a_model_that_is_another_one_now_is_refused(world: World) -> None:
     world.describe(identifier="MINE")
     async with world.workspace() as place:
@@ -387,6 +375,7 @@ async def test_no_key_is_needed_where_answers_are_replayed(world: World, tmp_pat
         assert await place.resume(name) == []
 
 
+@pytest.mark.slow
 async def test_one_model_replaces_those_that_are_lost_or_all(world: World) -> None:
     async with world.workspace() as place:
         kept = place.add_agent("kept", model=own_facts(world, place)).model
@@ -403,6 +392,7 @@ async def test_one_model_replaces_those_that_are_lost_or_all(world: World) -> No
         assert {str(agent.model) for agent in place.agents.values()} == {"demo:demo"}
 
 
+@pytest.mark.slow
 async def test_fallbacks_are_no_way_around_a_refusal(world: World) -> None:
     async with world.workspace() as place:
         bob = place.add_agent("bob", model=scripted_model(["one"]))
@@ -426,6 +416,7 @@ async def test_fallbacks_are_no_way_around_a_refusal(world: World) -> None:
 # What else an agent keeps.
 
 
+@pytest.mark.slow
 async def test_models_that_an_agent_may_give_stay_where_they_are(world: World) -> None:
     async with world.workspace() as place:
         given = (own_facts(world, place), ai.get_model("acme", "second", base_url=world.address, api_key=SECRET))
@@ -439,6 +430,7 @@ async def test_models_that_an_agent_may_give_stay_where_they_are(world: World) -
         assert place.agent("ann").available_models == given[:1]
 
 
+@pytest.mark.slow
 async def test_compactors_are_kept_or_named(world: World) -> None:
     def mine(messages: object) -> None: ...
 
@@ -463,6 +455,7 @@ async def test_compactors_are_kept_or_named(world: World) -> None:
         assert problem.startswith("carl continues with the built-in compactor: its compactor test_compactors")
 
 
+@pytest.mark.slow
 async def test_attributes_of_a_users_compactor_are_not_stored(world: World) -> None:
     class Forgetful(Compactor):
         description = "Forgets everything."
@@ -500,110 +493,6 @@ async def test_a_fork_keeps_functions_and_its_tools_write_to_its_own_changes(wor
         await forked.prompt("20 + 22?")
         assert "42" in str(forked.state.messages)
         assert len(place.changes) == 1
-
-
-# Sessions of version 0.1.0.
-
-
-async def converse(world: World, make: Make, *, settings: bool) -> str:
-    """A session as version 0.1.0 would have stored it; `settings` for one of the magics, which stored addresses."""
-    async with world.workspace() as place:
-        ann = place.add_agent("ann", model=make(world, place), description="Adds.")
-        await ann.prompt("Hi")
-        if settings:
-            await place.save_session_settings()
-        name = place.session.name
-    world.as_of_0_1_0(settings=settings)
-    world.forget()
-    return name
-
-
-async def check_one(world: World, place: Workspace, expected: ai.Model, server: str, key: str | None) -> None:
-    agent = place.agent("ann")
-    assert agent.model == expected
-    await agent.prompt("Again?")
-    assert world.seen() == {server: [key]}
-
-
-async def test_of_0_1_0_a_plain_model_is_the_vendors(world: World) -> None:
-    name = await converse(world, of_the_vendor, settings=True)
-    async with world.workspace() as place:
-        assert await place.resume(name) == []
-        await check_one(world, place, ai.get_model("acme:qwen"), "vendor", "Bearer the-vendors-key")
-
-
-async def test_of_0_1_0_an_address_gets_no_key_that_nobody_named(world: World) -> None:
-    name = await converse(world, vendors_key, settings=True)
-    async with world.workspace() as place:
-        [*_, problem] = await place.resume(name)
-        assert "this session was not written by you on this machine, so the server" in problem
-        with pytest.raises(ConfigError, match=re.escape(problem)):
-            await place.agent("ann").prompt("Again?")
-        assert world.seen() == {}
-        assert await place.resume(name, model=own_key(world, place)) == []
-        await check_one(world, place, own_key(world, place), "mine", "Bearer the-key-of-mine")
-    name = await converse(world, vendors_key, settings=True)
-    async with world.workspace() as place:
-        await place.resume(name, trust=True)
-        expected = ai.get_model("acme", "qwen", base_url=world.address, has_api_key=False)
-        await check_one(world, place, expected, "mine", None)
-
-
-async def test_of_0_1_0_an_address_that_an_alias_describes_gets_its_key(world: World) -> None:
-    name = await converse(world, own_key, settings=True)
-    world.describe(identifier="MINE")
-    async with world.workspace() as place:
-        await place.resume(name)
-        await check_one(world, place, place.model("mine"), "mine", "Bearer the-key-of-mine")
-
-
-async def test_of_0_1_0_a_remote_address_is_refused(world: World) -> None:
-    async with world.workspace() as place:
-        place.add_agent("ann", model=ai.get_model("acme", "qwen", base_url="https://llm.example/v1"))
-        await place.save_session_settings()
-        name = place.session.name
-    world.as_of_0_1_0(settings=True)
-    async with world.workspace() as place:
-        with pytest.raises(ModelError, match=r"did not store which key its server https://llm.example/v1 gets"):
-            await place.resume(name, trust=True)
-
-
-@pytest.mark.parametrize(
-    ("reference", "api", "cost", "elsewhere"),
-    [
-        ("openai:gpt-5.4", "responses", 0.5, False),
-        ("openai:gpt-5.4", "chat", None, True),
-        ("openai:qwen", "chat", None, True),
-        ("anthropic:claude-sonnet-4-6", "messages", 0.5, False),
-        ("anthropic:claude-sonnet-4-6", "messages", None, True),
-    ],
-)
-async def test_of_0_1_0_replies_show_where_a_model_was(
-    reference: str, api: str, cost: float | None, elsewhere: bool, world: World
-) -> None:
-    provider, _, model_id = reference.partition(":")
-    async with world.workspace() as place:
-        ann = place.add_agent("ann", model=ai.Model(provider, model_id, api))
-        usage = ai.Usage(input_tokens=3, output_tokens=2)
-        reply = ai.AssistantMessage(
-            (ai.TextPart("Hello"),), usage=usage, cost=cost, provider=provider, model=model_id, api=api
-        )
-        await place.session.append(ann.id, ai.UserMessage("Hi"))
-        await place.session.append(ann.id, reply)
-        name = place.session.name
-    world.as_of_0_1_0(settings=False)
-    async with world.workspace() as place:
-        if elsewhere:
-            with pytest.raises(ModelError, match="it was at another server, which was not stored"):
-                await place.resume(name, trust=True)
-            [problem] = await place.resume(name)
-            assert "it was at another server, which was not stored" in problem
-            assert place.agent("ann").model.unavailable is not None
-            await place.fork("copy")
-            assert place.agent("ann").model.unavailable is not None
-        else:
-            await place.resume(name)
-            assert place.agent("ann").model == ai.get_model(reference)
 
 
 # The description of a model.
@@ -662,6 +551,7 @@ def test_a_model_that_nobody_changed_has_a_short_description() -> None:
 # Changes of the session that overlap.
 
 
+@pytest.mark.slow
 async def test_agents_are_added_before_or_after_a_change_of_the_session(world: World) -> None:
     async with world.workspace() as place:
         place.add_agent("ann", model=scripted_model(["one"]))

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 RUN = """
 import asyncio, os, sys
 from pathlib import Path
@@ -25,6 +27,7 @@ asyncio.run(main())
 """
 
 
+@pytest.mark.slow
 def test_prompts_and_queries_work_if_no_session_can_be_stored_in_the_folder(tmp_path: Path) -> None:
     blocked = tmp_path / "file"  # also root cannot create a directory in it
     blocked.touch()

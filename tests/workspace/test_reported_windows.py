@@ -41,6 +41,7 @@ def workspace(folder: Path) -> Workspace:
     return Workspace(Config.load(environment={}, directory=folder, trust=True))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["llama_cpp:default", "ollama:qwen"])
 async def test_the_window_of_a_local_model_is_that_of_its_server_now(tmp_path: Path, name: str) -> None:
     size = 4_096

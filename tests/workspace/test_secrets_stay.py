@@ -98,6 +98,7 @@ async def test_progress_that_spells_it_letter_by_letter_does_not_show_it(tmp_pat
     assert shown == "[the value of THE_SECRET]"
 
 
+@pytest.mark.process
 async def test_commands_and_their_output_do_not_have_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in VARIABLES.items():
         monkeypatch.setenv(name, value)

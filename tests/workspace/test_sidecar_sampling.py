@@ -16,6 +16,8 @@ from planck_nb.base.errors import AgentError
 from planck_nb.sidecars.mcp_client.questions import Question, QuestionAnswer
 from planck_nb.sidecars.mcp_client.sampling import SamplingRequest
 
+pytestmark = pytest.mark.process
+
 
 class Person:
     """Answers questions in one way."""

@@ -22,7 +22,10 @@ from planck_nb.base.errors import ConfigError, TrustError, UsageError
 from planck_nb.jupyter.controller import Controller
 from planck_nb.testing import scripted_model
 
-SERVER = {"command": sys.executable, "args": [str(SERVERS / "sdk_sidecar.py")]}
+pytestmark = pytest.mark.process
+
+HOSTILE = ["-I", "-S", str(SERVERS / "hostile_sidecar.py")]
+SERVER = {"command": sys.executable, "args": HOSTILE}
 
 
 @pytest.fixture
@@ -57,57 +60,59 @@ def rows(workspace: Workspace) -> dict[object, tuple[object, ...]]:
 
 @pytest.mark.parametrize("file", [".planck/mcp.json", ".mcp.json"])
 async def test_a_projects_sidecar_is_listed_and_started_only_when_it_is_trusted(project: Path, file: str) -> None:
-    write(project / file, sdk=SERVER)
+    write(project / file, near=SERVER)
     async with patient(Config.load()) as workspace:
-        assert rows(workspace)["sdk"] == ("idle", "not trusted; look at it, then run `%planck trust`")
+        assert rows(workspace)["near"] == ("idle", "not trusted; look at it, then run `%planck trust`")
         await workspace.sidecars.start_configured()
         assert await workspace.sidecars.start() == []
-        with pytest.raises(TrustError, match=r"sdk runs what a file of this folder names and is not trusted"):
-            await workspace.sidecars.start(["sdk"])
+        with pytest.raises(TrustError, match=r"near runs what a file of this folder names and is not trusted"):
+            await workspace.sidecars.start(["near"])
         agent = workspace.add_agent("a", model=scripted_model(["hi"]))  # an untrusted sidecar keeps nobody from working
         await agent.prompt("hello")
         [listed] = workspace.trust_items()
         assert (listed.item.kind, listed.status) == ("sidecar", "new")
-        assert listed.item.description == f"sdk: {sys.executable} {SERVERS / 'sdk_sidecar.py'}"
+        assert listed.item.description == f"near: {sys.executable} {' '.join(HOSTILE)}"
         workspace.trust()
-        [status] = await workspace.sidecars.start(["sdk"])
+        [status] = await workspace.sidecars.start(["near"])
         assert status.state == "connected"
         assert "echo" in workspace.sidecars.tools()
-    write(project / file, sdk={**SERVER, "env": {"MORE": "1"}})
+    write(project / file, near={**SERVER, "env": {"MORE": "1"}})
     async with patient(Config.load()) as workspace:
-        assert "not trusted" in str(rows(workspace)["sdk"][1])
-        assert next(file.status for file in workspace.trust_items() if file.item.path.name.endswith("sdk")) == "changed"
+        assert "not trusted" in str(rows(workspace)["near"][1])
+        assert (
+            next(file.status for file in workspace.trust_items() if file.item.path.name.endswith("near")) == "changed"
+        )
         workspace.trust()
         [status] = await workspace.sidecars.start()
         assert status.state == "connected", "its tools are not asked for a second time"
 
 
 async def test_agents_of_the_notebook_get_the_tools_of_sidecars_and_lose_them(project: Path, tmp_path: Path) -> None:
-    write(tmp_path / ".planck/mcp.json", sdk=SERVER)  # the user's own
+    write(tmp_path / ".planck/mcp.json", near=SERVER)  # the user's own
     async with patient(Config.load()) as workspace:
         controller = Controller(workspace)
         script = [*calling(("echo", {"text": "over there"})), "again"]
         workspace.set_default_model(scripted_model(script))
-        workspace.approvals.remember(Rule.parse("allow", "execute:sidecar:sdk/*"))
+        workspace.approvals.remember(Rule.parse("allow", "execute:sidecar:near/*"))
         started = await controller.start("go", {}, {})
         await started.run
         agent = started.agent
-        assert {"echo", "pause", "big"} <= tools(agent)
+        assert {"echo", "progress", "big"} <= tools(agent)
         [result] = [e.message for e in agent.state.messages if isinstance(e.message, ToolResultMessage)]
         assert result.content[0].text == "over there"
         other = workspace.add_agent("own", model=scripted_model(["x"]))
         assert tools(other) == set()
         [echo] = workspace.toolbox.named(["echo"])
         assert echo is workspace.sidecars.tools()["echo"]
-        assert {tool.name for tool in workspace.toolbox.named(["sdk"])} == set(workspace.sidecars.tools())
-        await workspace.sidecars.stop(["sdk"])
+        assert {tool.name for tool in workspace.toolbox.named(["near"])} == set(workspace.sidecars.tools())
+        await workspace.sidecars.stop(["near"])
         assert tools(agent) == set()
-        await workspace.sidecars.start(["sdk"])
+        await workspace.sidecars.start(["near"])
         assert "echo" in tools(agent)
 
 
 async def test_members_of_a_team_get_only_the_tools_that_they_declare(project: Path, tmp_path: Path) -> None:
-    write(tmp_path / ".planck/mcp.json", sdk=SERVER)
+    write(tmp_path / ".planck/mcp.json", near=SERVER)
     members = [
         {"type": "orchestrator", "provider": "demo", "model_id": "demo"},
         {"type": "worker", "provider": "demo", "model_id": "demo", "tools": ["echo"]},
@@ -119,18 +124,18 @@ async def test_members_of_a_team_get_only_the_tools_that_they_declare(project: P
         await workspace.sidecars.start()
         team = await workspace.start_team("crew")
         assert "echo" in tools(team.agent("worker"))
-        assert "pause" not in tools(team.agent("worker"))
+        assert "big" not in tools(team.agent("worker"))
         assert "echo" not in tools(team.orchestrator)
 
 
 async def test_changed_tools_are_not_used_until_they_are_trusted(project: Path, tmp_path: Path) -> None:
-    write(tmp_path / ".planck/mcp.json", sdk=SERVER)
+    write(tmp_path / ".planck/mcp.json", near=SERVER)
     async with patient(Config.load()) as workspace:
         await workspace.sidecars.start()
-        tool = workspace.sidecars.tools()["grow"]
+        tool = workspace.sidecars.tools()["rename"]
         await asyncio.gather(tool.run({}), return_exceptions=True)
         async with asyncio.timeout(30):
-            while rows(workspace)["sdk"][0] != "failed":  # noqa: ASYNC110 - the notification comes by itself
+            while rows(workspace)["near"][0] != "failed":  # noqa: ASYNC110 - the notification comes by itself
                 await asyncio.sleep(0.01)
         assert workspace.sidecars.tools() == {}
         assert [(file.item.kind, file.status) for file in workspace.trust_items()] == [("sidecar", "changed")]
@@ -140,16 +145,16 @@ async def test_changed_tools_are_not_used_until_they_are_trusted(project: Path, 
 
 async def test_a_file_that_the_user_names_is_used_at_once(project: Path, tmp_path: Path) -> None:
     file = tmp_path / "elsewhere" / "claude.json"
-    write(file, sdk=SERVER, broken={"command": "${NOT_SET_ANYWHERE}"})
+    write(file, near=SERVER, broken={"command": "${NOT_SET_ANYWHERE}"})
     async with patient(Config.load()) as workspace:
         names, problems = workspace.sidecars.add_file(file)
-        assert names == ["sdk"]
+        assert names == ["near"]
         assert problems[0].startswith("The sidecar broken")
         assert "NOT_SET_ANYWHERE" in problems[0]
         [status] = await workspace.sidecars.start()
         assert status.state == "connected"
         process = status.process
-        with pytest.raises(UsageError, match=r"There is no sidecar skd; known are: sdk"):
+        with pytest.raises(UsageError, match=r"There is no sidecar skd; known are: near"):
             await workspace.sidecars.start(["skd"])
         with pytest.raises(ConfigError, match="There is no file"):
             workspace.sidecars.add_file(Path("nowhere.json"))
@@ -195,7 +200,7 @@ async def test_a_key_that_a_file_asks_for_is_not_shown(project: Path, monkeypatc
 
 
 async def test_a_resumed_agent_of_the_notebook_gets_the_tools_again(project: Path, tmp_path: Path) -> None:
-    write(tmp_path / ".planck/mcp.json", sdk=SERVER)
+    write(tmp_path / ".planck/mcp.json", near=SERVER)
     async with patient(Config.load()) as workspace:
         await (await Controller(workspace).start("go", {"model": "demo"}, {})).run
     async with patient(Config.load()) as workspace:
@@ -216,7 +221,7 @@ async def test_tools_come_to_agents_that_were_there_before_and_stay_when_setting
         started = await Controller(workspace).start("go", {}, {})
         await started.run
         assert "echo" not in tools(started.agent)
-        write(tmp_path / ".planck/mcp.json", sdk=SERVER)
+        write(tmp_path / ".planck/mcp.json", near=SERVER)
         await workspace.sidecars.start()
         kept = workspace.sidecars.tools()["echo"]
         assert "echo" in tools(started.agent)
@@ -229,7 +234,7 @@ async def test_tools_come_to_agents_that_were_there_before_and_stay_when_setting
 async def test_a_template_names_the_compactor_of_a_sidecar(project: Path, tmp_path: Path) -> None:
     server = {
         "command": sys.executable,
-        "args": ["-I", "-S", str(SERVERS / "hostile_sidecar.py")],
+        "args": HOSTILE,
         "env": {"STATE": str(tmp_path)},
     }
     write(tmp_path / ".planck/mcp.json", odd=server)
@@ -273,10 +278,11 @@ async def test_events_are_looked_at_only_while_a_sidecar_observes(project: Path,
     (tmp_path / "watcher.py").write_text(OBSERVER)
     env = {"PYTHONPATH": f"{Path(__file__).parents[2]}:{tmp_path}", "SEEN": str(tmp_path / "seen")}
     watcher = {"command": sys.executable, "args": ["-m", "planck_nb.sidecars", "watcher"], "env": env}
-    write(tmp_path / ".planck/mcp.json", sdk=SERVER, watcher=watcher)
+    without_observers = {**SERVER, "args": [*HOSTILE, "many"]}
+    write(tmp_path / ".planck/mcp.json", near=without_observers, watcher=watcher)
     async with patient(Config.load()) as workspace:
         agent = workspace.add_agent("a", model=scripted_model(["one", "two"]))
-        await workspace.sidecars.start(["sdk"])
+        await workspace.sidecars.start(["near"])
         assert observing() == 0
         await agent.prompt("hello")
         assert not (tmp_path / "seen").exists()

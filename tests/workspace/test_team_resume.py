@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,8 @@ import pytest
 
 from planck_nb import Config, ToolError, Workspace
 from planck_nb.agent.agent import Agent
+
+pytestmark = pytest.mark.process
 
 TEAM = {
     "name": "Builders",
@@ -42,12 +45,10 @@ async def main():
     workspace = Workspace(Config.load(), trust=True)
     team = await workspace.start_team("builders")
     lead = team.orchestrator
-    await team.prompt("Hello.")
     await call(lead, "spawn_agent", type="helper", tools=["read", "edit"])
     await call(lead, "spawn_agent", type="former")
     await call(lead, "destroy_agent", agent_id="former")
     slow = team.agent("builder").prompt("Think.")
-    {before}
     await call(lead, "delegate_task", agent_id="tester", task="Test it.")
     await call(lead, "delegate_task", agent_id="builder", task="Build it.")
     await workspace.session.flush()
@@ -64,13 +65,12 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (folder / "TEAM.json").write_text(json.dumps(TEAM))
     monkeypatch.chdir(tmp_path / "project")
     monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setenv("PLANCK_NB_DEMO_PACE", "0.05")
     return tmp_path / "project"
 
 
-def kill_in_the_middle(project: Path, before: str = "") -> None:
-    code = KILLED.replace("{before}", before)
-    process = subprocess.run([sys.executable, "-c", code], cwd=project, timeout=100, check=False)
+def kill_in_the_middle(project: Path) -> None:
+    environment = {**os.environ, "PLANCK_NB_DEMO_PACE": "60"}  # every turn still runs at the end
+    process = subprocess.run([sys.executable, "-c", KILLED], cwd=project, env=environment, timeout=100, check=False)
     assert process.returncode == -9
 
 

@@ -103,9 +103,10 @@ async def play(program: dict[str, list[Any]], moment: int, first: Path, later: P
                     assert all(agent.status == "idle" for agent in team.agents)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(240)
 def test_a_team_is_resumed_as_it_was_at_any_moment() -> None:
-    @settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=6, deadline=None, suppress_health_check=list(HealthCheck))
     @given(scripts, st.integers(0, 60))
     def law(program: dict[str, list[Any]], moment: int) -> None:
         program["lead"].insert(0, [("delegate_task", "ann"), ("delegate_task", "cem"), ("ask_agent", "ben")])

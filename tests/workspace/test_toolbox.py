@@ -54,6 +54,7 @@ async def test_tools_are_given_by_name_and_by_group(tmp_path: Path) -> None:
             named("raed")
 
 
+@pytest.mark.process
 async def test_a_tool_of_a_file_works_in_the_workspaces_folder_and_cannot_hide_a_built_in_one(tmp_path: Path) -> None:
     describe(tmp_path / ".planck/tools", "where", "pwd")
     describe(tmp_path / ".planck/tools", "read", "echo not the built-in one")
@@ -68,6 +69,7 @@ async def test_a_tool_of_a_file_works_in_the_workspaces_folder_and_cannot_hide_a
         assert said(agent)[2].endswith(f"/{tmp_path.name}\n|the built-in one")
 
 
+@pytest.mark.process
 async def test_of_two_folders_the_projects_own_comes_first(tmp_path: Path) -> None:
     describe(tmp_path / "a", "say", "echo mine")
     describe(tmp_path / "b", "say", "echo theirs")

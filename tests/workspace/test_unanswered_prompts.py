@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -21,13 +22,20 @@ from planck_nb.sessions import list_sessions, read_unanswered
 from planck_nb.testing import scripted_model
 from planck_nb.workspace.workspace import INTERRUPTED
 
+pytestmark = pytest.mark.process
+
+QUEUE = {"queued", "unqueued", "steered", "turn_start", "turn_end"}
+"""The events that say which prompts wait."""
+
 
 def workspace(folder: Path) -> Workspace:
     return Workspace(Config.load(environment={}, directory=folder))
 
 
-def killed(folder: Path) -> str:
-    """Run the program until its prompts are stored, and kill it. The name of its session."""
+@pytest.fixture(scope="module")
+def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the program, which was killed when its prompts were stored."""
+    folder = tmp_path_factory.mktemp("killed")
     path = os.pathsep.join(map(str, sys.path))
     with subprocess.Popen(
         [sys.executable, child.__file__, str(folder)],
@@ -36,17 +44,23 @@ def killed(folder: Path) -> str:
         env={**os.environ, "PYTHONPATH": path},
     ) as process:
         assert process.stdout is not None
-        name = process.stdout.readline().strip()
+        assert process.stdout.readline().strip()
         process.send_signal(signal.SIGKILL)
-    assert name
-    return name
+    return folder
 
 
-async def test_after_kill_9_what_waited_is_offered_until_it_is_sent(tmp_path: Path) -> None:
-    name = killed(tmp_path)
+@pytest.fixture
+def killed(original: Path, tmp_path: Path) -> str:
+    """The name of the killed session, in a copy of its folder."""
+    shutil.copytree(original, tmp_path, dirs_exist_ok=True)
+    [session] = list_sessions(tmp_path / ".planck/sessions")
+    return session.name
+
+
+async def test_after_kill_9_what_waited_is_offered_until_it_is_sent(tmp_path: Path, killed: str) -> None:
     for _ in range(2):  # what is offered and not used is offered again
         async with workspace(tmp_path) as place:
-            problems = await place.resume(name)
+            problems = await place.resume(killed)
             assert [problem for problem in problems if problem.startswith("The session ended before")] == [
                 (
                     "The session ended before ann answered 3 prompts: “What is this?”, “Steer left.”, “How many?”. "
@@ -61,7 +75,7 @@ async def test_after_kill_9_what_waited_is_offered_until_it_is_sent(tmp_path: Pa
             assert all(prompt.complete and prompt.agent_id == place.agent("ann").id for prompt in waiting)
             assert prompts(place.agent("ann")) == ["First.", "Running.", INTERRUPTED]
     async with workspace(tmp_path) as place:
-        await place.resume(name)
+        await place.resume(killed)
         ann = place.agent("ann")
         ann.model = scripted_model(["-", "-", "an image", "left", '{"n": 3}'])
         with pytest.raises(AgentError, match="There is no unanswered prompt other"):
@@ -80,14 +94,13 @@ async def test_after_kill_9_what_waited_is_offered_until_it_is_sent(tmp_path: Pa
         assert message.content == waiting[0].content
         assert ann.state.queue == ()
     async with workspace(tmp_path) as place:
-        await place.resume(name)
+        await place.resume(killed)
         assert not place.unanswered
 
 
-async def test_what_is_dropped_or_sent_is_not_offered_again(tmp_path: Path) -> None:
-    name = killed(tmp_path)
+async def test_what_is_dropped_or_sent_is_not_offered_again(tmp_path: Path, killed: str) -> None:
     async with workspace(tmp_path) as place:
-        await place.resume(name)
+        await place.resume(killed)
         first, second, third = place.unanswered
         await place.drop_unanswered(first.id)
         assert place.unanswered == (second, third)
@@ -103,17 +116,16 @@ async def test_what_is_dropped_or_sent_is_not_offered_again(tmp_path: Path) -> N
         await asyncio.gather(running, sent)
         assert prompts(ann)[-1] == "Steer left."
     async with workspace(tmp_path) as place:
-        await place.resume(name)
+        await place.resume(killed)
         assert place.unanswered == (third,)
         await place.drop_unanswered()
     async with workspace(tmp_path) as place:
-        assert not [problem for problem in await place.resume(name) if "ended before" in problem]
+        assert not [problem for problem in await place.resume(killed) if "ended before" in problem]
 
 
-async def test_a_rewind_drops_what_waited_and_a_fork_of_the_past_offers_nothing(tmp_path: Path) -> None:
-    name = killed(tmp_path)
+async def test_a_rewind_drops_what_waited_and_a_fork_of_the_past_offers_nothing(tmp_path: Path, killed: str) -> None:
     async with workspace(tmp_path) as place:
-        await place.resume(name)
+        await place.resume(killed)
         last = place.agent("ann").state.messages[-1].id
         await place.fork("now")
         assert len(place.unanswered) > 0
@@ -147,11 +159,14 @@ async def test_wherever_a_journal_is_cut_each_prompt_is_stored_or_offered(tmp_pa
     [info] = list_sessions(place.sessions_dir)
     lines = info.path.read_text(encoding="utf-8").splitlines(keepends=True)
     assert len(lines) > 25
-    for end in range(3, len(lines) + 1):
+    all_rows = [json.loads(line) for line in lines]
+    changing = [end for end, row in enumerate(all_rows, 1) if row.get("type") in QUEUE or row.get("role") == "user"]
+    assert len(changing) > 15
+    for end in changing:  # nothing changes between these lines
         cut = tmp_path / f"cut-{end}"
         cut.mkdir()
         (cut / info.path.name).write_text("".join(lines[:end]), encoding="utf-8")
-        rows = [json.loads(line) for line in lines[:end]]
+        rows = all_rows[:end]
         sent = [row["data"] for row in rows if row.get("type") == "queued"]
         left = [row["data"]["prompt_id"] for row in rows if row.get("type") == "unqueued"]
         stored = [row["text"] for row in rows if row.get("role") == "user"]
@@ -163,21 +178,21 @@ async def test_wherever_a_journal_is_cut_each_prompt_is_stored_or_offered(tmp_pa
         assert sorted(offered) == sorted(expected), f"cut after line {end}: {lines[end - 1]}"
 
 
-async def test_of_0_1_0_only_the_text_is_there(tmp_path: Path) -> None:
-    name = killed(tmp_path)
+@pytest.mark.parametrize("content", [None, [{"type": "unknown"}]])
+async def test_of_a_damaged_prompt_the_text_is_left(content: object, tmp_path: Path, killed: str) -> None:
     [info] = list_sessions(tmp_path / ".planck/sessions")
     changed = []
     for line in info.path.read_text(encoding="utf-8").strip().split("\n"):
         row = json.loads(line)
         if row.get("type") == "queued":
-            del row["data"]["content"], row["data"]["output"]
+            row["data"]["content"] = content
         changed.append(json.dumps(row) + "\n")
     info.path.write_text("".join(changed), encoding="utf-8")
     for file in info.path.parent.glob("*.duckdb*"):
         file.unlink()
     async with workspace(tmp_path) as place:
-        problems = await place.resume(name)
-        assert any("Images and files were not stored with it." in problem for problem in problems)
+        problems = await place.resume(killed)
+        assert any("Images and files cannot be read." in problem for problem in problems)
         assert [(prompt.text, prompt.complete) for prompt in place.unanswered] == [
             ("What is this?", False),
             ("Steer left.", False),

@@ -411,6 +411,7 @@ async def test_functions_are_handed_over_by_name(tmp_path: Path) -> None:
         assert [tool.name for tool in place.agent("ann").tools] == ["sh"]
 
 
+@pytest.mark.slow
 async def test_an_agent_that_goes_on_answers_as_it_was_told_to(tmp_path: Path) -> None:
     told = Options(temperature=0.2, thinking="high", stop=["END"], extra=MappingProxyType({"seed": 7}))
     async with workspace(tmp_path) as place:
@@ -440,6 +441,7 @@ async def test_the_newest_session_that_is_free_is_the_one_to_go_on_with(tmp_path
         assert third.session.id == first_id
 
 
+@pytest.mark.slow
 async def test_the_session_used_last_is_resumed_not_the_newest(tmp_path: Path) -> None:
     ids = []
     for name in ("one", "two", "three"):
@@ -465,6 +467,7 @@ async def test_a_removed_agent_does_not_come_back_and_twins_do(tmp_path: Path) -
         assert list(place.agents) == ["ann", "bob"]
 
 
+@pytest.mark.slow
 async def test_a_model_that_is_gone_is_never_replaced_unasked(tmp_path: Path) -> None:
     async with workspace(tmp_path, default_model="demo:demo") as place:
         ann = place.add_agent("ann", model=scripted_model(["one"]))
@@ -519,6 +522,7 @@ async def test_what_was_cut_off_is_told_once_and_the_next_request_is_valid(tmp_p
         assert place.agent("ann").state.turn == 1
 
 
+@pytest.mark.slow
 async def test_the_message_about_an_interruption_survives_until_somebody_prompts(tmp_path: Path) -> None:
     hold = Hold()
     place = workspace(tmp_path)
@@ -533,6 +537,7 @@ async def test_the_message_about_an_interruption_survives_until_somebody_prompts
             assert prompts(place.agent("ann")) == ["A", INTERRUPTED]
 
 
+@pytest.mark.slow
 async def test_a_turn_that_was_taken_back_was_not_interrupted(tmp_path: Path) -> None:
     async with workspace(tmp_path) as place:
         ann = place.add_agent("ann", model=scripted_model(["one", "two"]))
@@ -573,6 +578,7 @@ async def test_a_session_that_is_in_use_leaves_everything_as_it_was(tmp_path: Pa
         assert (await ann.prompt("B")).text == "two"
 
 
+@pytest.mark.slow
 async def test_what_was_remembered_holds_again_and_nowhere_else(tmp_path: Path) -> None:
     ran: list[str] = []
     async with workspace(tmp_path) as place:
@@ -603,6 +609,7 @@ async def test_what_a_session_spent_counts_against_its_limits(tmp_path: Path) ->
             await place.agent("ann").prompt("more")
 
 
+@pytest.mark.slow
 async def test_a_session_can_be_replayed_into_the_state_it_left(tmp_path: Path) -> None:
     from functools import reduce
 

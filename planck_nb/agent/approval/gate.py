@@ -16,7 +16,7 @@ from planck_nb.agent.approval.shown_call import MAX_CHARACTERS, MAX_LINES, call_
 from planck_nb.agent.calling.approved_call import ApprovedCall, file_version
 from planck_nb.agent.calling.tool import Tool
 from planck_nb.agent.effect import Effect
-from planck_nb.agent.events import RuleScope
+from planck_nb.agent.events import DEFAULT_SCOPE, RuleScope
 from planck_nb.agent.identity import AgentIdentity
 from planck_nb.agent.recorder import EventRecorder
 from planck_nb.ai.messages import ToolCallPart
@@ -32,7 +32,7 @@ UNRESTRICTED = "It can do everything that you can, so each call needs approval; 
 """Why a call of an unrestricted tool needs approval."""
 
 CONNECT_TIMEOUT = 3.0
-"""Seconds that a frontend has to connect before a call is denied because there is nobody to ask."""
+"""Seconds in which a frontend has to connect before a call is denied or a question declined."""
 
 
 @dataclass
@@ -207,7 +207,7 @@ class Gate:
         args: JsonObject | None = None,
         remember: bool = False,
         reason: str = "",
-        scope: RuleScope = "agent",
+        scope: RuleScope = DEFAULT_SCOPE,
     ) -> None:
         """Decide about a call that is waiting; see `Agent.decide`."""
         waiting = self._waiting.get(call_id)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -111,22 +110,7 @@ class Compactor(ABC):
     @property
     def compacts_ahead(self) -> bool:
         """Whether `should` is overridden, so that the conversation can be compacted in the background after a turn."""
-        kind = type(self)
-        if kind.foresees is not Compactor.foresees:  # overridden by code for 0.1.0
-            warnings.warn(
-                f"{kind.__name__}.foresees is now compacts_ahead; rename it.",
-                DeprecationWarning,
-                stacklevel=2,
-            )
-            return bool(self.foresees)
-        return kind.should is not Compactor.should
-
-    @property
-    def foresees(self) -> bool:
-        """Deprecated name of `compacts_ahead`."""
-        warnings.warn("Compactor.foresees is now Compactor.compacts_ahead.", DeprecationWarning, stacklevel=2)
-        kind = type(self)
-        return self.compacts_ahead if kind.foresees is Compactor.foresees else kind.should is not Compactor.should
+        return type(self).should is not Compactor.should
 
     @abstractmethod
     async def compact(self, messages: Sequence[Message], context_usage: ContextUsage) -> Compact | None:
@@ -501,7 +485,7 @@ def _argument_count(function: Callable[..., object]) -> int:
     if not positional or required > _MAX_ARGUMENTS:
         name = getattr(function, "__name__", repr(function))
         raise UsageError(f"{name} cannot be a compactor: it must accept (messages) or (messages, context_usage).")
-    wants_usage = any(item.name in {"context_usage", "situation"} for item in positional[1:2])  # the latter in 0.1.0
+    wants_usage = any(item.name == "context_usage" for item in positional[1:2])
     return _MAX_ARGUMENTS if wants_usage or required == _MAX_ARGUMENTS else 1
 
 

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from planck_nb.ai.cassettes.cassette import MODES, Cassette, Mode
+from planck_nb.ai.cassettes.cassette import DEFAULT_MODE, MODES, Cassette, Mode
 
-__all__ = ["MODES", "Cassette", "Mode"]
+__all__ = ["DEFAULT_MODE", "MODES", "Cassette", "Mode"]

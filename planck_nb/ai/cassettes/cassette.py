@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import threading
-import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -23,6 +22,7 @@ from planck_nb.base.secrets import MIN_LENGTH, find_secret, known_secrets, proce
 
 Mode: TypeAlias = Literal["off", "record", "replay", "auto"]
 MODES: tuple[str, ...] = get_args(Mode)
+DEFAULT_MODE: Mode = "auto"
 
 REPLAYED = "cassette"
 """The wire format of replayed messages. No model speaks it, so recorded signatures are never sent to a server."""
@@ -95,7 +95,7 @@ class Cassette:
     def __init__(
         self,
         path: Path | str,
-        mode: Mode = "auto",
+        mode: Mode = DEFAULT_MODE,
         *,
         pace: bool = False,
         normalise: Callable[[JsonObject], JsonObject] | None = None,
@@ -199,28 +199,6 @@ class Cassette:
             raise
         with self._lock:
             self._loaded()[entry.key, entry.occurrence] = entry
-
-    def take(self, exchange: CassetteRequest) -> CassetteLookup:
-        """Look up a request. This is the name of `look_up` in 0.1.0.
-
-        Args:
-            exchange: The request.
-
-        Returns:
-            The request's identity, and the recorded answer if there is one.
-        """
-        warnings.warn("Cassette.take is now Cassette.look_up.", DeprecationWarning, stacklevel=2)
-        return self.look_up(exchange)
-
-    def keep(self, entry: CassetteEntry, exchange: CassetteRequest) -> None:
-        """Write a recorded answer to the file. This is the name of `store` in 0.1.0.
-
-        Args:
-            entry: The answer.
-            exchange: The request that it answers.
-        """
-        warnings.warn("Cassette.keep is now Cassette.store.", DeprecationWarning, stacklevel=2)
-        self.store(entry, exchange)
 
     @property
     def _in_ci(self) -> bool:

@@ -1,6 +1,6 @@
-"""The known models.
+"""Finds models in a snapshot, on local servers, and in user files.
 
-There are three sources: a generated snapshot for vendors, the servers themselves for local ones, and the user.
+The snapshot is generated and has the vendors' models.
 """
 
 from __future__ import annotations

@@ -88,7 +88,7 @@ def find_again(reference: str, source: Mapping[str, Any], *, own: Iterable[Model
 
     Args:
         reference: The model as "provider:id".
-        source: What `model_source` returned for it; empty or with fewer keys in sessions of earlier versions.
+        source: What `model_source` returned for it.
         own: The user's own models, searched before those of `add_models`.
 
     Returns:
@@ -105,8 +105,6 @@ def find_again(reference: str, source: Mapping[str, Any], *, own: Iterable[Model
         _check_texts(source)
         if left_out := [name for name in source.get("left_out") or () if not _is_scripted(provider_name, name)]:
             raise ModelError(f"its {' and '.join(map(str, left_out))} cannot be stored")
-        if source.get("elsewhere"):
-            raise ModelError("it was at another server, which was not stored")
         if alias := source.get("alias"):
             found = _by_alias(alias, reference, source, own)
         else:

@@ -23,6 +23,12 @@ _LOADING_STEP = 1.5
 """Seconds between two requests to a server that is loading its model."""
 _MAX_DOUBLINGS = 30
 
+RETRY_SECONDS = 60.0
+"""Seconds for retries later in a turn."""
+
+FIRST_RETRY_SECONDS = 10.0
+"""Seconds for retries when a turn begins."""
+
 
 @dataclass(frozen=True, slots=True)
 class Timeouts:
@@ -69,8 +75,8 @@ class RetryPolicy:
     patience: float = 120.0
     loading: float = 60.0
     random: random.Random = field(default_factory=random.Random, repr=False, compare=False)
-    seconds: float = 60.0
-    first_seconds: float = 10.0
+    seconds: float = RETRY_SECONDS
+    first_seconds: float = FIRST_RETRY_SECONDS
     clock: Callable[[], float] = field(default=time.monotonic, repr=False, compare=False)
     sleep: Callable[[float], Awaitable[object]] = field(default=asyncio.sleep, repr=False, compare=False)
 

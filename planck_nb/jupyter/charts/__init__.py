@@ -1,4 +1,4 @@
-"""Charts of a session as static SVG: its usage, and a timeline of its agents."""
+"""Static SVG charts for a session: its usage, and a timeline."""
 
 from planck_nb.jupyter.charts.chart import Chart
 from planck_nb.jupyter.charts.timeline import timeline_chart

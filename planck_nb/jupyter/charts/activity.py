@@ -1,4 +1,4 @@
-"""The activity of the agents of a session over time, from the rows of its history."""
+"""Agents' activity in a session over time, from its history rows."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from typing import Any, Literal, TypeAlias
 from planck_nb.jupyter.display.formatting import key_argument
 
 Kind: TypeAlias = Literal["model", "tool", "agent", "hold", "turn"]
-"""The activity in a span: the model writes, a tool runs, a call waits for another agent or for approval ("hold").
+"""The activity in a span.
 
-A span of the kind "turn" covers the others of its turn.
+The model writes, a tool runs, or a call waits for another agent or for approval ("hold"). A span of the kind "turn"
+covers the others in its turn.
 """
 
 Row: TypeAlias = Mapping[str, Any]
@@ -26,8 +27,8 @@ _JITTER = 1.0
 class Span:
     """A stretch of time, in seconds since the epoch.
 
-    `name` is the tool, `detail` its key argument. `outcome` is "error" for a call that failed; for a turn it is as in
-    the view `turns`, or "running", and empty if its end is unknown.
+    `name` is the tool, `detail` its key argument. `outcome` is "error" for a failed call; for a turn it is as in the
+    view `turns`, or "running", and empty if its end is unknown.
     """
 
     agent_id: str
@@ -40,14 +41,14 @@ class Span:
     detail: str = ""
     outcome: str = ""
     call: tuple[int | None, str] = (None, "")
-    """The call that it is part of: the id of its message, and its own id."""
+    """The surrounding call: its message id and its own id."""
 
 
 @dataclass(frozen=True, slots=True)
 class DrawnTask:
-    """A task that one agent gave to another, with times in seconds since the epoch.
+    """A task between two agents, with times in seconds since the epoch.
 
-    `answered` is None if there is no answer. `kind` is "ask" or "delegate".
+    `answered` is None without an answer. `kind` is "ask" or "delegate".
     """
 
     delegator_id: str
@@ -59,42 +60,44 @@ class DrawnTask:
 
 
 def tasks_of(rows: Iterable[Row]) -> list[DrawnTask]:
-    """Return the tasks that agents gave each other, in order. Times are corrected as in `spans_of`.
+    """Return the agents' tasks for each other, in order.
+
+    Times are corrected as in `spans_of`.
 
     Args:
         rows: The history. A row of `kind` "task" has the delegator as `agent_id`, the other agent as `call_id`, `began`
             and `ended` in seconds, "ask" or "delegate" as `name`, and the status as `outcome`. Other rows are as in
             `spans_of`.
     """
-    known = list(rows)
-    clock = _clock(known)
+    history = list(rows)
+    clock = _clock(history)
     tasks: list[DrawnTask] = []
-    for row in known:
+    for row in history:
         if row["kind"] != "task" or row["began"] is None:
             continue
         shift = clock.shift(row["id"])
-        given = row["began"] + shift
-        answered = None if row["ended"] is None else max(row["ended"] + shift, given)
-        failed = row["outcome"] == "failed"
-        tasks.append(DrawnTask(row["agent_id"], row["call_id"], row["name"], given, answered, failed))
+        start = row["began"] + shift
+        answer_time = None if row["ended"] is None else max(row["ended"] + shift, start)
+        is_failure = row["outcome"] == "failed"
+        tasks.append(DrawnTask(row["agent_id"], row["call_id"], row["name"], start, answer_time, is_failure))
     return sorted(tasks, key=lambda task: task.given)
 
 
 def spans_of(rows: Iterable[Row], *, running: Mapping[str, float]) -> list[Span]:
-    """Return the spans of all turns, ordered by agent and turn.
+    """Return the spans for all turns, ordered by agent and turn.
 
     A turn begins with its first message. Times after the clock jumped back are shifted forward.
 
     Args:
-        rows: The history. A row has `kind` ("message", "tool", "turn", "hold"), `agent_id`, `agent`, `turn`, `id` of
-            the message, `call_id`, `began` and `ended` in seconds, `name`, `args` (JSON text) and `outcome`; the
-            `name` of a message is its role.
-        running: The current time by id, for the agents whose newest turn is not over.
+        rows: The history. A row has `kind` ("message", "tool", "turn", "hold"), `agent_id`, `agent`, `turn`, the
+            message's `id`, `call_id`, `began` and `ended` in seconds, `name`, `args` (JSON text) and `outcome`; a
+            message has its role as `name`.
+        running: The current time by id, for agents with an unfinished newest turn.
     """
-    known = [row for row in rows if row["kind"] != "task"]
-    clock = _clock(known)
+    history = [row for row in rows if row["kind"] != "task"]
+    clock = _clock(history)
     turns: dict[tuple[str, int], list[Row]] = {}
-    for row in known:
+    for row in history:
         turns.setdefault((row["agent_id"], row["turn"]), []).append(row)
     newest: dict[str, int] = {}
     for agent_id, turn in turns:
@@ -106,7 +109,7 @@ def spans_of(rows: Iterable[Row], *, running: Mapping[str, float]) -> list[Span]
 
 
 class _Clock:
-    """Corrects times for jumps of the clock into the past."""
+    """Corrects times after backward jumps of the clock."""
 
     def __init__(self, moments: Iterable[tuple[int, float]]) -> None:
         self._ids: list[int] = []
@@ -120,7 +123,7 @@ class _Clock:
             newest = max(newest, moment + shift)
 
     def shift(self, row_id: int | None) -> float:
-        """Return the seconds to add to a time that was read when this row was written."""
+        """Return the seconds to add to a time from this row."""
         at = 0 if row_id is None else bisect_right(self._ids, row_id)
         return self._shifts[at - 1] if at else 0.0
 
@@ -150,7 +153,10 @@ def _turn_spans(rows: Sequence[Row], clock: _Clock, now: float | None) -> list[S
 
 
 def _model_spans(messages: Sequence[Row], turn: Span, clock: _Clock, *, writing: bool) -> list[Span]:
-    """The model writes from one message to its reply, and to the end of a turn whose last message has none."""
+    """Return the spans in which the model writes.
+
+    They go from each message to its reply, or to an unfinished turn's end.
+    """
     spans = []
     before = turn.begin
     for row in messages:
@@ -195,7 +201,7 @@ def _hold(row: Row, turn: Span, clock: _Clock) -> Span:
 
 
 def _without_holds(call: Span, holds: Iterable[Span]) -> Span:
-    """The call without the time in which it waited for approval."""
+    """Return the call without its wait for approval."""
     begin = max([call.begin, *(min(hold.end, call.end) for hold in holds if hold.call == call.call)])
     return replace(call, begin=begin)
 
@@ -208,7 +214,7 @@ def _end(row: Row, clock: _Clock) -> float | None:
 
 def _detail(args: str | None) -> str:
     try:
-        parsed = json.loads(args or "{}")
+        arguments = json.loads(args or "{}")
     except ValueError:
         return ""
-    return key_argument(parsed) if isinstance(parsed, dict) else ""
+    return key_argument(arguments) if isinstance(arguments, dict) else ""

@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 class Chart:
     """A chart and its data.
 
-    A cell shows it as an image, so that an untrusted notebook shows it, too: of inline SVG, such a notebook keeps only
-    the text. `IPython.display.HTML(chart.svg)` shows it inline, in the colours of the theme.
+    A cell shows it as an image, so an untrusted notebook shows it, too: from inline SVG, such a notebook keeps only the
+    text. `IPython.display.HTML(chart.svg)` shows it inline, in the theme's colours.
 
     Args:
         svg: The SVG markup.
-        frame: The table that the chart shows.
+        frame: The chart's table.
         summary: The chart in a few words, for output without images.
         description: The chart in sentences, for screen readers.
     """
@@ -39,7 +39,7 @@ class Chart:
             path: The file; `~` is the home directory. An existing file is replaced.
 
         Returns:
-            The path of the file.
+            The file's path.
 
         Raises:
             OSError: The file cannot be written.

@@ -1,4 +1,4 @@
-"""The rows of the stored history that a chart shows."""
+"""Rows from the stored history for a chart."""
 
 from __future__ import annotations
 
@@ -21,41 +21,41 @@ def session_shown(workspace: Workspace, session: str | None) -> SessionInfo | No
         session: An id or a name; None for the workspace's own session.
 
     Returns:
-        The session, None if the workspace has none yet.
+        The session, None before the workspace has one.
 
     Raises:
-        SessionNotFoundError: There is no session with this id or name.
+        SessionNotFoundError: The id or name is unknown.
     """
-    wanted = workspace.session_id if session is None else session
-    return None if wanted is None else find_session(workspace.sessions_dir, wanted)
+    session_id = workspace.session_id if session is None else session
+    return None if session_id is None else find_session(workspace.sessions_dir, session_id)
 
 
 async def rows_of(workspace: Workspace, sql: str, session: SessionInfo | None, agents: Iterable[str]) -> pd.DataFrame:
-    """Query the history of a session.
+    """Query a session's history.
 
     Args:
         workspace: The workspace whose history is queried.
-        sql: The query; `$session` and `$copied` are replaced by the session's id and the last row that a fork copied.
-        session: The session; without one there are no rows.
-        agents: Names or ids of agents; rows of others are left out. If empty, all agents are included.
+        sql: The query; `$session` and `$copied` are replaced by the session's id and the last row which a fork copied.
+        session: The session; without it the result is empty.
+        agents: Agent names or ids; other agents' rows are left out. If empty, all agents are included.
 
     Raises:
-        UsageError: The session has no such agent.
+        UsageError: An agent is unknown in the session.
     """
-    quoted = "NULL" if session is None else "'{}'".format(session.id.replace("'", "''"))
-    copied = str(session.copied) if session else "0"
-    found = await workspace.query_async(sql.replace("$session", quoted).replace("$copied", copied))
-    wanted = set(agents)
-    if not wanted:
-        return found
-    known = {*found["agent"], *found["agent_id"]}
-    for name in sorted(wanted - known):
-        raise UsageError(f"The session has no agent {name}. {did_you_mean(name, found['agent'])}".rstrip())
-    return found[found["agent"].isin(wanted) | found["agent_id"].isin(wanted)].reset_index(drop=True)
+    session_literal = "NULL" if session is None else "'{}'".format(session.id.replace("'", "''"))
+    last_copy = str(session.copied) if session else "0"
+    frame = await workspace.query_async(sql.replace("$session", session_literal).replace("$copied", last_copy))
+    requests = set(agents)
+    if not requests:
+        return frame
+    candidates = {*frame["agent"], *frame["agent_id"]}
+    for name in sorted(requests - candidates):
+        raise UsageError(f"The session has no agent {name}. {did_you_mean(name, frame['agent'])}".rstrip())
+    return frame[frame["agent"].isin(requests) | frame["agent_id"].isin(requests)].reset_index(drop=True)
 
 
 def records(frame: pd.DataFrame) -> list[Mapping[str, Any]]:
     """Return the rows as mappings, with None for missing values."""
     columns = [str(column) for column in frame.columns]
-    known = frame.astype(object).where(frame.notna(), None)
-    return [dict(zip(columns, row, strict=True)) for row in known.itertuples(index=False, name=None)]
+    objects = frame.astype(object).where(frame.notna(), None)
+    return [dict(zip(columns, row, strict=True)) for row in objects.itertuples(index=False, name=None)]

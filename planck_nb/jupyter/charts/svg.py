@@ -1,7 +1,7 @@
-"""SVG for the charts: elements, text that fits, and a document that is legible on any background.
+"""SVG for charts: elements, fitting text, and a legible document.
 
-A chart that is inline in JupyterLab uses the theme's colours through its style element. In a file or an image there is
-no theme and the attributes apply: mid grey text, which is legible on white and on black.
+Inline in JupyterLab, a chart uses the theme's colours through its style element. In a file or an image the attributes
+apply: mid grey text, which is legible on white and on black.
 """
 
 from __future__ import annotations
@@ -12,12 +12,15 @@ from xml.sax.saxutils import escape, quoteattr
 from planck_nb.base.text import one_line
 
 WIDTH = 500
-"""Width of every chart, in pixels: its text is still legible at three quarters of this width."""
+"""Chart width in pixels.
+
+Text is still legible at three quarters of this width.
+"""
 
 FONT = 12
 DATA, HOLD, FAIL = "#1e88e5", "#e65100", "#d32f2f"
 STRONG, MEDIUM, LIGHT = 1.0, 0.6, 0.3
-"""Opacities that distinguish kinds of data of one colour."""
+"""Opacities for different data in the same colour."""
 
 _STYLE = (
     ".pk-pic{color:var(--pk-fg,var(--jp-content-font-color1,#787878))}"
@@ -32,19 +35,25 @@ _MAX_CHARACTERS = 500
 
 
 def element(name: str, *children: str, **attributes: object) -> str:
-    """Return an element. Children are markup; the attribute `stroke_width=2` becomes `stroke-width="2"`."""
-    written = "".join(
+    """Return an element with markup as children.
+
+    The attribute `stroke_width=2` becomes `stroke-width="2"`.
+    """
+    markup = "".join(
         f" {key.rstrip('_').replace('_', '-')}={quoteattr(_value(value))}"
         for key, value in attributes.items()
         if value is not None
     )
-    return f"<{name}{written}>{''.join(children)}</{name}>" if children else f"<{name}{written}/>"
+    return f"<{name}{markup}>{''.join(children)}</{name}>" if children else f"<{name}{markup}/>"
 
 
 def text(
     x: float, y: float, content: str, *, bold: bool = False, anchor: str | None = None, max_width: float | None = None
 ) -> str:
-    """Return a line of text whose baseline starts at (x, y), cut to `max_width` pixels; muted unless bold."""
+    """Return a line of text, cut to `max_width` pixels; muted unless bold.
+
+    Its baseline starts at (x, y).
+    """
     fitting = plain(content) if max_width is None else cut(content, max_width)
     weight = {"font_weight": 600} if bold else {"class_": "pk-soft"}
     return element("text", escape(fitting), x=x, y=y, text_anchor=anchor, fill="currentColor", **weight)
@@ -56,9 +65,12 @@ def rect(x: float, y: float, width: float, height: float, kind: str, *, opacity:
 
 
 def filling(kind: str, opacity: float = STRONG) -> dict[str, object]:
-    """Return the attributes that fill an element; `kind` as in `rect`, or empty for the colour of the text."""
-    shown = None if opacity == STRONG else opacity
-    return {"class_": kind or None, "fill": _COLOURS.get(kind, "currentColor"), "fill_opacity": shown}
+    """Return the attributes for filling an element.
+
+    `kind` is as in `rect`, or empty for the text colour.
+    """
+    opacity_value = None if opacity == STRONG else opacity
+    return {"class_": kind or None, "fill": _COLOURS.get(kind, "currentColor"), "fill_opacity": opacity_value}
 
 
 def rule(path: str, opacity: float = 0.3, dashes: str | None = None) -> str:
@@ -87,25 +99,28 @@ def document(height: float, title: str, description: str, body: str) -> str:
 
 
 def plain(content: str) -> str:
-    """Return the text on one line, without characters that XML forbids or that change the text direction."""
+    """Return the text on one line, without forbidden characters.
+
+    XML forbids some, and others change the text direction.
+    """
     flat = one_line(content, _MAX_CHARACTERS)
     return "".join(c if c == _JOINER or unicodedata.category(c)[0] != "C" else "\ufffd" for c in flat)
 
 
 def cut(content: str, max_width: float, *, bold: bool = True) -> str:
-    """Return the text, cut with an ellipsis if it is wider than `max_width` pixels."""
+    """Return the text, cut with an ellipsis beyond `max_width` pixels."""
     content = plain(content)
     if width_of(content, bold=bold) <= max_width:
         return content
     max_width -= width_of("…", bold=bold)
-    kept = 0
-    while kept < len(content) and (max_width := max_width - width_of(content[kept], bold=bold)) >= 0:
-        kept += 1
-    return content[:kept].rstrip() + "…"
+    count = 0
+    while count < len(content) and (max_width := max_width - width_of(content[count], bold=bold)) >= 0:
+        count += 1
+    return content[:count].rstrip() + "…"
 
 
 def width_of(content: str, *, bold: bool = True) -> float:
-    """Estimate the width of the text in pixels, too wide rather than too narrow."""
+    """Estimate the text width in pixels, rather too wide than too narrow."""
     return sum(map(_em, content)) * FONT * (1.12 if bold else 1.0)
 
 

@@ -1,4 +1,4 @@
-"""A time axis that leaves out long idle stretches."""
+"""A time axis without long idle stretches."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Interval = tuple[float, float]
 """Begin and end, in seconds."""
 
 EXACT = 10.0
-"""Seconds; a shorter duration is shown with decimals."""
+"""Seconds below which a duration is shown with decimals."""
 
 _LONG = 1 / 8
 _GAP_WIDTH = 20.0
@@ -29,7 +29,10 @@ _MAX_TICKS = 1_000
 
 @dataclass(frozen=True, slots=True)
 class _Piece:
-    """A stretch of time that is drawn to scale from `x`, at `rate` pixels a second."""
+    """A stretch of time, drawn to scale.
+
+    It starts at `x`, with `rate` pixels a second.
+    """
 
     begin: float
     end: float
@@ -44,10 +47,10 @@ class _Piece:
 class TimeScale:
     """Maps seconds to pixels.
 
-    An idle stretch that is longer than an eighth of all busy time is drawn as a narrow gap.
+    An idle stretch of more than an eighth of all busy time is drawn as a narrow gap.
 
     Args:
-        busy: The intervals in which there was activity.
+        busy: Intervals with activity.
         left: The first pixel.
         right: The last pixel.
     """
@@ -55,21 +58,24 @@ class TimeScale:
     def __init__(self, busy: Iterable[Interval], left: float, right: float) -> None:
         stretches = _union(busy) or [(0.0, 0.0)]
         seconds = sum(end - begin for begin, end in stretches)
-        drawn = _bridge(stretches, seconds * _LONG)
-        gaps = len(drawn) - 1
+        stretches_to_draw = _bridge(stretches, seconds * _LONG)
+        gaps = len(stretches_to_draw) - 1
         self.gap_width = min(_GAP_WIDTH, (right - left) * _GAPS_SHARE / gaps) if gaps else 0.0
-        shown = sum(end - begin for begin, end in drawn)
-        rate = (right - left - gaps * self.gap_width) / shown if shown else 0.0
+        seconds_to_draw = sum(end - begin for begin, end in stretches_to_draw)
+        rate = (right - left - gaps * self.gap_width) / seconds_to_draw if seconds_to_draw else 0.0
         self._pieces: list[_Piece] = []
         x = left
-        for begin, end in drawn:
+        for begin, end in stretches_to_draw:
             self._pieces.append(_Piece(begin, end, x, rate))
             x = self._pieces[-1].x_end + self.gap_width
         self._begins = [piece.begin for piece in self._pieces]
         self._rate = rate
 
     def x(self, moment: float) -> float:
-        """Return the position of a moment; one outside or in a gap is at the nearest edge before it."""
+        """Return a moment's position.
+
+        In a gap or outside it is the nearest edge before it.
+        """
         piece = self._pieces[max(bisect_right(self._begins, moment) - 1, 0)]
         return piece.x + (min(max(moment, piece.begin), piece.end) - piece.begin) * piece.rate
 
@@ -78,23 +84,26 @@ class TimeScale:
         return [piece.x - self.gap_width / 2 for piece in self._pieces[1:]]
 
     def ticks(self) -> list[tuple[float, str]]:
-        """Return positions and labels with the time since the beginning, so far apart that labels do not touch."""
+        """Return positions and labels with the time since the beginning.
+
+        Labels do not touch.
+        """
         start = self._begins[0]
         exact = self._pieces[-1].end - start < EXACT
-        placed: list[tuple[float, str]] = []
+        ticks: list[tuple[float, str]] = []
         for moment in self._candidates(start):
             x, label = self.x(moment), elapsed(moment - start, exact=exact)
-            apart = (abs(x - other) - (width_of(label) + width_of(known)) / 2 for other, known in placed)
-            if min(apart, default=_LABELS_APART) >= _LABELS_APART and label not in {known for _, known in placed}:
-                placed.append((x, label))
-        return sorted(placed)
+            apart = (abs(x - other) - (width_of(label) + width_of(text)) / 2 for other, text in ticks)
+            if min(apart, default=_LABELS_APART) >= _LABELS_APART and label not in {text for _, text in ticks}:
+                ticks.append((x, label))
+        return sorted(ticks)
 
     def _candidates(self, start: float) -> Iterator[float]:
         yield from self._begins[:_MAX_TICKS]
         if not self._rate:
             return
-        wanted = _TICK_DISTANCE / self._rate
-        step = next((step for step in _STEPS if step >= wanted), 86_400 * max(1, round(wanted / 86_400)))
+        distance = _TICK_DISTANCE / self._rate
+        step = next((step for step in _STEPS if step >= distance), 86_400 * max(1, round(distance / 86_400)))
         for piece in self._pieces[:_MAX_TICKS]:
             first = int((piece.begin - start) // step) + 1
             last = int((piece.end - start) // step)
@@ -102,7 +111,10 @@ class TimeScale:
 
 
 def elapsed(seconds: float, *, exact: bool = False) -> str:
-    """Format a duration like a clock, 1:24 or 2:03:05; if `exact`, as 1.5 s."""
+    """Format a duration like a clock, 1:24 or 2:03:05.
+
+    With `exact` it is like 1.5 s.
+    """
     if exact:
         return f"{seconds:.3f}".rstrip("0").rstrip(".") + " s"
     minutes, rest = divmod(round(seconds), 60)
@@ -118,11 +130,11 @@ def _union(intervals: Iterable[Interval]) -> list[Interval]:
 
 
 def _bridge(intervals: Sequence[Interval], distance: float) -> list[Interval]:
-    """Join sorted intervals that are no further apart than `distance`."""
-    joined: list[Interval] = []
+    """Join sorted intervals with gaps up to `distance`."""
+    result: list[Interval] = []
     for begin, end in intervals:
-        if joined and begin - joined[-1][1] <= distance:
-            joined[-1] = (joined[-1][0], max(joined[-1][1], end))
+        if result and begin - result[-1][1] <= distance:
+            result[-1] = (result[-1][0], max(result[-1][1], end))
         else:
-            joined.append((begin, end))
-    return joined
+            result.append((begin, end))
+    return result

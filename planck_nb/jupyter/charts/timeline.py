@@ -1,4 +1,4 @@
-"""A timeline of a session: its agents, their tool calls and their waits on one time axis."""
+"""A session's timeline: agents, tool calls and waits on one axis."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     import pandas as pd
 
 MAX_AGENTS = 12
-"""The number of agents that are drawn: the busiest."""
+"""Largest number of agents; the busiest are drawn."""
 
 MAX_LANES = 3
-"""Concurrent calls of one agent that are drawn side by side; further ones share the last lane."""
+"""Concurrent calls side by side per agent; others share the last lane."""
 
 MAX_TASKS = 60
-"""The number of tasks between agents that are drawn as arrows: the first."""
+"""Largest number of tasks as arrows; the first are drawn."""
 
 NOTHING = "No agent has taken up a prompt in this session yet."
 
@@ -67,25 +67,27 @@ ORDER BY kind, id
 
 
 async def timeline_chart(workspace: Workspace, *, session: str | None = None, agents: Iterable[str] = ()) -> Chart:
-    """Draw the agents of a session on a time axis: when the model wrote, tools ran, and calls waited.
+    """Draw a session's agents on a time axis.
 
-    A task that one agent gave to another is an arrow from the one to the other, and its answer an arrow back.
+    It shows when the model wrote, tools ran, and calls waited.
 
-    Times differ from run to run: in a notebook that is a test, the cell needs the comment `# NBVAL_IGNORE_OUTPUT`.
+    A task is an arrow from its delegator to the other agent, and its answer an arrow back.
+
+    Times differ from run to run: in a notebook under test, the cell needs the comment `# NBVAL_IGNORE_OUTPUT`.
 
     Args:
         workspace: The workspace with the history.
         session: An id or a name; None for the workspace's own session.
-        agents: Names or ids of the agents to draw; all by default.
+        agents: Agent names or ids to draw; all by default.
 
     Returns:
         The chart. Its `frame` has a row for each span, with `kind` "model", "tool", "agent" (waits for another agent),
-        "hold" (waits for approval) or "turn" (covers the others), and `began` and `ended` in UTC. A turn whose end is
-        unknown is drawn to its last event.
+        "hold" (waits for approval) or "turn" (covers the others), and `began` and `ended` in UTC. A turn with an
+        unknown end is drawn to its last event.
 
     Raises:
-        SessionNotFoundError: There is no such session.
-        UsageError: The session has no such agent.
+        SessionNotFoundError: The session is unknown.
+        UsageError: An agent is unknown in the session.
     """
     frame = await rows_of(workspace, _SQL, session_shown(workspace, session), agents)
     now = time.time()
@@ -95,7 +97,7 @@ async def timeline_chart(workspace: Workspace, *, session: str | None = None, ag
 
 
 def draw_timeline(spans: Sequence[Span], tasks: Sequence[DrawnTask] = ()) -> Chart:
-    """Draw these spans, which include one of the kind "turn" for each turn, and the tasks as arrows between agents."""
+    """Draw spans, with a "turn" for each turn, and tasks as arrows."""
     frame = _frame(spans)
     if not spans:
         body = svg.text(0, 20, NOTHING)
@@ -103,21 +105,21 @@ def draw_timeline(spans: Sequence[Span], tasks: Sequence[DrawnTask] = ()) -> Cha
     by_agent: dict[str, list[Span]] = {}
     for span in sorted(spans, key=lambda span: (span.begin, span.agent)):
         by_agent.setdefault(span.agent_id, []).append(span)
-    drawn = _busiest(by_agent)
+    busiest = _busiest(by_agent)
     scale = TimeScale([(s.begin, s.end) for s in spans if s.kind == "turn"], _LEFT, svg.WIDTH - 4)
-    arrows = [task for task in tasks if task.delegator_id in drawn and task.target_id in drawn][:MAX_TASKS]
+    arrows = [task for task in tasks if task.delegator_id in busiest and task.target_id in busiest][:MAX_TASKS]
     parts, y = _legend(spans, arrows)
     y += 16
     lanes: dict[str, float] = {}
-    for agent_id in drawn:
+    for agent_id in busiest:
         body, height = _agent(by_agent[agent_id], scale, y)
         parts.append(body)
         lanes[agent_id] = y
         y += height
     parts += _arrows(arrows, scale, lanes)
-    hidden = len(by_agent) - len(drawn)
-    if hidden:
-        parts.append(svg.text(0, y + 10, f"and {hidden} more agents"))
+    hidden_count = len(by_agent) - len(busiest)
+    if hidden_count:
+        parts.append(svg.text(0, y + 10, f"and {hidden_count} more agents"))
         y += 24
     if left_out := len(tasks) - len(arrows):
         parts.append(svg.text(0, y + 10, f"and {left_out:,} more tasks without arrows"))
@@ -149,27 +151,27 @@ def _frame(spans: Sequence[Span]) -> pd.DataFrame:
 
 
 def _busiest(by_agent: Mapping[str, Sequence[Span]]) -> list[str]:
-    """The agents to draw, in the order in which they began."""
+    """Return the agents to draw, ordered by their beginning."""
 
     def busy(agent_id: str) -> float:
         return sum(span.end - span.begin for span in by_agent[agent_id] if span.kind == "turn")
 
-    kept = set(sorted(by_agent, key=busy, reverse=True)[:MAX_AGENTS])
-    return [agent_id for agent_id in by_agent if agent_id in kept]
+    selection = set(sorted(by_agent, key=busy, reverse=True)[:MAX_AGENTS])
+    return [agent_id for agent_id in by_agent if agent_id in selection]
 
 
 def _describe(spans: Sequence[Span], agents: int, tasks: Sequence[DrawnTask] = ()) -> str:
     begin, end = min(span.begin for span in spans), max(span.end for span in spans)
-    began = datetime.fromtimestamp(begin, UTC).strftime("%Y-%m-%d %H:%M UTC")
+    start_text = datetime.fromtimestamp(begin, UTC).strftime("%Y-%m-%d %H:%M UTC")
     calls = sum(span.kind in {"tool", "agent"} for span in spans)
-    failed = sum(span.kind == "turn" and span.outcome == "error" for span in spans)
-    lost = sum(span.kind == "turn" and not span.outcome for span in spans)
-    took = elapsed(end - begin, exact=end - begin < EXACT)
-    counted = f"{agents} agent{'s' * (agents > 1)}, {calls} tool call{'s' * (calls != 1)}"
+    failures = sum(span.kind == "turn" and span.outcome == "error" for span in spans)
+    unknown_ends = sum(span.kind == "turn" and not span.outcome for span in spans)
+    duration = elapsed(end - begin, exact=end - begin < EXACT)
+    counts = f"{agents} agent{'s' * (agents > 1)}, {calls} tool call{'s' * (calls != 1)}"
     sentences = [
-        f"Timeline of {took} from {began}: {counted}.",
-        f"{failed} turn{'s' * (failed > 1)} failed." if failed else "",
-        f"No end is known of {lost} turn{'s' * (lost > 1)}." if lost else "",
+        f"Timeline of {duration} from {start_text}: {counts}.",
+        f"{failures} turn{'s' * (failures > 1)} failed." if failures else "",
+        f"No end is known of {unknown_ends} turn{'s' * (unknown_ends > 1)}." if unknown_ends else "",
         _describe_tasks(tasks),
     ]
     return " ".join(filter(None, sentences))
@@ -178,23 +180,23 @@ def _describe(spans: Sequence[Span], agents: int, tasks: Sequence[DrawnTask] = (
 def _describe_tasks(tasks: Sequence[DrawnTask]) -> str:
     if not tasks:
         return ""
-    failed = sum(task.failed for task in tasks)
-    answered = sum(task.answered is not None for task in tasks) - failed
-    given = f"Agents gave each other {len(tasks)} task{'s' * (len(tasks) > 1)}: {answered} answered"
-    return f"{given}, {failed} failed." if failed else f"{given}."
+    failures = sum(task.failed for task in tasks)
+    answers = sum(task.answered is not None for task in tasks) - failures
+    sentence = f"Agents gave each other {len(tasks)} task{'s' * (len(tasks) > 1)}: {answers} answered"
+    return f"{sentence}, {failures} failed." if failures else f"{sentence}."
 
 
 def _legend(spans: Sequence[Span], tasks: Sequence[DrawnTask] = ()) -> tuple[list[str], float]:
-    """The legend of the marks that occur, and its height."""
+    """Return a legend for the marks in use, and its height."""
     kinds = {span.kind for span in spans}
     outcomes = {span.outcome for span in spans if span.kind == "turn"}
-    failed = any(span.outcome == "error" for span in spans)
+    has_failures = any(span.outcome == "error" for span in spans)
     entries = [
         ("model", svg.rect(0, -8, 12, 8, "pk-data"), "model" in kinds),
         ("tool", svg.rect(0, -8, 12, 8, "pk-data", opacity=svg.LIGHT), "tool" in kinds),
         ("waits for an agent", svg.rule("M0-4H12", 0.55, "2 3"), "agent" in kinds),
         ("waits for you", svg.rect(0, -6, 12, 4, "pk-hold"), "hold" in kinds),
-        ("failed", svg.rect(4, -10, 3, 12, "pk-fail"), failed),
+        ("failed", svg.rect(4, -10, 3, 12, "pk-fail"), has_failures),
         ("stopped", svg.element("rect", x=4, y=-10, width=3, height=12, **svg.filling("")), "aborted" in outcomes),
         ("task", _arrow(6, -11, 1, opacity=_GIVEN), bool(tasks)),
         ("its answer", _arrow(6, 1, -11, opacity=_GIVEN, dashes=_BACK), any(task.answered for task in tasks)),
@@ -213,7 +215,7 @@ def _legend(spans: Sequence[Span], tasks: Sequence[DrawnTask] = ()) -> tuple[lis
 
 
 def _arrows(tasks: Sequence[DrawnTask], scale: TimeScale, lanes: Mapping[str, float]) -> list[str]:
-    """For each task an arrow from the agent that gave it to the other one, and one back for the answer."""
+    """Return an arrow for each task and for each answer."""
     parts = []
     for task in tasks:
         delegator, target = lanes[task.delegator_id], lanes[task.target_id]
@@ -226,7 +228,7 @@ def _arrows(tasks: Sequence[DrawnTask], scale: TimeScale, lanes: Mapping[str, fl
 
 
 def _arrow(x: float, start: float, end: float, *, opacity: float, dashes: str | None = None, kind: str = "") -> str:
-    """A vertical line with a head at its end."""
+    """Return a vertical line with a head at its end."""
     back = 4 if end < start else -4
     head = f"M{_short(x)} {_short(end)}l-2.5 {back}h5z"
     line = svg.rule(f"M{_short(x)} {_short(start)}V{_short(end + back)}", opacity, dashes)
@@ -234,7 +236,7 @@ def _arrow(x: float, start: float, end: float, *, opacity: float, dashes: str | 
 
 
 def _agent(spans: Sequence[Span], scale: TimeScale, top: float) -> tuple[str, float]:
-    """The lanes of one agent, and their height."""
+    """Return an agent's lanes, and their height."""
     lanes = _lanes([span for span in spans if span.kind != "turn"])
     parts = [svg.text(0, top + _BAR, spans[0].agent, bold=True, max_width=_LEFT - 12)]
     for number, lane in enumerate(lanes):
@@ -249,14 +251,14 @@ def _lanes(spans: Sequence[Span]) -> list[list[Span]]:
     """Put overlapping spans side by side, in at most `MAX_LANES` lanes."""
     lanes: list[list[Span]] = []
     free: list[float] = []
-    taken: dict[tuple[int, tuple[int | None, str]], int] = {}
+    lane_by_call: dict[tuple[int, tuple[int | None, str]], int] = {}
     for span in spans:
-        own = (span.turn, span.call)
-        lane = taken.get(own) if span.call[1] else None  # a call stays in the lane in which it waited for approval
+        key = (span.turn, span.call)
+        lane = lane_by_call.get(key) if span.call[1] else None  # a call stays in the lane where it waited for approval
         if lane is None:
             lane = next((at for at, end in enumerate(free) if end <= span.begin), len(free))
         lane = min(lane, MAX_LANES - 1)
-        taken[own] = lane
+        lane_by_call[key] = lane
         if lane == len(free):
             lanes.append([])
             free.append(span.end)
@@ -267,11 +269,11 @@ def _lanes(spans: Sequence[Span]) -> list[list[Span]]:
 
 def _lane(spans: Sequence[Span], scale: TimeScale, top: float) -> list[str]:
     def stretches(*, kind: str, failed: bool = False) -> list[tuple[float, float]]:
-        chosen = [s for s in spans if s.kind == kind and (s.outcome == "error") == failed]
-        return _merged([(scale.x(s.begin), scale.x(s.end)) for s in chosen])
+        matches = [s for s in spans if s.kind == kind and (s.outcome == "error") == failed]
+        return _merged([(scale.x(s.begin), scale.x(s.end)) for s in matches])
 
-    def bars(found: Sequence[tuple[float, float]], y: float, height: float, kind: str, opacity: float = 1.0) -> str:
-        path = "".join(f"M{_short(a)} {_short(y)}h{_short(b - a)}v{height:g}h-{_short(b - a)}z" for a, b in found)
+    def bars(intervals: Sequence[tuple[float, float]], y: float, height: float, kind: str, opacity: float = 1.0) -> str:
+        path = "".join(f"M{_short(a)} {_short(y)}h{_short(b - a)}v{height:g}h-{_short(b - a)}z" for a, b in intervals)
         return svg.element("path", d=path, **svg.filling(kind, opacity)) if path else ""
 
     waits = "".join(f"M{_short(a)} {_short(top + _BAR / 2)}H{_short(b)}" for a, b in stretches(kind="agent"))
@@ -286,20 +288,26 @@ def _lane(spans: Sequence[Span], scale: TimeScale, top: float) -> list[str]:
 
 
 def _merged(stretches: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
-    """The stretches in pixels, each wide enough to be visible, joined if the gap between them would not be."""
-    merged: list[tuple[float, float]] = []
+    """Return the stretches in pixels, wide enough to be visible.
+
+    Those with an invisible gap between them are joined.
+    """
+    result: list[tuple[float, float]] = []
     for begin, end in sorted(stretches):
-        shown = max(end - min(1.0, (end - begin) / 4), begin + _MIN_WIDTH)
-        before = merged[-1][1] if merged else -1.0
+        visible_end = max(end - min(1.0, (end - begin) / 4), begin + _MIN_WIDTH)
+        before = result[-1][1] if result else -1.0
         if begin < before - 1 or (begin - before < _APART - _MIN_WIDTH and end - begin < _APART):
-            merged[-1] = (merged[-1][0], max(merged[-1][1], shown))
+            result[-1] = (result[-1][0], max(result[-1][1], visible_end))
         else:
-            merged.append((begin, shown))
-    return merged
+            result.append((begin, visible_end))
+    return result
 
 
 def _ends(turns: Sequence[Span], scale: TimeScale, top: float) -> str:
-    """Marks at the ends of turns that failed, were stopped, or have no known end."""
+    """Return marks at the ends of unusual turns.
+
+    These failed, were stopped, or have an unknown end.
+    """
     marks = []
     for outcome, kind in (("error", "pk-fail"), ("aborted", ""), ("", None)):
         places = sorted({round(scale.x(turn.end)) for turn in turns if turn.outcome == outcome})
@@ -313,15 +321,15 @@ def _ends(turns: Sequence[Span], scale: TimeScale, top: float) -> str:
 
 
 def _labels(spans: Sequence[Span], scale: TimeScale, base: float) -> str:
-    """The names of calls, under the bars that are wide enough."""
+    """Return call names, under the bars which are wide enough."""
     parts, free = [], _LEFT
     calls = [span for span in spans if span.kind in {"tool", "agent", "hold"}]
     wide = [span for span in calls if scale.x(span.end) - scale.x(span.begin) >= _LABELLED]
-    named: set[tuple[int, tuple[int | None, str]]] = set()
+    labelled_calls: set[tuple[int, tuple[int | None, str]]] = set()
     for span in wide:
         x = scale.x(span.begin)
         label = svg.plain(f"{span.name} {span.detail}").strip()
-        if x < free or (span.turn, span.call) in named:
+        if x < free or (span.turn, span.call) in labelled_calls:
             continue
         following = min((scale.x(other.begin) for other in wide if other.begin > span.begin), default=svg.WIDTH)
         max_width = max(following - x - 8, svg.width_of(span.name, bold=False))
@@ -330,7 +338,7 @@ def _labels(spans: Sequence[Span], scale: TimeScale, base: float) -> str:
         label = svg.cut(label, max_width, bold=False)
         parts.append(svg.text(x, base, label))
         free = x + svg.width_of(label, bold=False) + 8
-        named.add((span.turn, span.call))
+        labelled_calls.add((span.turn, span.call))
     return "".join(parts)
 
 

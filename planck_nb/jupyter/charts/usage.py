@@ -1,4 +1,4 @@
-"""The usage of a session: tokens and cost by agent, by model and by turn."""
+"""A session's usage: tokens and cost by agent, model and turn."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 MAX_ROWS = 10
-"""If there are more agents, models or turns than this, the others are summed up in one line."""
+"""Largest number of agents, models or turns; the others share a line."""
 
 NOTHING = "No model has replied in this session yet."
 
@@ -24,7 +24,7 @@ _UNKNOWN = "?"
 _COST_COLUMN = 76
 _FIGURES = 140
 
-# What a rewind removed belongs to no turn, but was spent.
+# Replies removed by a rewind belong to no turn, but were paid for.
 _SQL = """
 WITH spent AS (
     SELECT agent_id, model, replies, input_tokens, output_tokens, cache_read_tokens, cache_write_tokens,
@@ -65,22 +65,22 @@ Row = Mapping[str, Any]
 
 
 async def usage_chart(workspace: Workspace, *, session: str | None = None, agents: Iterable[str] = ()) -> Chart:
-    """Draw the tokens and the cost of a session, by agent, by model and by turn.
+    """Draw a session's tokens and cost by agent, model and turn.
 
     The same conversation gives the same chart.
 
     Args:
         workspace: The workspace with the history.
         session: An id or a name; None for the workspace's own session.
-        agents: Names or ids of the agents to include; all by default.
+        agents: Agent names or ids to include; all by default.
 
     Returns:
-        The chart. Its `frame` has a row for each agent, model and turn; `turn` is missing for replies that a rewind
-        removed, which still count as spent. Cost is in US dollars, missing if no price is known.
+        The chart. Its `frame` has a row for each agent, model and turn; `turn` is missing for replies which a rewind
+        removed, but which still count as spent. Cost is in US dollars, missing for an unknown price.
 
     Raises:
-        SessionNotFoundError: There is no such session.
-        UsageError: The session has no such agent.
+        SessionNotFoundError: The session is unknown.
+        UsageError: An agent is unknown in the session.
     """
     frame = await rows_of(workspace, _SQL, session_shown(workspace, session), agents)
     return draw_usage(frame)
@@ -119,7 +119,7 @@ def draw_usage(frame: pd.DataFrame) -> Chart:
 
 @dataclass(slots=True)
 class _Figure:
-    """One line: a label and its amounts. `tokens` and `cost` are None if they are unknown."""
+    """A line with a label and its amounts, None for unknown ones."""
 
     label: str
     note: str
@@ -129,12 +129,15 @@ class _Figure:
     tokens: int | None = None
     cost: float | None = None
     complete: bool = True
-    """Whether the cost of every reply is known, rather than the least that it was."""
+    """True if every reply's cost is known, rather than a lower bound."""
     bar: bool = field(default=True)
 
 
 def _cost_of(row: Row) -> float | None:
-    """The cost in US dollars, None if it is unknown. The demo models cost nothing."""
+    """Return the cost in US dollars, None if it is unknown.
+
+    The demo models are free.
+    """
     cost: float | None = row["cost_usd"]
     return 0.0 if cost is None and str(row.get("model", "")).startswith("demo:") else cost
 
@@ -142,12 +145,12 @@ def _cost_of(row: Row) -> float | None:
 def _sum(label: str, note: str, rows: Sequence[Row], *, bar: bool = False) -> _Figure:
     figure = _Figure(label, note, bar=bar)
     for row in rows:
-        read, written = row["input_tokens"], row["output_tokens"]
-        if read is not None or written is not None:
-            cached = min(row["cache_read_tokens"] or 0, read or 0)
-            figure.cached += cached
-            figure.fresh += (read or 0) - cached
-            figure.output += written or 0
+        input_tokens, output_tokens = row["input_tokens"], row["output_tokens"]
+        if input_tokens is not None or output_tokens is not None:
+            cached_tokens = min(row["cache_read_tokens"] or 0, input_tokens or 0)
+            figure.cached += cached_tokens
+            figure.fresh += (input_tokens or 0) - cached_tokens
+            figure.output += output_tokens or 0
             figure.tokens = figure.cached + figure.fresh + figure.output
         cost = _cost_of(row)
         if cost is None or row.get("estimated"):
@@ -158,7 +161,7 @@ def _sum(label: str, note: str, rows: Sequence[Row], *, bar: bool = False) -> _F
 
 
 def _sections(rows: Sequence[Row]) -> list[tuple[str, list[_Figure]]]:
-    """The sections with their titles, without those that would only repeat the one before."""
+    """Return the sections with their titles, without mere repetitions."""
     by_agent = _grouped(rows, lambda row: (row["agent_id"], row["agent"], row["model"]))
     sections = [("By agent", _largest([_sum(key[1], key[2], group, bar=True) for key, group in by_agent.items()]))]
     by_model = _grouped(rows, lambda row: (row["model"],))
@@ -185,10 +188,10 @@ def _grouped(rows: Sequence[Row], key: Callable[[Row], tuple[Any, ...]]) -> dict
 
 
 def _largest(figures: list[_Figure]) -> list[_Figure]:
-    ordered = sorted(figures, key=lambda figure: (-(figure.tokens or 0), figure.label, figure.note))
-    if len(ordered) <= MAX_ROWS:
-        return ordered
-    return [*ordered[: MAX_ROWS - 1], _rest(ordered[MAX_ROWS - 1 :], "more")]
+    by_size = sorted(figures, key=lambda figure: (-(figure.tokens or 0), figure.label, figure.note))
+    if len(by_size) <= MAX_ROWS:
+        return by_size
+    return [*by_size[: MAX_ROWS - 1], _rest(by_size[MAX_ROWS - 1 :], "more")]
 
 
 def _newest(figures: list[_Figure]) -> list[_Figure]:
@@ -198,12 +201,12 @@ def _newest(figures: list[_Figure]) -> list[_Figure]:
 
 
 def _rest(figures: Sequence[_Figure], word: str) -> _Figure:
-    counted = [figure.tokens for figure in figures if figure.tokens is not None]
+    token_counts = [figure.tokens for figure in figures if figure.tokens is not None]
     costs = [figure.cost for figure in figures if figure.cost is not None]
     return _Figure(
         f"and {len(figures)} {word}",
         "",
-        tokens=sum(counted) if counted else None,
+        tokens=sum(token_counts) if token_counts else None,
         cost=sum(costs) if costs else None,
         complete=all(figure.complete for figure in figures),
         bar=False,
@@ -225,7 +228,7 @@ def _legend() -> list[str]:
 
 
 def _row(figure: _Figure, top: float, widest: int) -> list[str]:
-    """The line of text and numbers, and the bar below it."""
+    """Return the line with text and numbers, and the bar below it."""
     right, base = float(svg.WIDTH), top + 14
     max_width = right - _FIGURES
     label = svg.cut(figure.label, max_width * 0.6)

@@ -1,4 +1,4 @@
-"""What is shown of a call that waits for approval, in the live view and as text: all of it, and nothing hidden."""
+"""A call under approval, for the live view and as complete text."""
 
 from __future__ import annotations
 
@@ -13,14 +13,17 @@ from planck_nb.base.visible import visible
 
 
 def commands_not_in(args: Iterable[object], effects: Iterable[Effect]) -> tuple[str, ...]:
-    """Return the commands that would run and that are not arguments themselves, with hidden characters spelled out."""
-    given = {value for value in args if isinstance(value, str)}
+    """Return commands to run besides the arguments, with hidden characters spelled out."""
+    texts = {value for value in args if isinstance(value, str)}
     commands = (effect.target for effect in effects if effect.kind == "execute")
-    return tuple(visible(command, lookalikes=True) for command in commands if command and command not in given)
+    return tuple(visible(command, lookalikes=True) for command in commands if command and command not in texts)
 
 
 def rule_sentence(text: str) -> str:
-    """Return what a rule that is remembered would allow, as the end of a sentence; empty if there is no rule."""
+    """Return what a remembered rule would allow, as a sentence's end.
+
+    It is empty without a rule.
+    """
     if not text:
         return ""
     try:
@@ -37,25 +40,25 @@ def rule_sentence(text: str) -> str:
         case "execute":
             return f"{visible(tool)} to run any command"
         case "network":
-            what = f"connect to {pattern}" if pattern else "use the network"
+            permission = f"connect to {pattern}" if pattern else "use the network"
         case kind if not pattern:
-            what = f"{kind} any file"
+            permission = f"{kind} any file"
         case kind if pattern.endswith("/**"):
-            what = f"{kind} everything below {_folder(pattern.removesuffix('/**'))}"
+            permission = f"{kind} everything below {_folder(pattern.removesuffix('/**'))}"
         case kind if pattern.endswith("/*"):
-            what = f"{kind} every file directly in {_folder(pattern.removesuffix('/*'))}"
+            permission = f"{kind} every file directly in {_folder(pattern.removesuffix('/*'))}"
         case kind:
-            what = f"{kind} {pattern}"
-    return visible(f"{tool} to {what} (the rule `{text}`)", lookalikes=True)
+            permission = f"{kind} {pattern}"
+    return visible(f"{tool} to {permission} (the rule `{text}`)", lookalikes=True)
 
 
 def pending_text(agent: str, pending: PendingApproval, *, always: str = "`--always`") -> str:
-    """Return all of a call that waits for approval, as lines of text.
+    """Return a complete call under approval, as lines of text.
 
     Args:
-        agent: The name of the agent that makes the call.
+        agent: The calling agent's name.
         pending: The call.
-        always: What to write to allow such calls for the rest of the session.
+        always: The word which allows such calls for the rest of the session.
     """
     effects: Sequence[Effect] = pending.touches
     lines = [f"{visible(pending.name)} of {visible(agent)} waits for approval, call {visible(pending.id)}."]
@@ -74,12 +77,12 @@ def pending_text(agent: str, pending: PendingApproval, *, always: str = "`--alwa
 
 
 def _labelled(label: str, text: str) -> str:
-    """A label and a text beside it, or below it if it has several lines."""
+    """Return a label with a text beside or below it."""
     if "\n" not in text:
         return f"  {label}: {text}"
     return f"  {label}:\n" + "\n".join(f"    | {line}" for line in text.split("\n"))
 
 
 def _folder(path: str) -> str:
-    """A folder of a rule in words, if its path says too little."""
+    """Return a rule's folder in words, if its path says too little."""
     return {"": "/", ".": "the working directory"}.get(path, path)

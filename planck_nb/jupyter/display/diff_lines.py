@@ -1,4 +1,4 @@
-"""The diff that the result of a tool contains, as lines to be shown."""
+"""A diff in a tool's result, as lines to show."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 DiffLine: TypeAlias = tuple[Literal[" ", "-", "+", "@"], str]
-"""A line with its mark; `@` is for the heading of a part of the file."""
+"""A line with its mark; `@` marks a heading in the file."""
 
 DIFFED_ARGUMENTS = frozenset({"content", "old_string", "new_string", "old_text", "new_text", "old_str", "new_str"})
 """Arguments whose text is in the diff."""
@@ -25,16 +25,16 @@ class ShownDiff:
 
     @property
     def counts(self) -> str:
-        """How many lines were added and removed."""
+        """Return the numbers of added and removed lines."""
         marks = [mark for mark, _ in self.lines]
         return f"+{marks.count('+')} −{marks.count('-')}"  # noqa: RUF001 - a minus sign
 
 
 def diff_in(result: str) -> ShownDiff | None:
-    """Return the diff in unified format that a result ends with, None if there is none.
+    """Return the unified diff at the end of a result, if any.
 
     Args:
-        result: The result of a tool.
+        result: A tool's result.
     """
     headers = _HEADERS.search(result)
     if headers is None:

@@ -1,4 +1,4 @@
-"""Titles of the errors with which runs end, and the variable of the key that is missing."""
+"""Titles for errors which end runs, and a missing key's variable."""
 
 from __future__ import annotations
 
@@ -23,11 +23,14 @@ ERROR_TITLES = {
     "PromptTooLongError": "The prompt is too long for the model",
     "LimitError": "A limit was reached",
 }
-"""By kind of error. `labextension/src/model/error-titles.ts` has the same."""
+"""Titles by kind of error.
+
+`labextension/src/model/error-titles.ts` has the same.
+"""
 
 
 def error_title(kind: str) -> str:
-    """Return the title of an error of this kind."""
+    """Return the title for this kind of error."""
     return ERROR_TITLES.get(kind, "The run failed")
 
 
@@ -36,11 +39,13 @@ _VARIABLE = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 
 
 def key_variable(model: Model, kind: str) -> str:
-    """Return the environment variable to set after an error, empty if the error is not about an API key.
+    """Return the environment variable to set after an error.
+
+    It is empty unless the error is about an API key.
 
     Args:
-        model: The model of the run that failed.
-        kind: The kind of the error.
+        model: The failed run's model.
+        kind: The error's kind.
     """
     if kind not in _KEY_ERRORS:
         return ""

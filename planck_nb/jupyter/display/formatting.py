@@ -1,4 +1,4 @@
-"""Text and numbers as both the live and the saved view show them."""
+"""Text and numbers for both the live and the saved view."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from planck_nb.base.text import encodable, head_and_tail
 from planck_nb.base.visible import visible
 
 SHOWN_CHARACTERS = 20_000
-"""Characters that are shown of one tool result, or of the arguments of one call, at most."""
+"""Largest number of characters for a tool result, or a call's arguments."""
 
 TEXT_CHARACTERS = 500_000
-"""The most characters of one text of a reply that an output contains; `answer.text` has all."""
+"""Longest text from a reply in an output; `answer.text` has everything."""
 
 _SHOWN_LINES = 2_000
 _SHOWN_ARGUMENTS = 50
@@ -24,47 +24,50 @@ _KEY_NAMES = ("path", "file_path", "file", "command", "cmd", "code", "query", "s
 
 
 def bounded(text: str, characters: int = SHOWN_CHARACTERS) -> str:
-    """Return the beginning and the end of a long text, without characters that cannot be encoded."""
+    """Return a long text's beginning and end, without unencodable characters."""
     return encodable(head_and_tail(text, characters=characters, lines=_SHOWN_LINES))
 
 
 def bounded_text(text: str) -> str:
-    """Return a text of a reply, without the middle of a very long one."""
+    """Return a reply's text, without the middle of a very long one."""
     return encodable(head_and_tail(text, characters=TEXT_CHARACTERS))
 
 
 def key_argument(args: Mapping[str, object]) -> str:
-    """Return the argument that distinguishes a tool call: a path, a command, the first line of code.
+    """Return a tool call's distinguishing argument, such as a path or command.
 
     Args:
-        args: The arguments of the call by name.
+        args: The call's arguments by name.
 
     Returns:
-        One line; all arguments if none has a known name and all are short. May be empty.
+        One line; all arguments if their names are unusual and they are short. May be empty.
     """
     scalars = {
         name: value if isinstance(value, str) else json.dumps(value)
         for name, value in args.items()
         if isinstance(value, str | int | float)
     }
-    preferred = [scalars[name] for name in _KEY_NAMES if name in scalars]
+    key_values = [scalars[name] for name in _KEY_NAMES if name in scalars]
     lines = [
         line
-        for value in preferred or scalars.values()
+        for value in key_values or scalars.values()
         if (line := next(filter(None, map(str.strip, value.splitlines())), ""))
     ]
-    short = not preferred and all(len(line) <= _SHORT for line in lines)
+    short = not key_values and all(len(line) <= _SHORT for line in lines)
     return visible(", ".join(lines if short else lines[:1])[:_KEY_CHARACTERS], lookalikes=True)
 
 
 def shown_arguments(args: JsonObject) -> list[tuple[str, str]]:
-    """Return the name and the text of each argument: strings unchanged, other values as JSON; limited in length."""
+    """Return each argument's name and text, bounded.
+
+    Strings are unchanged, other values are JSON.
+    """
     names = list(args)[:_SHOWN_ARGUMENTS]
     share = SHOWN_CHARACTERS // max(len(names), 1)
-    shown = [(_visible(name, _KEY_CHARACTERS), _visible(value_text(args[name]), share)) for name in names]
+    pairs = [(_visible(name, _KEY_CHARACTERS), _visible(value_text(args[name]), share)) for name in names]
     if len(args) > len(names):
-        shown.append(("…", f"{len(args) - len(names):,} more arguments"))
-    return shown
+        pairs.append(("…", f"{len(args) - len(names):,} more arguments"))
+    return pairs
 
 
 def _visible(text: str, characters: int) -> str:
@@ -80,7 +83,10 @@ def count(number: int) -> str:
 
 
 def dollars(cost: float) -> str:
-    """Return a cost in US dollars: $0.063, $1.20; one that is not zero is never shown as zero."""
+    """Return a cost in US dollars: $0.063, $1.20.
+
+    A small cost is never shown as zero.
+    """
     if cost == 0:
         return "$0"
     if cost < 0.001:  # noqa: PLR2004 - the last figure shown

@@ -6,23 +6,23 @@ import re
 from collections import deque
 
 TAIL_LINES = 10
-"""Lines that are shown of output while it is written."""
+"""Number of lines shown from unfinished output."""
 
 LINE_CHARACTERS = 2_000
-"""Characters that are shown of one of these lines, at most."""
+"""Longest such line in characters."""
 
 _CONTROL = re.compile(
     r"\x1b(?:\[[0-?]*[ -/]*[@-~]"  # a command, such as a colour
     r"|[\]PX^_][^\x07\x1b\x9c\n]*(?:\x07|\x1b\\|\x9c)"  # a title, a link, the clipboard, or a text for a device
     r"|[ -/]*[0-Z\\^-~])"  # any other
-    # The same as one C1 character, unless it is a part of UTF-8 that was read as Latin-1, such as a curly quote.
+    # The same as one C1 character, unless it is a part of UTF-8 read as Latin-1, such as a curly quote.
     # (After \x9c, which ends a command, it is another command.)
     r"|(?<![\x80-\x9b\x9d-\xff])\x9b[0-?]*[ -/]*[@-~]"
     r"|(?<![\x80-\x9b\x9d-\xff])[\x90\x98\x9d-\x9f][^\x07\x1b\x90\x98\x9c-\x9f\n]*(?:\x07|\x1b\\|\x9c)"
     r"|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]"
 )
 _TURNS_TEXT = re.compile(r"[\u202a-\u202e\u2066-\u2069]")
-"""Characters that make a terminal show text in another order."""
+"""Characters which make a terminal show text in another order."""
 
 _RETURN = re.compile(r"\r+\n")
 _MAX_COMMAND_LENGTH = 500
@@ -36,22 +36,24 @@ def plain(text: str) -> str:
 
 
 def for_terminal(text: str) -> str:
-    """Return the text as a terminal may be given it: nothing in it controls the terminal or changes its order.
+    """Return the text for a terminal, without control over it.
 
-    Of a line that was written several times, as those of progress bars, the last version stays.
+    Nothing in the text changes its order.
+
+    If a line was written several times, as by progress bars, its last version stays.
     """
     lines = _TURNS_TEXT.sub("", plain(_RETURN.sub("\n", text))).split("\n")
     return "\n".join(line.rstrip("\r").rpartition("\r")[2] for line in lines)
 
 
 class PlainStream:
-    """Text that arrives in pieces, as a terminal may be given it. Nothing of it returns to the start of a line."""
+    """Text for a terminal in pieces, without returns to a line's start."""
 
     def __init__(self) -> None:
         self._rest = ""
 
     def feed(self, text: str) -> str:
-        """Return what can be shown now; a terminal command that is not complete is kept back.
+        """Return the text to show now; an incomplete terminal command waits.
 
         Args:
             text: The next piece, which may end inside a terminal command.
@@ -63,7 +65,7 @@ class PlainStream:
 
 
 class Tail:
-    """The last lines of output that arrives in pieces. Memory is bounded, however long the output is.
+    """The last lines of output in pieces, with bounded memory.
 
     A carriage return starts its line again, as progress bars do.
 
@@ -97,14 +99,17 @@ class Tail:
         self._write(last)
 
     def shown(self) -> tuple[str, int]:
-        """Return the last lines, of which the newest may be incomplete, and the number of lines before them."""
+        """Return the last lines, and the number of lines before them.
+
+        The newest line may be incomplete.
+        """
         if not self._line:
             return "\n".join(self._lines), self._earlier
         lines = [*self._lines, self._line]
         return "\n".join(lines[-TAIL_LINES:]), self._earlier + max(len(lines) - TAIL_LINES, 0)
 
     def _skip(self, text: str) -> str:
-        """Count the lines that will not be shown, and return the rest of the text."""
+        """Count the lines which will be hidden, and return the other text."""
         end = text.rfind("\n", 0, len(text) - self._max_examined) + 1
         if end == 0 or text.count("\n", end) <= TAIL_LINES:
             return text
@@ -114,11 +119,14 @@ class Tail:
         return text[end:]
 
     def _write(self, part: str) -> None:
-        """Add to the newest line. A carriage return at its end may be half of a line break."""
-        written = part.rstrip("\r")
-        if written:
-            _, returned, newest = written.rpartition("\r")
-            self._line = (newest if returned or self._again else self._line + written)[:LINE_CHARACTERS]
+        """Add to the newest line.
+
+        A carriage return at the end may be half a line break.
+        """
+        content = part.rstrip("\r")
+        if content:
+            _, separator, newest = content.rpartition("\r")
+            self._line = (newest if separator or self._again else self._line + content)[:LINE_CHARACTERS]
             self._again = False
         self._again = self._again or part.endswith("\r")
 

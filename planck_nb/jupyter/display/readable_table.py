@@ -1,4 +1,7 @@
-"""A table whose numbers and times are shown as people read them; its values stay as they are."""
+"""A table with readable numbers and times.
+
+Its values stay as they are.
+"""
 
 from __future__ import annotations
 
@@ -10,18 +13,21 @@ import pandas as pd
 
 _DIGITS = 6
 _AS_MANY_AS_FIT = 0
-"""What pandas does in terminals: it leaves out the columns in the middle, which can be those that matter."""
+"""The default in terminals, where pandas leaves out the middle columns.
+
+These can be important.
+"""
 
 
 class ReadableTable(pd.DataFrame):
-    """A table that shows an empty cell for a missing value, and times without fractions of a second.
+    """A table with empty cells for missing values, and whole seconds.
 
-    In a terminal, columns that do not fit beside the others are below them.
+    In a terminal, columns which do not fit beside the others are below them.
 
     Args:
-        data: What `pandas.DataFrame` accepts.
-        columns: The names of the columns, if `data` does not have them.
-        empty: What is shown instead of a table without rows.
+        data: Any data for `pandas.DataFrame`.
+        columns: The column names, if `data` does not have them.
+        empty: Replacement for a table without rows.
     """
 
     _metadata = ["_empty"]  # noqa: RUF012 - pandas' way to declare attributes
@@ -32,7 +38,7 @@ class ReadableTable(pd.DataFrame):
 
     @property
     def _constructor(self) -> Callable[..., pd.DataFrame]:
-        """What selecting rows or columns returns: an ordinary table."""
+        """Return the class for selected rows or columns: an ordinary table."""
         return pd.DataFrame
 
     def __repr__(self) -> str:
@@ -47,17 +53,17 @@ class ReadableTable(pd.DataFrame):
     def _repr_html_(self) -> str | None:
         if self._empty and not len(self):
             return None
-        found: str | None = self._readable()._repr_html_()  # type: ignore[operator]  # pandas has no types
-        return found
+        table_html: str | None = self._readable()._repr_html_()  # type: ignore[operator]  # pandas has no types
+        return table_html
 
     def _readable(self) -> pd.DataFrame:
         plain = pd.DataFrame(self)
-        shown = {name: [_text(value) for value in column] for name, column in plain.items()}
-        return pd.DataFrame(shown, index=plain.index, columns=plain.columns, dtype=object)
+        texts = {name: [_text(value) for value in column] for name, column in plain.items()}
+        return pd.DataFrame(texts, index=plain.index, columns=plain.columns, dtype=object)
 
 
 def _text(value: Any) -> object:  # noqa: ANN401 - a cell of a table
-    """Return a value as it is shown."""
+    """Return a value for display."""
     if isinstance(value, list | dict):
         return value
     if pd.isna(value):

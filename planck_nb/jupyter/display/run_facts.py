@@ -1,4 +1,4 @@
-"""What is shown of a run that none of its events says: the limits that were set, and the aliases of its models."""
+"""Facts outside a run's events: its limits and its models' aliases."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from planck_nb.ai.models import Model
 
 
 def chosen_limits(limits: Limits) -> tuple[int | None, float | None]:
-    """Return the limits that are shown beside what a run has used.
+    """Return the limits to show beside a run's usage.
 
     Args:
-        limits: All limits of the run.
+        limits: All limits for the run.
 
     Returns:
-        Tokens and US dollars; None for the usual limit, which nobody chose, and for no limit.
+        Tokens and US dollars; None for the default limit and for an unlimited run.
     """
     usual = Limits()
     return (
@@ -28,7 +28,7 @@ def chosen_limits(limits: Limits) -> tuple[int | None, float | None]:
 
 
 def model_name(model: Model) -> str:
-    """Return what people call a model.
+    """Return people's name for a model.
 
     Args:
         model: The model.
@@ -41,23 +41,23 @@ def model_name(model: Model) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Aliases:
-    """What people call the models of a run, whose events name them as "provider:model".
+    """People's names for a run's models, instead of "provider:model".
 
     Two aliases may stand for one model, with other options or at another server, so agents may call it differently.
 
     Args:
-        common: The alias by "provider:model", of models that all agents call the same.
-        of_agents: The other aliases: by the id of the agent, and by "provider:model".
+        common: The alias by "provider:model", for models which all agents call the same.
+        of_agents: The other aliases: by agent id, and by "provider:model".
     """
 
     common: Mapping[str, str] = field(default_factory=dict[str, str])
     of_agents: Mapping[str, Mapping[str, str]] = field(default_factory=dict[str, Mapping[str, str]])
 
     def name(self, agent_id: str, model: str) -> str:
-        """Return what people call a model of an agent.
+        """Return people's name for an agent's model.
 
         Args:
-            agent_id: The id of the agent.
+            agent_id: The agent's id.
             model: The model as "provider:model".
 
         Returns:
@@ -67,27 +67,30 @@ class Aliases:
 
 
 def aliases_of(agents: Iterable[Agent]) -> Aliases:
-    """Return the aliases of the models that answer for these agents, and for those that they start.
+    """Return aliases for models which answer for the agents and their workers.
 
     Args:
         agents: The agents.
     """
     by_agent = {agent.id: _aliases_for(agent) for agent in agents}
     names: dict[str, set[str]] = {}
-    for found in by_agent.values():
-        for model, aliases in found.items():
+    for aliases_by_model in by_agent.values():
+        for model, aliases in aliases_by_model.items():
             names.setdefault(model, set()).update(aliases)
     common = {model: min(aliases) for model, aliases in names.items() if len(aliases) == 1 and model not in aliases}
-    own = {
-        agent_id: {model: aliases[0] for model, aliases in found.items() if len(names[model]) > 1}
-        for agent_id, found in by_agent.items()
+    differing = {
+        agent_id: {model: aliases[0] for model, aliases in aliases_by_model.items() if len(names[model]) > 1}
+        for agent_id, aliases_by_model in by_agent.items()
     }
-    return Aliases(common, {agent_id: found for agent_id, found in own.items() if found})
+    return Aliases(common, {agent_id: names for agent_id, names in differing.items() if names})
 
 
 def _aliases_for(agent: Agent) -> dict[str, list[str]]:
-    """What people call the models of the agent, by "provider:model"; the model that answers first comes first."""
-    found: dict[str, list[str]] = {}
+    """Return people's names for the agent's models, by "provider:model".
+
+    The usual model comes first.
+    """
+    names: dict[str, list[str]] = {}
     for model in (agent.model, *fallbacks_of(agent), *agent.available_models):
-        found.setdefault(str(model), []).append(model_name(model))
-    return found
+        names.setdefault(str(model), []).append(model_name(model))
+    return names

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from planck_nb.agent.calling.images import describe
 from planck_nb.agent.calling.previews import MAX_PREVIEWS, html_document
+from planck_nb.agent.calling.tool_output import MAX_IMAGES
 from planck_nb.agent.preview_types import Preview, TablePreview
 from planck_nb.ai.messages import ImagePart
 from planck_nb.base.secrets import MAX_LENGTH, process_secrets, redact, unfinished_secret
@@ -17,7 +18,6 @@ HEAD_CHARACTERS = 24_000
 TAIL_CHARACTERS = 12_000
 """How much of the beginning and of the end of the output is kept."""
 
-MAX_IMAGES = 20
 _KEPT = TAIL_CHARACTERS + MAX_LENGTH
 """How much more of the end is kept: a cut inside a secret would leave a part that is not recognised."""
 

@@ -1,4 +1,4 @@
-"""The live view: frames of events for the browser, and the commands that come back from it.
+"""The live view: frames for the browser, and its commands.
 
 The browser folds the events in `labextension/src/model`, as `planck_nb/agent/state.py` does.
 """

@@ -1,4 +1,7 @@
-"""The table of all agents that follows what they do, for as long as the kernel runs or until there is a newer one."""
+"""A live table with all agents in the kernel.
+
+It is updated until the kernel ends or a newer table exists.
+"""
 
 from __future__ import annotations
 
@@ -17,18 +20,20 @@ from planck_nb.jupyter.live.frame_throttle import kernel_frame_throttle
 from planck_nb.workspace import Workspace
 
 INTERVAL = 0.5
-"""The minimum number of seconds between two updates."""
+"""Shortest time between two updates, in seconds."""
 
 MAX_ROWS = 200
-"""Agents that are shown; those that work come first."""
+"""Agents to show; working ones come first."""
 
 
 class AgentsTable(anywidget.AnyWidget):
-    """Shows the agents of a workspace as they are, until `finish`. Create it on the event loop of the agents.
+    """Live table with the agents in a workspace, until `finish`.
+
+    Create it on the agents' event loop.
 
     Args:
         workspace: The workspace.
-        interval: Seconds between two updates at least.
+        interval: Shortest time between two updates, in seconds.
     """
 
     _esm = Path(__file__).with_name("agents_table.js")
@@ -41,12 +46,12 @@ class AgentsTable(anywidget.AnyWidget):
     def __init__(self, workspace: Workspace, *, interval: float = INTERVAL) -> None:
         self._workspace: Workspace | None = workspace
         self._interval = interval
-        rows, hidden = _shown(workspace)
-        super().__init__(columns=list(COLUMNS), rows=rows, hidden=hidden)
+        rows, hidden_count = _shown(workspace)
+        super().__init__(columns=list(COLUMNS), rows=rows, hidden=hidden_count)
         self._follower = spawn(self._follow(workspace), name="planck agents table")
 
     def finish(self) -> None:
-        """Stop following the agents; what is shown stays."""
+        """Stop following the agents; the table stays."""
         self._follower.cancel()
         self._workspace = None
 
@@ -66,7 +71,7 @@ class AgentsTable(anywidget.AnyWidget):
 
 
 def _shown(workspace: Workspace) -> tuple[list[list[str]], int]:
-    """The rows as texts, and how many agents are left out."""
+    """Return the rows as texts, and the number of hidden agents."""
     rows = agent_rows(workspace)
     if len(rows) > MAX_ROWS:
         rows.sort(key=lambda row: row["status"] == "idle" and not row["waits_for"])

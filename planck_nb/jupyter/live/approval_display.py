@@ -1,4 +1,4 @@
-"""What the browser shows of an approval request: its effects, the change itself, the arguments to read and to edit."""
+"""Approval requests for the browser: effects, change and editable arguments."""
 
 from __future__ import annotations
 
@@ -21,34 +21,40 @@ from planck_nb.jupyter.display.formatting import key_argument
 
 _COMPARED_LINES = 1_000
 _REMEMBERED_FILES = 50
-"""Requests whose files are remembered, so that each page that shows one shows the same change."""
+"""Requests with remembered files.
+
+Every page with a request then shows the same change.
+"""
 
 _REPLACEMENTS = (("old_string", "new_string"), ("old_text", "new_text"), ("old_str", "new_str"))
 
 ArgumentKind: TypeAlias = Literal["text", "number", "boolean", "json", "cut"]
-"""How an argument is edited; "cut" is not whole, and so can be neither edited nor approved."""
+"""Editor for an argument.
+
+"cut" is incomplete, and so can be neither edited nor approved.
+"""
 
 DiffLine: TypeAlias = tuple[Literal[" ", "-", "+"], str]
 
 
 @dataclass(frozen=True, slots=True)
 class ApprovalDisplay:
-    """What a person needs in order to decide whether a call may run.
+    """The facts for deciding whether a call may run.
 
-    Characters that cannot be seen or look like others are spelled out in all texts; `literal` reads back edited ones.
+    Invisible and ambiguous characters are spelled out in all texts; `literal` reads back edited ones.
 
     Args:
         key: The argument that identifies the call at a glance.
         effects: Pairs of kind and target, with paths relative to the working directory or the home directory.
-        folder: The directory that contains everything that would be written; empty if there is none.
-        reason: One sentence that explains why approval is needed.
+        folder: The directory around everything to be written; empty without such a directory.
+        reason: One sentence about why approval is needed.
         arguments: Triples of name, text and kind.
-        replaced: The names of the arguments that `change` shows.
-        change: The lines of a replacement, None for calls that replace nothing.
-        commands: The commands that would run and that are not among the arguments as they are.
+        replaced: Names of the arguments in `change`.
+        change: Lines in a replacement, None for other calls.
+        commands: The commands to run, as far as the arguments do not contain them as they are.
         rule: What is allowed if such calls are always allowed, as the end of a sentence; empty if each is asked about.
-        whole: Whether nothing is left out; what is not whole cannot be approved.
-        sandboxed: Whether the commands would run in a sandbox; None if that is not known.
+        whole: Whether everything is shown; an incomplete call cannot be approved.
+        sandboxed: Whether the commands would run in a sandbox; None if unknown.
         overwrites: Whether a file would be replaced as a whole; `change` then has its old and its new lines.
     """
 
@@ -70,9 +76,9 @@ def approval_display(request: ApprovalRequest) -> ApprovalDisplay:
     """Describe the request for the browser."""
     whole = call_size(request.args, request.touches).characters <= MAX_CHARACTERS
     before = _replaced_file(request)
-    replaced, change = _change(request.args) if whole else ((), None)
+    replaced_names, change = _change(request.args) if whole else ((), None)
     if whole and before:
-        replaced, change = ("content",), _lines_of_change(before, str(request.args["content"]))
+        replaced_names, change = ("content",), _lines_of_change(before, str(request.args["content"]))
     arguments = [_argument(name, value, request.touches) for name, value in request.args.items()]
     if not whole:
         arguments = [_cut(argument, MAX_CHARACTERS // max(len(arguments), 1)) for argument in arguments]
@@ -82,7 +88,7 @@ def approval_display(request: ApprovalRequest) -> ApprovalDisplay:
         folder=_folder(request.touches),
         reason=_reason(request),
         arguments=tuple(arguments),
-        replaced=replaced,
+        replaced=replaced_names,
         change=change,
         commands=commands_not_in(request.args.values(), request.touches) if whole else (),
         rule=rule_sentence(request.rule),
@@ -93,19 +99,24 @@ def approval_display(request: ApprovalRequest) -> ApprovalDisplay:
 
 
 def _replaced_file(request: ApprovalRequest) -> str | None:
-    """The text of the file that the call would replace as a whole; empty if it is not text or too long to compare.
+    """Return the text in the file to be replaced as a whole.
 
-    None if there is no such file.
+    It is empty for binary or very long files.
+
+    None without such a file.
     """
-    written = [effect.target for effect in request.touches if effect.kind == "write"]
-    if len(written) != 1 or not isinstance(request.args.get("content"), str) or "path" not in request.args:
+    targets = [effect.target for effect in request.touches if effect.kind == "write"]
+    if len(targets) != 1 or not isinstance(request.args.get("content"), str) or "path" not in request.args:
         return None
-    return _text_before(written[0], request.agent_id, request.id, request.time)
+    return _text_before(targets[0], request.agent_id, request.id, request.time)
 
 
 @lru_cache(maxsize=_REMEMBERED_FILES)
 def _text_before(path: str, _agent_id: str, _call_id: str, _time: float) -> str | None:
-    """The text of the file when the request was first shown: the call itself, once allowed, writes another one."""
+    """Return the file's text when the request was first shown.
+
+    Once allowed, the call itself writes another text.
+    """
     try:
         file = Path(path)
         if not file.is_file():
@@ -117,7 +128,7 @@ def _text_before(path: str, _agent_id: str, _call_id: str, _time: float) -> str 
 
 
 def _reason(request: ApprovalRequest) -> str:
-    """The reason, with paths as they are written in the rest of the display."""
+    """Return the reason, with short paths as in the rest."""
     reason = request.reason
     for effect in request.touches:
         if effect.kind in {"read", "write"} and effect.target:
@@ -131,8 +142,8 @@ def _argument(name: str, value: object, effects: Sequence[Effect]) -> tuple[str,
 
 def _cut(argument: tuple[str, str, ArgumentKind], share: int) -> tuple[str, str, ArgumentKind]:
     name, text, kind = argument
-    shown = head_and_tail(text, characters=share, lines=MAX_LINES)
-    return name, shown, kind if shown == text else "cut"
+    excerpt = head_and_tail(text, characters=share, lines=MAX_LINES)
+    return name, excerpt, kind if excerpt == text else "cut"
 
 
 def _argument_kind(value: object) -> ArgumentKind:
@@ -148,7 +159,7 @@ def _argument_kind(value: object) -> ArgumentKind:
 
 
 def _change(args: JsonObject) -> tuple[tuple[str, ...], tuple[DiffLine, ...] | None]:
-    """The names of the arguments that contain the old and the new text, and the lines of the change."""
+    """Return argument names for old and new text, and the lines."""
     for old, new in _REPLACEMENTS:
         match args.get(old), args.get(new):
             case str(before), str(after):
@@ -175,14 +186,14 @@ def _diff(old: list[str], new: list[str]) -> list[DiffLine]:
 
 
 def _short(effect: Effect) -> str:
-    """The target of the effect: paths relative to the working directory if possible."""
+    """Return the effect's target, with short paths where possible."""
     if effect.kind in {"read", "write"}:
         return visible(_relative_to_working_directory(effect.target), lookalikes=True)
     return visible(effect.target[:MAX_CHARACTERS], lookalikes=True)
 
 
 def _folder(effects: Sequence[Effect]) -> str:
-    """The directory that contains everything written; empty if nothing is, or if they have no directory in common."""
+    """Return the common directory for everything written, empty without one."""
     parents = [str(Path(effect.target).parent) for effect in effects if effect.kind == "write" and effect.target]
     try:
         return visible(_relative_to_home(os.path.commonpath(parents)), lookalikes=True) if parents else ""

@@ -1,4 +1,7 @@
-"""Commands from the browser, validated: a message can do no more than call one of the `Actions`."""
+"""Validated commands from the browser.
+
+A message can only call one of the `Actions`.
+"""
 
 from __future__ import annotations
 
@@ -12,29 +15,29 @@ from planck_nb.base.visible import literal
 
 
 class Actions(Protocol):
-    """What a user can do in the live view of a run.
+    """User actions in a run's live view.
 
-    Each method returns immediately and may raise a `PlanckError`, which the view shows.
+    Each method returns immediately and may raise a `PlanckError` for the view.
     """
 
     def stop(self, agent_id: str | None = None) -> None:
-        """End the run, or only the turn of one agent; the text so far is kept."""
+        """End the run, or only one agent's turn; the text stays."""
         ...
 
     def steer(self, text: str, agent_id: str | None = None) -> None:
-        """Send a message that the agent, or another one of the run, reads before its next step."""
+        """Send an agent a message to read before its next step."""
         ...
 
     def queue(self, text: str) -> None:
-        """Queue a prompt for when the running turn is over."""
+        """Queue a prompt until the running turn is over."""
         ...
 
     def edit_queued(self, prompt_id: str, text: str, agent_id: str | None = None) -> None:
-        """Replace the text of a queued prompt of the agent, or of another one of the run."""
+        """Replace the text in an agent's queued prompt."""
         ...
 
     def remove_queued(self, prompt_id: str, agent_id: str | None = None) -> None:
-        """Remove a prompt from the queue of the agent, or of another one of the run."""
+        """Remove a prompt from an agent's queue."""
         ...
 
     def decide(
@@ -53,11 +56,11 @@ class Actions(Protocol):
         Args:
             call_id: The call.
             allow: Whether it may run.
-            args: Arguments to run it with; None runs it with those that the model wrote.
+            args: Arguments to run it with; None keeps the model's own.
             remember: Whether calls like this one are decided the same way from now on.
             reason: Why the call is denied, for the model.
-            agent_id: The agent whose call it is; None if the run has only one.
-            scope: Which agents the remembered decision is for; None for this agent only.
+            agent_id: The calling agent; None for the run's only agent.
+            scope: Agents under the remembered decision; None for this agent only.
         """
         ...
 
@@ -66,19 +69,19 @@ BrowserCommand: TypeAlias = Callable[[Actions], None]
 """A validated command, which calls one action."""
 
 ArgumentsOf: TypeAlias = Callable[[str | None, str], JsonObject]
-"""Returns the arguments of a pending call, given the agent's id, None for any, and the call's."""
+"""Arguments by the agent's id, None for any, and a pending call's."""
 
 
 def read_command(message: object, arguments_of: ArgumentsOf) -> BrowserCommand | None:  # noqa: PLR0911 - one case per command
     """Validate a message from the browser.
 
     Args:
-        message: What the browser sent; anything.
-        arguments_of: Returns the arguments of a call that waits for approval. The browser sends only those that were
-            edited; the others stay as they are.
+        message: Any message from the browser.
+        arguments_of: Returns the arguments for a call under approval. The browser sends only the edited ones; the
+            others stay as they are.
 
     Returns:
-        The command, None if the message is not one.
+        The command, None for other messages.
     """
     if not isinstance(message, dict) or not isinstance(agent_of_command(message), str | None):
         return None
@@ -111,11 +114,11 @@ def _read_decision(fields: JsonObject, arguments_of: ArgumentsOf) -> BrowserComm
             "agent_id": None | str() as agent_id,
             "scope": None | str() as scope,
         }:
-            edited = {**arguments_of(agent_id, call_id), **_as_edited(args)} if args else None
+            changes = {**arguments_of(agent_id, call_id), **_as_edited(args)} if args else None
             return lambda actions: actions.decide(
                 call_id,
                 allow=allow,
-                args=edited,
+                args=changes,
                 remember=remember,
                 reason=encodable(reason),
                 agent_id=agent_id,
@@ -126,7 +129,7 @@ def _read_decision(fields: JsonObject, arguments_of: ArgumentsOf) -> BrowserComm
 
 
 def _as_edited(args: JsonObject) -> JsonObject:
-    """The arguments with the characters that were spelled out for the browser, and without lone surrogates."""
+    """Return the arguments with original characters and without lone surrogates."""
     clean: JsonObject = json.loads(encodable(json.dumps(_literal(args), ensure_ascii=False)))
     return clean
 
@@ -144,12 +147,18 @@ def _literal(value: object) -> object:
 
 
 def agent_of_command(message: object) -> object:
-    """The id of the single agent that a command is for, None if it is for the run; anything if it is invalid."""
+    """Return the agent id in a command, None for the whole run.
+
+    An invalid message may contain anything.
+    """
     return message.get("agent_id") if isinstance(message, dict) else None
 
 
 def text_of_command(message: object) -> str:
-    """The text that the user wrote, empty if the message contains none; a failed command returns it to the browser."""
+    """Return the user's text in a message, or an empty one.
+
+    A failed command returns it to the browser.
+    """
     match message:
         case {"type": "steer" | "queue", "text": str(text)}:
             return encodable(text)

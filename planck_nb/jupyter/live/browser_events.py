@@ -1,8 +1,8 @@
-"""Agent events as the browser receives them: the tags and fields of `agent/events.py`, bounded.
+"""Agent events for the browser: the tags and fields in `agent/events.py`, bounded.
 
-Long texts are cut, fields in `OMITTED` are left out, and what only a view needs, such as arguments as text, is under
-the key `display`, described by the dataclasses of `DISPLAYS`. `labextension/generate_types.py` generates the TypeScript
-types from the same tables: a field in `OMITTED` is optional there.
+Long texts are cut, fields in `OMITTED` are left out. Additions for a view, such as arguments as text, are under the key
+`display`; the dataclasses in `DISPLAYS` describe them. `labextension/generate_types.py` generates the TypeScript types
+from the same tables: a field in `OMITTED` is optional there.
 """
 
 from __future__ import annotations
@@ -32,22 +32,22 @@ _LIMITS = {
     (ai.TextPart, "text"): SHOWN_CHARACTERS,
     (ai.ToolResultPart, "text"): SHOWN_CHARACTERS,
 }
-"""The most characters of a text, if that is more than a sentence."""
+"""Longest text in characters, above a sentence."""
 
 _TERMINAL_OUTPUT = {(ev.ToolEnd, "result"), (ai.ToolResultPart, "text")}
-"""Texts that may have colours and other terminal commands, which are removed."""
+"""Texts with colours and other terminal commands, to be removed."""
 
 
 @dataclass(frozen=True, slots=True)
 class QueuedDisplay:
-    """`complete` is whether `text` is the whole prompt, which only then can be edited."""
+    """`complete` is whether `text` is the whole prompt, and so editable."""
 
     complete: bool
 
 
 @dataclass(frozen=True, slots=True)
 class CallDisplay:
-    """The arguments of a call as pairs of name and text; `key` is the one that identifies the call at a glance."""
+    """A call's arguments as pairs of name and text; `key` identifies it."""
 
     key: str
     arguments: tuple[tuple[str, str], ...]
@@ -55,14 +55,14 @@ class CallDisplay:
 
 @dataclass(frozen=True, slots=True)
 class ArgumentsDisplay:
-    """`characters` is the length of the arguments so far, of which only the beginning is sent."""
+    """`characters` is the full length so far; only the beginning is sent."""
 
     characters: int
 
 
 @dataclass(frozen=True, slots=True)
 class OutputDisplay:
-    """The last lines of a running tool's output, and the number of lines before them."""
+    """The last lines in a running tool's output, after `earlier_lines` others."""
 
     tail: str
     earlier_lines: int
@@ -70,7 +70,10 @@ class OutputDisplay:
 
 @dataclass(frozen=True, slots=True)
 class TableDisplay:
-    """The first and last rows of a table; `types` and `numeric` are of its columns, of which `index` are the index."""
+    """A table's first and last rows.
+
+    `types` and `numeric` describe its columns; the first `index` columns are the index.
+    """
 
     names: tuple[str, ...]
     types: tuple[str, ...]
@@ -82,7 +85,7 @@ class TableDisplay:
 
 @dataclass(frozen=True, slots=True)
 class PreviewDisplay:
-    """Tables, and HTML documents for frames that run no scripts and have no origin."""
+    """Tables, and HTML documents for frames without scripts and origin."""
 
     tables: tuple[TableDisplay, ...]
     documents: tuple[str, ...]
@@ -90,7 +93,10 @@ class PreviewDisplay:
 
 @dataclass(frozen=True, slots=True)
 class ImageDisplay:
-    """An image that a call returned, as a data address; if that is empty, `notice` is in its place."""
+    """An image from a call, as a data address.
+
+    An empty address is replaced by `notice`.
+    """
 
     call: str
     source: str
@@ -99,7 +105,7 @@ class ImageDisplay:
 
 @dataclass(frozen=True, slots=True)
 class ResultsDisplay:
-    """The images of tool results, which no other event has."""
+    """Images in tool results, which are in this event alone."""
 
     images: tuple[ImageDisplay, ...]
 
@@ -114,15 +120,18 @@ DISPLAYS: Mapping[type[ev.EventBase], type[object]] = {
     ev.ApprovalRequest: ApprovalDisplay,
     ev.ApprovalDecision: CallDisplay,
 }
-"""What is under `display`, by event."""
+"""The class under `display`, by event."""
 
 _SHOWN_OF_AGENT = {"name", "agent_type", "model", "role", "team_id", "parent_id", "description", "removed"}
 
 
 def _not_shown(kind: type[ev.EventBase]) -> frozenset[str]:
-    """The fields of an event about an agent that are not listed as shown: its system prompt, tools and options."""
-    known = {field.name for field in fields(ev.EventBase)} | _SHOWN_OF_AGENT | {"type"}
-    return frozenset(field.name for field in fields(kind)) - known
+    """Return hidden fields of an event about an agent.
+
+    These are its system prompt, tools and options.
+    """
+    visible_names = {field.name for field in fields(ev.EventBase)} | _SHOWN_OF_AGENT | {"type"}
+    return frozenset(field.name for field in fields(kind)) - visible_names
 
 
 OMITTED: Mapping[type[object], frozenset[str]] = {
@@ -155,20 +164,19 @@ OMITTED: Mapping[type[object], frozenset[str]] = {
     ai.SummaryMessage: frozenset({"content", "kept"}),
     ai.ToolResultPart: frozenset({"images"}),
 }
-"""Fields that the browser is not sent, because it has their content already or shows nothing of it."""
+"""Fields which the browser lacks, being known there or never shown."""
 
 
 def browser_event(event: ev.AgentEvent, *, shown: bool = False) -> JsonObject:
-    """Encode one event for the browser.
+    """Encode an event for the browser.
 
     Args:
         event: The event.
-        shown: Whether the event is the message of a prompt that is not in the cell. Only these and the messages of
-            other agents are shown.
+        shown: Whether the event is the message for a prompt outside the cell. Only these and other agents' messages are
+            shown.
 
     Returns:
-        The event as JSON data. Of tool results only the failed ones are included: a call that never ran has no
-        `tool_end`.
+        The event as JSON data. Tool results are included only if they failed: a call which never ran has no `tool_end`.
     """
     data = _encoded(event) | {"time": round(event.time, 3)}
     if isinstance(event, ev.MessageAppended):
@@ -193,9 +201,12 @@ def _encoded(value: Any) -> JsonObject:  # noqa: ANN401 - any dataclass
 
 @cache
 def _sent_fields(kind: type[Any]) -> tuple[tuple[str, int | None], ...]:
-    """The fields of the dataclass that are sent, each with the most characters of its text; identifiers stay whole."""
-    omitted = frozenset[str]().union(*(OMITTED.get(base, frozenset()) for base in kind.__mro__))
-    names = [field.name for field in fields(kind) if field.name not in omitted]
+    """Return the fields to send, each with its longest text.
+
+    Identifiers stay whole.
+    """
+    hidden_names = frozenset[str]().union(*(OMITTED.get(base, frozenset()) for base in kind.__mro__))
+    names = [field.name for field in fields(kind) if field.name not in hidden_names]
     whole = {name for name in names if name == "id" or name.endswith("_id")}
     return tuple((name, None if name in whole else _LIMITS.get((kind, name), _SENTENCE)) for name in names)
 
@@ -226,7 +237,7 @@ def _previews(event: ev.ToolPreview) -> PreviewDisplay:
 
 
 def _decision(event: ev.ApprovalDecision) -> CallDisplay | None:
-    """The arguments if the user edited them."""
+    """Return the arguments if the user edited them."""
     return None if event.args is None else _call(event.args)
 
 
@@ -241,4 +252,7 @@ _DISPLAY_MAKERS: Mapping[type[ev.EventBase], Callable[[Any], Any]] = {
     ev.ApprovalRequest: approval_display,
     ev.ApprovalDecision: _decision,
 }
-"""The displays that depend on the event alone; `FrameEncoder` adds those that depend on earlier events."""
+"""The displays which depend on the event alone.
+
+`FrameEncoder` adds others, from earlier events.
+"""

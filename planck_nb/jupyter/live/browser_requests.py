@@ -1,4 +1,4 @@
-"""Requests of the browser about a run that is over. Each is answered to the page that sent it."""
+"""Requests from the browser about a finished run, answered to their page."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _REASON_CHARACTERS = 2_000
 
 @dataclass(frozen=True, slots=True)
 class RewindResult:
-    """The outcome of going back to before a prompt.
+    """The result after going back to before a prompt.
 
     Args:
-        prompt: The text of the prompt.
-        in_cell: Whether the cell of the view contains it.
-        notice: What has happened, in words.
+        prompt: The prompt's text.
+        in_cell: Whether the view's cell contains it.
+        notice: The outcome, in words.
         undo: Whether it can be undone.
     """
 
@@ -33,31 +33,31 @@ class RewindResult:
 
 
 class RunRequests(Protocol):
-    """What a user can request in the view of a run that is over. Each may raise a `PlanckError`."""
+    """User requests in a finished run's view, which may raise a `PlanckError`."""
 
     def markdown(self) -> str:
         """Return the whole transcript as Markdown."""
         ...
 
     async def rewind(self) -> RewindResult:
-        """Rewind the conversation to before the prompt of the run."""
+        """Rewind the conversation to before the run's prompt."""
         ...
 
     async def undo_rewind(self) -> str:
-        """Undo `rewind`. Returns what has happened, as a sentence."""
+        """Undo `rewind`, and return the outcome as a sentence."""
         ...
 
 
 async def reply_to(request_id: str, name: str, requests: RunRequests | None) -> JsonObject:
-    """Do what the browser requests.
+    """Fulfil a request from the browser.
 
     Args:
-        request_id: The id by which the page that sent the request knows it.
-        name: What it requests; anything.
-        requests: Does it; None if the kernel has forgotten the run.
+        request_id: The requesting page's id for it.
+        name: The request's name; anything.
+        requests: Fulfils it; None if the kernel has forgotten the run.
 
     Returns:
-        The message to send: what was requested, or the reason why that is impossible under the key `error`.
+        The message to send: the result, or the reason for a failure under the key `error`.
     """
     message: JsonObject = {"type": "reply", "id": request_id[:_ID_CHARACTERS]}
     try:
@@ -73,8 +73,8 @@ async def _result(name: str, requests: RunRequests | None) -> JsonObject:
         case "markdown":
             return {"text": encodable(requests.markdown())}
         case "rewind":
-            rewound = await requests.rewind()
-            return {**asdict(rewound), "prompt": encodable(rewound.prompt)}
+            result = await requests.rewind()
+            return {**asdict(result), "prompt": encodable(result.prompt)}
         case "undo_rewind":
             return {"notice": await requests.undo_rewind()}
         case _:

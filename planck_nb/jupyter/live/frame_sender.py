@@ -1,4 +1,4 @@
-"""Sends the frames of all live views of a kernel together, so that many views need not take turns."""
+"""Common messages for all live views in a kernel."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ class FrameSource(Protocol):
     """A live view."""
 
     key: str
-    """What identifies the view in a page."""
+    """The view's identifier in a page."""
 
     @property
     def pages(self) -> frozenset[str]:
-        """The pages that have connected."""
+        """Return the connected pages."""
         ...
 
     def next_frame(self) -> JsonObject | None:
-        """Return what is new, None if nothing is."""
+        """Return new content, if any."""
         ...
 
     def send(self, content: JsonObject) -> None:
@@ -33,10 +33,12 @@ class FrameSource(Protocol):
 
 
 class FrameSender:
-    """Sends one message at each turn for all views that are on the same pages. Belongs to one event loop.
+    """Common messages per turn, for all views on the same pages.
 
-    A message reaches only one model of a page, which passes it on to the others. Where outputs are isolated from each
-    other, as in Colab, each of them is a page of its own, and so gets its own messages.
+    Belongs to one event loop.
+
+    A message reaches only one model in a page, which passes it on to the others. Where outputs are isolated from each
+    other, as in Colab, every output is a page with its own messages.
 
     Args:
         throttle: Limits how often messages are sent.
@@ -48,16 +50,16 @@ class FrameSender:
         self._task: asyncio.Task[None] | None = None
 
     async def send(self, view: FrameSource) -> None:
-        """Send what is new in the view at the next turn.
+        """Send the view's new content at the next turn.
 
         Args:
             view: The view. It must not be sent again before this has returned.
         """
-        sent = self._waiting[view] = asyncio.get_running_loop().create_future()
+        delivery = self._waiting[view] = asyncio.get_running_loop().create_future()
         if self._task is None or self._task.done():
             self._task = spawn(self._run(), name="planck frames")
         try:
-            await sent
+            await delivery
         finally:
             self._waiting.pop(view, None)
 
@@ -69,13 +71,13 @@ class FrameSender:
                 for carrier, message in _messages(waiting):
                     carrier.send(message)
             finally:
-                for sent in waiting.values():
-                    if not sent.done():
-                        sent.set_result(None)
+                for delivery in waiting.values():
+                    if not delivery.done():
+                        delivery.set_result(None)
 
 
 def _messages(views: Iterable[FrameSource]) -> Iterator[tuple[FrameSource, JsonObject]]:
-    """Each message with the view that it is sent to."""
+    """Yield each message with the view which carries it."""
     groups: dict[frozenset[str], list[tuple[FrameSource, JsonObject]]] = {}
     for view in views:
         frame = view.next_frame()
@@ -92,7 +94,7 @@ _senders: WeakKeyDictionary[asyncio.AbstractEventLoop, FrameSender] = WeakKeyDic
 
 
 def kernel_frame_sender() -> FrameSender:
-    """The sender of the running event loop, which all live views of a kernel share."""
+    """Return the running event loop's sender, shared by the kernel's live views."""
     loop = asyncio.get_running_loop()
     if loop not in _senders:
         _senders[loop] = FrameSender(kernel_frame_throttle())

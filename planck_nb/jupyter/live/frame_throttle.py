@@ -1,4 +1,6 @@
-"""How often the kernel may send to the browser, whatever the number of live views.
+"""Message rate from the kernel to the browser.
+
+It is the same for any number of live views.
 
 Above a thousand messages a second the Jupyter server drops some, the kernel's idle status among them, and the cell
 never ends.
@@ -16,15 +18,15 @@ INTERVAL = 0.040
 
 
 class FrameThrottle:
-    """Allows one message per `interval`, in the order in which views ask to send.
+    """A limit for messages, in the order of the requests.
 
-    A view asks again only after it has sent, so that with many views each gets every n-th turn. It uses no task or
-    timer while no view waits. Belongs to one event loop.
+    A view asks again only after it has sent, so with many views each gets every n-th turn. Without waiting views it
+    needs neither task nor timer. Belongs to one event loop.
 
     Args:
         interval: Seconds between two messages.
         clock: Returns the time in seconds.
-        sleep: Waits for a number of seconds.
+        sleep: Waits for a time in seconds.
     """
 
     def __init__(
@@ -53,7 +55,7 @@ _throttles: WeakKeyDictionary[asyncio.AbstractEventLoop, FrameThrottle] = WeakKe
 
 
 def kernel_frame_throttle() -> FrameThrottle:
-    """The throttle of the running event loop, which all live views of a kernel share."""
+    """Return the running event loop's throttle, shared by the kernel's live views."""
     loop = asyncio.get_running_loop()
     if loop not in _throttles:
         _throttles[loop] = FrameThrottle()

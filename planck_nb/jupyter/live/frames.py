@@ -1,4 +1,4 @@
-"""Batches of events for the browser: deltas are joined, and only the last lines of running output are included."""
+"""Event batches for the browser, with joined deltas and shortened output."""
 
 from __future__ import annotations
 
@@ -22,49 +22,55 @@ from planck_nb.jupyter.live.browser_events import (
 )
 
 IMAGES_CHARACTERS = 8_000_000
-"""The most characters of the images of one batch; the view keeps no more of each agent, either."""
+"""Largest total size of the images in a batch, in characters.
+
+The view also keeps only that much per agent.
+"""
 
 EARLIER_IMAGE = "[image, shown when the run is over]"
-"""What replaces the older images."""
+"""Replacement for older images."""
 
 Delta: TypeAlias = ev.TextDelta | ev.ThinkingDelta | ev.ToolArgsDelta
 
 
 @dataclass(slots=True)
 class _OpenDelta:
-    """The newest delta of an agent in a batch: its encoded form, to be completed with the collected texts."""
+    """An agent's newest delta in a batch.
+
+    Its encoded form is completed with the collected texts.
+    """
 
     event: Delta
     encoded: JsonObject
     texts: list[str] = field(default_factory=list)
 
     def continues(self, other: Delta) -> bool:
-        """Whether the other delta can be joined to this one."""
+        """Return whether the other delta can be joined to this one."""
         return self.event.type == other.type and _call_of(self.event) == _call_of(other)
 
 
 @dataclass(slots=True)
 class _AgentProgress:
-    """What the encoder remembers of one agent from batch to batch."""
+    """The encoder's memory about an agent, from batch to batch."""
 
     written: dict[str, int] = field(default_factory=dict)
-    """The length of the arguments so far, by call."""
+    """Length of the arguments so far, by call."""
     tails: dict[str, Tail] = field(default_factory=dict)
-    """The last lines of output, by call."""
+    """Last lines of output, by call."""
     previews: dict[str, ev.ToolPreview] = field(default_factory=dict)
-    """What was shown of calls whose result is still to come."""
+    """Previews for calls without a result so far."""
     steering: int = 0
-    """Prompts that steer whose message is still to come."""
+    """Steering prompts without a message so far."""
     turns: int = 0
     """Turns begun so far."""
 
 
 class FrameEncoder:
-    """Encodes the events of one run in their order, batch by batch.
+    """An encoder for a run's events in their order, batch by batch.
 
     It remembers how much of each call's arguments was sent, because they arrive in pieces and are bounded as a whole,
-    and the last lines of each running tool's output. Agents do not affect each other: deltas of one are joined across
-    the events of others.
+    and the last lines in each running tool's output. Agents do not affect each other: an agent's deltas are joined
+    across other agents' events.
     """
 
     def __init__(self) -> None:
@@ -74,15 +80,15 @@ class FrameEncoder:
         """Encode the next events.
 
         Args:
-            events: The events that follow those of the calls before.
+            events: The events after those in earlier calls.
 
         Returns:
-            JSON data that `labextension/src/model/events.generated.ts` describes. Folding it gives the same state
-            however the events were divided into batches.
+            JSON data for `labextension/src/model/events.generated.ts`. Folding it gives the same state for any division
+            into batches.
         """
         events = list(events)
         images = _shown_images(events)
-        encoded: list[JsonObject] = []
+        frames: list[JsonObject] = []
         open_deltas: dict[str, _OpenDelta] = {}
         output: dict[tuple[str, str], list[ev.ToolProgress]] = {}
         for event in events:
@@ -94,31 +100,31 @@ class FrameEncoder:
                 if delta is None or not delta.continues(event):
                     _complete(delta, agent)
                     delta = open_deltas[event.agent_id] = _OpenDelta(event, {})
-                    encoded.append(delta.encoded)
+                    frames.append(delta.encoded)
                 delta.texts.append(event.text)
             else:
                 _complete(open_deltas.pop(event.agent_id, None), agent)
                 if isinstance(event, ev.ToolPreview):
                     agent.previews[event.id] = event
-                elif isinstance(event, ev.ToolEnd) and (shown := agent.previews.pop(event.id, None)) is not None:
-                    result = without_previewed(event.result, (*shown.tables, *shown.documents))
+                elif isinstance(event, ev.ToolEnd) and (preview := agent.previews.pop(event.id, None)) is not None:
+                    result = without_previewed(event.result, (*preview.tables, *preview.documents))
                     event = replace(event, result=result)  # noqa: PLW2901 - the same event as users see it
                 if isinstance(event, ev.ToolStart | ev.ToolEnd):
                     output.pop((event.agent_id, event.id), None)
                     agent.tails.pop(event.id, None)
                     agent.written.pop(event.id, None)
-                encoded.append(browser_event(event, shown=_is_shown_prompt(event, agent)))
-                if (found := images.get(id(event))) is not None:
-                    encoded[-1]["display"] = asdict(found)
+                frames.append(browser_event(event, shown=_is_shown_prompt(event, agent)))
+                if (display := images.get(id(event))) is not None:
+                    frames[-1]["display"] = asdict(display)
         for agent_id, delta in open_deltas.items():
             _complete(delta, self._agents[agent_id])
-        encoded += (_encode_output(pieces, self._agents[agent_id]) for (agent_id, _), pieces in output.items())
-        return encoded
+        frames += (_encode_output(pieces, self._agents[agent_id]) for (agent_id, _), pieces in output.items())
+        return frames
 
 
 def _shown_images(events: Sequence[ev.AgentEvent]) -> dict[int, ResultsDisplay]:
-    """The images of each message that has some, by the identity of its event: the newest, as far as there is space."""
-    found: dict[int, ResultsDisplay] = {}
+    """Return the newest images by their event's identity, within the limit."""
+    displays: dict[int, ResultsDisplay] = {}
     space = IMAGES_CHARACTERS
     for event in reversed(events):
         if not isinstance(event, ev.MessageAppended) or event.message.type != "tool_result":
@@ -131,8 +137,8 @@ def _shown_images(events: Sequence[ev.AgentEvent]) -> dict[int, ResultsDisplay]:
                 space -= len(source)
                 images.append(ImageDisplay(part.id, source if space >= 0 else "", notice))
         if images:
-            found[id(event)] = ResultsDisplay(tuple(reversed(images)))
-    return found
+            displays[id(event)] = ResultsDisplay(tuple(reversed(images)))
+    return displays
 
 
 def _call_of(delta: Delta) -> str | None:
@@ -140,7 +146,10 @@ def _call_of(delta: Delta) -> str | None:
 
 
 def _is_shown_prompt(event: ev.AgentEvent, agent: _AgentProgress) -> bool:
-    """Whether this is the message of a prompt that is not in the cell: it steers, or is of a later turn."""
+    """Return whether this is the message for a prompt outside the cell.
+
+    Such a prompt steers, or belongs to a later turn.
+    """
     if isinstance(event, ev.TurnStart):
         agent.steering = 0
         agent.turns += 1
@@ -153,7 +162,7 @@ def _is_shown_prompt(event: ev.AgentEvent, agent: _AgentProgress) -> bool:
 
 
 def _complete(delta: _OpenDelta | None, agent: _AgentProgress) -> None:
-    """Fill the delta's encoded form in."""
+    """Complete the delta's encoded form."""
     if delta is None:
         return
     event, text = delta.event, encodable("".join(delta.texts))
@@ -167,7 +176,10 @@ def _complete(delta: _OpenDelta | None, agent: _AgentProgress) -> None:
 
 
 def _encode_output(pieces: list[ev.ToolProgress], agent: _AgentProgress) -> JsonObject:
-    """The last lines of a call's output after these pieces. Calls that ended in the same batch are not encoded."""
+    """Return a call's last lines after these pieces.
+
+    A call which ended in the same batch is not encoded.
+    """
     newest = pieces[-1]
     tail = agent.tails.setdefault(newest.id, Tail())
     tail.feed("".join(event.text for event in pieces))

@@ -1,4 +1,4 @@
-"""Sends the open questions of sidecars to the browsers of a live view, and passes the answers on."""
+"""A sidecar's open questions in a live view, and their answers."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ _REFUSAL_CHARACTERS = 2_000
 class QuestionChannel:
     """Shows questions in a live view until `close`.
 
-    Each message has all questions that are open, so that a browser that connects late or again misses none.
+    Each message contains all open questions, so a late or returning browser misses none.
 
     Args:
-        view: The live view, whose clicks arrive while the run goes on.
-        questions: The questions of the notebook.
-        concerns: Whether an agent takes part in the run of the view, given its id.
+        view: The live view, whose clicks arrive during the run.
+        questions: The notebook's questions.
+        concerns: Whether an agent takes part in the view's run, by its id.
     """
 
     def __init__(self, view: LiveView, questions: OpenQuestions, concerns: Callable[[str], bool]) -> None:
@@ -40,12 +40,15 @@ class QuestionChannel:
         view.on_msg(self._receive)
 
     def close(self) -> None:
-        """Show no more questions; those that no other view shows are declined."""
+        """Stop showing questions; those without another view are declined."""
         self._view.on_msg(self._receive, remove=True)
         self._questions.leave(self._audience)
 
     def _receive(self, _widget: object, content: object, _buffers: object) -> None:
-        """Handle a message from the browser, perhaps on a kernel thread that owns neither the run nor the view."""
+        """Handle a message from the browser, perhaps on a foreign kernel thread.
+
+        The thread may own neither the run nor the view.
+        """
         with suppress(RuntimeError):  # the loop is closed: the kernel is about to end
             self._loop.call_soon_threadsafe(self._handle, content)
 
@@ -59,22 +62,24 @@ class QuestionChannel:
                 try:
                     self._answer(question_id, values)
                 except PlanckError as error:
-                    refused = {"type": "refused", "reason": bounded(str(error), _REFUSAL_CHARACTERS), "text": ""}
-                    self._view.send(refused)
+                    refusal = {"type": "refused", "reason": bounded(str(error), _REFUSAL_CHARACTERS), "text": ""}
+                    self._view.send(refusal)
 
     def _answer(self, question_id: str, values: list[object] | None) -> None:
-        shown = {each.id: each.question for each in self._questions.shown_to(self._audience)}
+        open_questions = {question.id: question.question for question in self._questions.shown_to(self._audience)}
         answer = QuestionAnswer("decline")
-        if values is not None and question_id in shown:
-            answer = QuestionAnswer("accept", content_of(shown[question_id], values))
+        if values is not None and question_id in open_questions:
+            answer = QuestionAnswer("accept", content_of(open_questions[question_id], values))
         self._questions.answer(question_id, answer)
 
     def _say(self, _question: OpenQuestion, sentence: str) -> None:
         self._notice = sentence
 
     def _send(self) -> None:
-        shown = self._questions.shown_to(self._audience)
-        displays: list[JsonObject] = [asdict(question_display(each.id, each.question, each.deadline)) for each in shown]
+        open_questions = self._questions.shown_to(self._audience)
+        displays: list[JsonObject] = [
+            asdict(question_display(question.id, question.question, question.deadline)) for question in open_questions
+        ]
         self._view.send(
             {"type": "questions", "now": round(time.time(), 3), "questions": displays, "notice": self._notice}
         )

@@ -1,4 +1,4 @@
-"""What the browser shows of a question of a sidecar: its fields as far as its schema describes them, bounded."""
+"""A sidecar's question for the browser: bounded fields from its schema."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from planck_nb.base.visible import literal, visible
 from planck_nb.sidecars.mcp_client.questions import Question
 
 FieldKind: TypeAlias = Literal["text", "number", "boolean", "choice", "choices", "json"]
-"""How a field is edited; "json" is every schema that is none of the others."""
+"""Editor for a field; "json" is for every other schema."""
 
 _FIELDS = 30
 _CHOICES = 200
@@ -25,14 +25,14 @@ _DEFAULT_CHARACTERS = 10_000
 
 @dataclass(frozen=True, slots=True)
 class QuestionField:
-    """One field of a question.
+    """A field in a question.
 
     Args:
         label: Its title or name.
-        description: What it is; may be empty.
-        kind: How it is edited.
-        default: The default as text; empty if there is none. Of choices it is the numbers of the chosen ones as JSON.
-        choices: The labels of the choices.
+        description: An explanation; may be empty.
+        kind: Its editor.
+        default: The default as text; empty without one. For choices it is the chosen numbers as JSON.
+        choices: Labels for the choices.
         required: Whether it must be filled in.
     """
 
@@ -46,16 +46,16 @@ class QuestionField:
 
 @dataclass(frozen=True, slots=True)
 class QuestionDisplay:
-    """A question as a person is shown it. Characters that cannot be seen are spelled out in all texts.
+    """A question for a person, with invisible characters spelled out.
 
     Args:
         id: Identifies the question.
-        sidecar: The name of the sidecar that asks.
+        sidecar: The asking sidecar's name.
         message: The question.
-        url: The whole address that the person is to visit; empty if the question has fields.
+        url: The whole address which the person is to visit; empty if the question has fields.
         fields: The fields.
-        problem: Why the question cannot be answered; empty if it can be.
-        deadline: When it is declined, in seconds since the epoch.
+        problem: Why the question cannot be answered; empty for a good question.
+        deadline: Time when it is declined, in seconds since the epoch.
     """
 
     id: str
@@ -85,18 +85,18 @@ def question_display(question_id: str, question: Question, deadline: float) -> Q
 
 
 def content_of(question: Question, values: Sequence[object]) -> dict[str, Any]:
-    """Return the fields of an answer.
+    """Return the fields for an answer.
 
     Args:
         question: The question.
-        values: A value for each field, in the order of the display; None for one that was left empty. A choice is its
-            number from 0, several are a list of numbers, and JSON is its text.
+        values: A value for each field, in display order; None for an empty field. A choice is its number from 0,
+            several are a list of numbers, and JSON is its text.
 
     Returns:
-        The values by the names of the schema, without those that were left empty.
+        The values by the names in the schema, without empty fields.
 
     Raises:
-        UsageError: A value does not have the form of its field.
+        UsageError: A value does not have its field's form.
     """
     properties = _properties(question)
     if len(values) != len(properties):
@@ -109,14 +109,14 @@ def content_of(question: Question, values: Sequence[object]) -> dict[str, Any]:
 
 
 def _properties(question: Question) -> Mapping[str, JsonObject]:
-    found = question.schema.get("properties")
-    if not isinstance(found, dict):
+    properties = question.schema.get("properties")
+    if not isinstance(properties, dict):
         return {}
-    return {str(name): schema if isinstance(schema, dict) else {} for name, schema in found.items()}
+    return {str(name): schema if isinstance(schema, dict) else {} for name, schema in properties.items()}
 
 
 def _field(name: str, schema: JsonObject, question: Question) -> QuestionField:
-    required = question.schema.get("required")
+    required_names = question.schema.get("required")
     kind = _kind(schema)
     return QuestionField(
         label=visible(one_line(_label(name, schema), _LABEL_CHARACTERS), lookalikes=True),
@@ -124,7 +124,7 @@ def _field(name: str, schema: JsonObject, question: Question) -> QuestionField:
         kind=kind,
         default=_default(kind, schema),
         choices=tuple(visible(one_line(str(label), _LABEL_CHARACTERS)) for _, label in _choices(schema)),
-        required=isinstance(required, list) and name in required,
+        required=isinstance(required_names, list) and name in required_names,
     )
 
 
@@ -148,14 +148,17 @@ def _kind(schema: JsonObject) -> FieldKind:
 
 
 def _choices(schema: JsonObject) -> list[tuple[object, object]]:
-    """The values and the labels of the choices of a schema, or of the items of a list; empty if it has none."""
+    """Return values and labels for the choices in a schema.
+
+    A list has them in the schema for its items.
+    """
     items = schema.get("items")
-    found = items if schema.get("type") == "array" and isinstance(items, dict) else schema
-    if isinstance(values := found.get("enum"), list):
-        names = found.get("enumNames")
+    source = items if schema.get("type") == "array" and isinstance(items, dict) else schema
+    if isinstance(values := source.get("enum"), list):
+        names = source.get("enumNames")
         labels = names if isinstance(names, list) and len(names) == len(values) else values
         return list(zip(values, labels, strict=True))
-    options = found.get("oneOf") or found.get("anyOf")
+    options = source.get("oneOf") or source.get("anyOf")
     if isinstance(options, list) and all(isinstance(option, dict) and "const" in option for option in options):
         return [(option["const"], option.get("title") or option["const"]) for option in options]
     return []
@@ -168,8 +171,8 @@ def _default(kind: FieldKind, schema: JsonObject) -> str:
     if kind == "choice":
         return str(values.index(default)) if default in values else ""
     if kind == "choices":
-        chosen = default if isinstance(default, list) else []
-        return json.dumps([values.index(value) for value in chosen if value in values])
+        defaults = default if isinstance(default, list) else []
+        return json.dumps([values.index(value) for value in defaults if value in values])
     text = default if kind == "text" and isinstance(default, str) else json.dumps(default, ensure_ascii=False)
     return visible(text[:_DEFAULT_CHARACTERS])
 
@@ -186,9 +189,9 @@ def _value(label: str, schema: JsonObject, value: object) -> object:
         case "choice", int(number) if not isinstance(value, bool) and 0 <= number < len(_choices(schema)):
             return _choices(schema)[number][0]
         case "choices", list(numbers):
-            known = dict(enumerate(choice for choice, _ in _choices(schema)))
-            if all(isinstance(number, int) and number in known for number in numbers):
-                return [known[number] for number in numbers]
+            values = dict(enumerate(choice for choice, _ in _choices(schema)))
+            if all(isinstance(number, int) and number in values for number in numbers):
+                return [values[number] for number in numbers]
         case "json", str(text):
             try:
                 return json.loads(literal(text))

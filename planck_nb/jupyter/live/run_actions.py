@@ -1,4 +1,4 @@
-"""The actions of a live view, carried out by the agents of the run."""
+"""Actions in a live view, for the agents in its run."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from planck_nb.jupyter.live.run_agents import RunAgents
 RUN_IS_OVER = "The run is over; send it as a new prompt."
 
 SCOPES: Mapping[str | None, RuleScope] = {None: "agent", "agent": "agent", "role": "role", "all": "all"}
-"""Which agents a remembered decision is for, by what the browser sends."""
+"""Agents under a remembered decision, by the browser's word for them."""
 
 
 class RunActions:
-    """Carries out what a user does in the live view of a run.
+    """User actions in a run's live view.
 
     Args:
-        agent: The agent of the run.
+        agent: The run's agent.
         run: The run.
-        on_prompt: Called with the run of each prompt that the user sends from the view.
-        runs: The runs of the cell: this one, and those of the prompts that were sent while they were shown.
+        on_prompt: Called with the run for each prompt from the view.
+        runs: The cell's runs: this one, and those for prompts from its view.
     """
 
     def __init__(self, agent: Agent, run: Run, on_prompt: Callable[[Run], None], runs: Sequence[Run] = ()) -> None:
@@ -38,13 +38,13 @@ class RunActions:
         self._stopped = False
         self._sent: list[tuple[Agent, Run]] = []
         self.agents = RunAgents(agent, run.events)
-        """The agents that take part in the run."""
+        """The agents in the run."""
 
     def stop(self, agent_id: str | None = None) -> None:
-        """Abort the run, or only what one of its agents is doing.
+        """Abort the run, or only one agent's work.
 
-        Prompts of the same cell that wait are removed first, else the next would start at once. They are shown as not
-        sent, so that the user can send them again.
+        The cell's waiting prompts are removed first, else the next would start at once. They are shown as not sent, so
+        the user can send them again.
 
         Args:
             agent_id: The agent to stop, which can be prompted again then; None for the whole run.
@@ -68,10 +68,10 @@ class RunActions:
         self._run.abort()
 
     def steer(self, text: str, agent_id: str | None = None) -> None:
-        """Steer the agent, or another one that takes part in the run.
+        """Steer an agent in the run.
 
         Args:
-            text: What it is to read before its next step.
+            text: A message to read before its next step.
             agent_id: The other agent, which must be working.
 
         Raises:
@@ -95,7 +95,7 @@ class RunActions:
         self._send(self._agent, partial(self._agent.prompt, join=True), text)
 
     def _send(self, agent: Agent, send: Callable[[str], Run], text: str) -> None:
-        """Send a text as a part of the run if it is the run of a team, and otherwise as a run of its own."""
+        """Send a text in a team's run, otherwise as a new run."""
         with within_group(self._run.whole or self._run.group):
             run = send(text)
         if run.group is None and agent is self._agent:
@@ -104,7 +104,7 @@ class RunActions:
             self._sent.append((agent, run))
 
     def _take_back(self, agent: Agent) -> None:
-        """Remove what the user sent to an agent of a team and the agent has not read, so that it does not act on it."""
+        """Remove an agent's unread messages, so it does not act on them."""
         for other, run in self._sent:
             if other is agent and run.status == "queued":
                 _remove(agent, run)
@@ -115,19 +115,19 @@ class RunActions:
             raise UsageError(RUN_IS_OVER)
 
     def edit_queued(self, prompt_id: str, text: str, agent_id: str | None = None) -> None:
-        """Edit a queued prompt of the agent, or of another one that takes part in the run.
+        """Edit a queued prompt for an agent in the run.
 
         Raises:
-            AgentError: The prompt is no longer in the queue.
+            AgentError: The prompt has left the queue.
             UsageError: The other agent does not take part in the run.
         """
         self.agents.find(agent_id).edit_queued(prompt_id, text)
 
     def remove_queued(self, prompt_id: str, agent_id: str | None = None) -> None:
-        """Remove a prompt from the queue of the agent, or of another one that takes part in the run.
+        """Remove a prompt from an agent's queue.
 
         Raises:
-            AgentError: The prompt is no longer in the queue.
+            AgentError: The prompt has left the queue.
             UsageError: The other agent does not take part in the run.
         """
         self.agents.find(agent_id).remove_queued(prompt_id)
@@ -143,11 +143,13 @@ class RunActions:
         agent_id: str | None = None,
         scope: str | None = None,
     ) -> None:
-        """Decide whether a call of an agent of the run may run; `Actions.decide` describes the arguments.
+        """Decide whether an agent's call may run.
+
+        `Actions.decide` describes the arguments.
 
         Raises:
             AgentError: The call is no longer pending.
-            UsageError: The agent does not take part in the run, or there is no such scope.
+            UsageError: The agent does not take part in the run, or the scope is unknown.
         """
         agent = self.agents.find(agent_id)
         if scope not in SCOPES:

@@ -1,4 +1,4 @@
-"""The agents that take part in a run: one, or those of the team that it leads."""
+"""Agents in a run: one, or those in its team."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _NAME_CHARACTERS = 200
 
 
 class RunAgents:
-    """The agents that take part in a run.
+    """Agents in a run.
 
     Args:
-        agent: The agent whose run it is.
-        log: The events of the run, of this agent and of those that it makes work.
+        agent: The run's agent.
+        log: The run's events, from this agent and those which it sets to work.
     """
 
     def __init__(self, agent: Agent, log: EventLog[AgentEvent]) -> None:
@@ -29,7 +29,7 @@ class RunAgents:
         self._log = log
 
     def members(self) -> list[JsonObject]:
-        """Describe the team that the agent leads, for the browser; empty if it leads none."""
+        """Describe the agent's team for the browser; empty without a team."""
         members = self._team()
         if len(members) < 2:  # noqa: PLR2004 - a team of one looks like a single agent
             return []
@@ -45,34 +45,34 @@ class RunAgents:
         ]
 
     def aliases(self) -> Aliases:
-        """Return what people call the models of the run."""
+        """Return people's names for the models in the run."""
         return aliases_of(self._team() or [self._agent])
 
     def facts(self) -> JsonObject:
-        """Describe for the browser what no event of the run says: the limits that were set, and aliases of models."""
+        """Describe facts outside the run's events: limits and model aliases."""
         tokens, cost = chosen_limits(self._agent.limits)
         aliases = self.aliases()
         return {
             "limits": {"tokens": tokens, "cost": cost},
             "aliases": _short(aliases.common),
-            "aliases_of_agents": {agent_id: _short(own) for agent_id, own in aliases.of_agents.items()},
+            "aliases_of_agents": {agent_id: _short(names) for agent_id, names in aliases.of_agents.items()},
         }
 
     def find(self, agent_id: str | None) -> Agent:
         """Return the agent with this id.
 
         Args:
-            agent_id: The id; None for the agent whose run it is.
+            agent_id: The id; None for the run's agent.
 
         Raises:
-            UsageError: No agent with this id takes part in the run.
+            UsageError: The run does not include an agent with this id.
         """
         if agent_id in {None, self._agent.id}:
             return self._agent
-        found = next((member for member in self._team() if member.id == agent_id), None)
-        if found is None or all(event.agent_id != agent_id for event in self._log.since(0)):
+        agent = next((member for member in self._team() if member.id == agent_id), None)
+        if agent is None or all(event.agent_id != agent_id for event in self._log.since(0)):
             raise UsageError("That agent is not part of this run, so it cannot be controlled here.")
-        return found
+        return agent
 
     def take_part(self, agent_id: str) -> bool:
         """Return whether the agent with this id takes part in the run."""
@@ -83,10 +83,10 @@ class RunAgents:
         return True
 
     def _team(self) -> list[Agent]:
-        """The agents of the team, the orchestrator first; none if this agent does not lead it."""
+        """Return the team, the orchestrator first; empty without the lead."""
         team = team_of(self._agent.id) if self._agent.role == "orchestrator" else None
-        others = [] if team is None else [member for member in team if member is not self._agent]
-        return [] if team is None else [self._agent, *others]
+        rest = [] if team is None else [member for member in team if member is not self._agent]
+        return [] if team is None else [self._agent, *rest]
 
 
 def _short(aliases: Mapping[str, str]) -> JsonObject:

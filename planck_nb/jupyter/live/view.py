@@ -1,4 +1,4 @@
-"""The live view of a run: a widget that shows what the agent does while it does it."""
+"""A run's live view: a widget which shows the agent at work."""
 
 from __future__ import annotations
 
@@ -35,18 +35,18 @@ _KEPT_RUNS = 50
 _MAX_PAGES = 1_000
 _PAGE_CHARACTERS = 100
 _CHANGING_FACTS = frozenset({"turn_start", "worker_spawned"})
-"""The types of events after which limits and aliases may have changed."""
+"""Types of events after which limits and aliases may have changed."""
 
 _FIRST_CODE = FirstCode()
 _FINISHED: deque[LiveView] = deque()
-"""The views of the last runs that are over, which can be shown again in a page that is loaded again."""
+"""The latest finished runs' views, to show again in reloaded pages."""
 
 
 class RunSummary(TypedDict):
-    """What the view shows of a run that is over.
+    """The view's contents for a finished run.
 
-    `cost` is in US dollars, None if no price is known. `key_variable` is the environment variable of the API key, if
-    the run has failed because of that key.
+    `cost` is in US dollars, None for an unknown price. `key_variable` is the API key's environment variable, if the run
+    has failed because of the key.
     """
 
     outcome: Literal["done", "stopped", "failed", "cut off", "refused", "no answer"]
@@ -59,47 +59,55 @@ class RunSummary(TypedDict):
 
 
 class LiveView(anywidget.AnyWidget):
-    """Shows the events of a run as they are appended, until `finish` collapses it into a slim bar.
+    """A run's events as they are appended, until `finish` collapses it.
 
-    The browser keeps what it has been sent and requests everything again when it has missed something, so that a reload
-    or a slow connection loses nothing. Without a running event loop, or without a kernel, the view does nothing.
+    The browser keeps earlier messages and requests everything again after a gap, so a reload or a slow connection loses
+    nothing. Without a running event loop, or without a kernel, the view is idle.
 
     Args:
-        log: The events of the run, of one agent or of several.
-        agent: The name of the agent of the run.
-        actions: Carries out what the user does in the view, on the event loop on which the view was created.
-        on_connect: Called on that loop when the first browser has connected.
-        clicks: Whether messages of the browser arrive while the run goes on. If not, the view sends to a browser that
-            it does not hear of, and shows that the run is stopped by interrupting the kernel.
-        members: Returns the agents of the team that the run is of as the browser is sent them, none for the run of a
-            single agent; called for each snapshot. Workers that join later come as events.
-        facts: Returns what no event of the run says, as `RunAgents.facts` does; called for each snapshot, and when an
+        log: The run's events, from one agent or several.
+        agent: The name of the run's agent.
+        actions: Performs the user's actions, on the event loop on which the view was created.
+        on_connect: Called on the same loop when the first browser has connected.
+        clicks: Whether messages from the browser arrive during the run. If not, the view sends to a silent browser, and
+            tells the user to stop the run by interrupting the kernel.
+        members: Returns the agents in the run's team in the browser's form, an empty sequence for a single agent;
+            called for each snapshot. Workers which join later come as events.
+        facts: Returns facts outside the run's events, as `RunAgents.facts` does; called for each snapshot, and when an
             agent begins a turn, because its limits and model may have changed.
-        throttle: Limits how often the view sends; None for the one that all views of the kernel share.
-        marker: The class of the HTML that is to be saved for the run, in the same cell. Where that HTML is missing, the
-            view stays open when the run ends.
-        first_pause: Seconds until the first snapshot for a browser that was not heard of yet.
+        throttle: Limits how often the view sends; None for the throttle which the kernel's views share.
+        marker: Class name for the run's saved HTML in the same cell. Where this HTML is missing, the view stays open
+            when the run ends.
+        first_pause: Seconds until the first snapshot for a silent browser.
     """
 
     _esm = LOADER
     layout = traitlets.Any(None).tag(sync=True)
-    """None. A layout is a model and a view of its own in each page, with listeners for forty properties, for as long as
-    the page is open; the style sheet of the view has all that is needed."""
+    """Always None: the view's style sheet has all it needs.
+
+    A layout would be another model and view in each page, with listeners for forty properties while the page is open.
+    """
     code = traitlets.Bytes().tag(sync=True)
-    """The code of the view in the first one of the kernel, until a browser has connected. Others request it."""
+    """The view's code, in the kernel's first view until a browser connects.
+
+    Other views request it.
+    """
     agent = traitlets.Unicode().tag(sync=True)
     phase = traitlets.Unicode("live").tag(sync=True)
     summary = traitlets.Dict().tag(sync=True)
     clicks = traitlets.Bool(default_value=True).tag(sync=True)
     key = traitlets.Unicode().tag(sync=True)
-    """What identifies the view in a page, in frames that contain those of several."""
+    """The view's identifier in a page, for frames with several views."""
     marker = traitlets.Unicode().tag(sync=True)
-    """The class of the HTML of the run in the same cell, without which the view stays open; empty if there is none."""
+    """Class name for the run's HTML in the same cell.
+
+    Without that HTML the view stays open; empty for a run without HTML.
+    """
     shown = traitlets.Bool(default_value=False).tag(sync=True)
-    """Whether a page has shown the whole answer after the end of the run."""
+    """True once a page has shown the whole answer after the run."""
 
     _ipython_display_ = None
-    """Has ipywidgets 7 use `_repr_mimebundle_`, as later versions do."""
+    """Makes ipywidgets 7 use `_repr_mimebundle_`, as later versions do."""
 
     def __init__(
         self,
@@ -143,24 +151,28 @@ class LiveView(anywidget.AnyWidget):
 
     @property
     def connected(self) -> bool:
-        """Whether a browser has connected, so that a user can be asked for approval."""
+        """Return whether a browser has connected and its user can be asked."""
         return self._connected_event.is_set()
 
     @property
     def is_missing(self) -> bool:
-        """Whether the run is over and the newest page does not show its answer, as far as the pages have reported.
+        """Return whether the newest page lacks the finished run's answer.
 
-        After a reload that is so if the notebook was not saved since the cell began.
+        The pages' reports decide that.
+
+        After a reload this means: the notebook was not saved since the cell began.
         """
         return self.phase == "done" and not (self._is_rendered if len(self._pages) > 1 else self.shown)
 
     def finish(self, summary: RunSummary, *, saved: bool = False, requests: RunRequests | None = None) -> None:
-        """Send what is still unsent, then collapse the view. Call it on the view's loop; further calls do nothing.
+        """Send the remaining events, then collapse the view.
+
+        Call it on the view's loop; further calls have no effect.
 
         Args:
-            summary: What the collapsed view shows.
-            saved: Whether the HTML that `marker` names was displayed; the view stays open where that is missing.
-            requests: Does what the user requests in the collapsed view.
+            summary: The collapsed view's contents.
+            saved: Whether the HTML for `marker` was displayed; the view stays open where it is missing.
+            requests: Fulfils the user's requests in the collapsed view.
         """
         if self.phase == "done":
             return
@@ -185,13 +197,19 @@ class LiveView(anywidget.AnyWidget):
         self._members, self._facts = lambda: members, lambda: facts
 
     def forget(self) -> None:
-        """Forget the events of the run. ipywidgets keeps every widget until the kernel ends."""
+        """Forget the run's events.
+
+        ipywidgets keeps every widget until the kernel ends.
+        """
         self._log = EventLog()
         self._members, self._facts = tuple, dict
         self._requests = None
 
     def _repr_mimebundle_(self, **kwargs: Any) -> tuple[JsonObject, JsonObject]:  # noqa: ANN401 - IPython's
-        """The widget, and empty text for frontends that cannot show it: the static output below has everything."""
+        """Return the widget, and empty text for frontends without widgets.
+
+        The static output below has everything.
+        """
         data, metadata = super()._repr_mimebundle_(**kwargs) or ({}, {})
         return {**data, "text/plain": "", "text/html": ""}, metadata
 
@@ -203,7 +221,9 @@ class LiveView(anywidget.AnyWidget):
             await self._sender.send(self)
 
     async def _follow_unheard(self) -> None:
-        """Send to browsers whose messages do not arrive: frames, and snapshots for those that have missed some.
+        """Send to browsers whose messages do not arrive.
+
+        They get frames, and snapshots in case they have missed some.
 
         The longer a snapshot is, the less often it is sent.
         """
@@ -222,8 +242,8 @@ class LiveView(anywidget.AnyWidget):
     async def _wait_for_browser(self) -> None:
         """Wait until a browser has connected.
 
-        Frames that are sent before its first message are lost. While the cell blocks the kernel's messages, a browser
-        may be there whose first message has not been received, so small snapshots are sent from time to time.
+        Frames before its first message are lost. While the cell blocks the kernel's messages, a browser's first message
+        may be waiting, so small snapshots are sent from time to time.
         """
         pause = self._first_pause
         while True:
@@ -238,7 +258,10 @@ class LiveView(anywidget.AnyWidget):
                 self._send_small_snapshot()
 
     def _receive(self, _widget: object, content: object, _buffers: object) -> None:
-        """Handle a message from the browser, perhaps on a kernel thread that owns neither the run nor this view."""
+        """Handle a message from the browser, perhaps on a foreign kernel thread.
+
+        The thread may own neither the run nor this view.
+        """
         if self._loop is not None:
             with contextlib.suppress(RuntimeError):  # the loop is closed: the kernel is on its way out
                 self._loop.call_soon_threadsafe(self._handle, content)
@@ -256,7 +279,10 @@ class LiveView(anywidget.AnyWidget):
             self._execute(message, self._actions)
 
     def _handle_page(self, message: object) -> bool:
-        """Handle a message that is about the page, not about the run. Returns whether it is one."""
+        """Handle a message about the page rather than the run.
+
+        Returns whether it is one.
+        """
         match message:
             case {"type": "load", "file": str(file)}:
                 if (code := code_of(file)) is not None:
@@ -283,7 +309,7 @@ class LiveView(anywidget.AnyWidget):
         self.send(await reply_to(request_id, name, self._requests))
 
     def _execute(self, message: object, actions: Actions) -> None:
-        """Execute a command of the browser; if that fails, send the reason."""
+        """Execute a command from the browser; if it fails, send the reason."""
         command = read_command(message, self._arguments_of)
         if command is None:
             return
@@ -293,12 +319,12 @@ class LiveView(anywidget.AnyWidget):
             self._refuse(message, bounded(str(error), 2_000), text_of_command(message))
 
     def _refuse(self, message: object, reason: str, text: str) -> None:
-        """Send why a command failed, with what the user had written, to where it was written."""
+        """Send why a command failed, with the user's text, to its origin."""
         agent = {} if (agent_id := agent_of_command(message)) is None else {"agent_id": agent_id}
         self.send({"type": "refused", "reason": reason, "text": text, **agent})
 
     def _arguments_of(self, agent_id: str | None, call_id: str) -> JsonObject:
-        """The arguments of the newest approval request for the call."""
+        """Return the arguments in the call's newest approval request."""
         for event in reversed(self._log.since(0)):
             if event.type == "approval_request" and event.id == call_id and agent_id in {None, event.agent_id}:
                 return event.args
@@ -315,17 +341,17 @@ class LiveView(anywidget.AnyWidget):
 
     @property
     def pages(self) -> frozenset[str]:
-        """The pages of browsers that have connected."""
+        """Return the browsers' connected pages."""
         return self._pages
 
     def next_frame(self) -> JsonObject | None:
-        """Return what was not sent yet, None if there is nothing. The next frame continues behind it."""
+        """Return the unsent events, if any; the next frame continues behind them."""
         start, events = self._position, self._log.since(self._position)
         if not events:
             return None
         self._position = start + len(events)
-        encoded = self._encoder.encode(events)
-        frame: JsonObject = {"type": "frame", "from": start, "to": self._position, "now": _now(), "events": encoded}
+        frames = self._encoder.encode(events)
+        frame: JsonObject = {"type": "frame", "from": start, "to": self._position, "now": _now(), "events": frames}
         if any(event.type in _CHANGING_FACTS for event in events) and (facts := self._facts()) != self._sent_facts:
             self._sent_facts = frame["facts"] = facts
         return frame
@@ -340,16 +366,19 @@ class LiveView(anywidget.AnyWidget):
             self.send(snapshot)
 
     def _snapshot(self) -> JsonObject:
-        """Everything so far. The next frame continues here."""
+        """Return everything so far; the next frame continues here."""
         self._encoder = FrameEncoder()
         events = self._encoder.encode(self._log.since(0))
         self._position = self._log.end
         snapshot: JsonObject = {"type": "snapshot", "to": self._position, "now": _now(), "events": events}
         self._sent_facts = self._facts()
-        found = {"members": list(self._members()), "facts": self._sent_facts}
-        return {**snapshot, **{name: value for name, value in found.items() if value}}
+        additions = {"members": list(self._members()), "facts": self._sent_facts}
+        return {**snapshot, **{name: value for name, value in additions.items() if value}}
 
 
 def _now() -> float:
-    """The kernel's time, in seconds since the epoch: the browser's clock need not agree with that of the events."""
+    """Return the kernel's time, in seconds since the epoch.
+
+    The browser's clock may disagree with the events.
+    """
     return round(time.time(), 3)

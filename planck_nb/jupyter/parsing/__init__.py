@@ -1,1 +1,1 @@
-"""What is typed after `%planck`: its syntax, how parameters and options are declared, parsed and completed."""
+"""Text after `%planck`: its syntax, declared parameters, parsing and completion."""

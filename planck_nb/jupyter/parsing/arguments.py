@@ -1,4 +1,4 @@
-"""Turns what was typed into arguments, by the declaration of a verb or of the options."""
+"""Arguments from typed text, by a verb's or the options' declaration."""
 
 from __future__ import annotations
 
@@ -12,22 +12,25 @@ from typing import Any
 
 from planck_nb.base.errors import UsageError, did_you_mean
 from planck_nb.jupyter.notebook import Notebook
-from planck_nb.jupyter.parsing.parameters import OF_EVERY_VERB, Extent, Kind, Option, Parameter, flags
+from planck_nb.jupyter.parsing.parameters import OF_EVERY_VERB, QUOTES, Extent, Kind, Option, Parameter, flags
 
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
-    """Values of options by the option's name, and the rest of the line as it was written."""
+    """Option values by the option's name, and the rest of the line."""
 
     options: dict[str, Any]
     rest: str
     ended: bool = False
-    """Whether `--` ended the options."""
+    """True if `--` ended the options."""
 
 
 @dataclass(frozen=True, slots=True)
 class ArgumentSpec:
-    """What a verb declares of its arguments. `command` is how it is called, as `%planck export`."""
+    """A verb's declared arguments.
+
+    `command` is its call, such as `%planck export`.
+    """
 
     command: str
     parameters: tuple[Parameter, ...]
@@ -35,19 +38,19 @@ class ArgumentSpec:
 
     @property
     def usage(self) -> str:
-        """The command with its parameters, as help shows it."""
+        """Return the command with its parameters, for help."""
         return " ".join([self.command, *(parameter.usage for parameter in self.parameters)])
 
     @property
     def text_parameter(self) -> Parameter | None:
-        """The last parameter if it is a text."""
+        """Return the last parameter if it is a text."""
         last = self.parameters[-1] if self.parameters else None
         return last if last and last.kind.extent is Extent.TEXT else None
 
 
 def parse_options(
     line: str,
-    known: Sequence[Option],
+    available: Sequence[Option],
     *,
     of: str,
     lenient: bool = False,
@@ -57,18 +60,18 @@ def parse_options(
 
     Args:
         line: The line.
-        known: The options that can be written there.
-        of: What has the options, for messages.
+        available: The possible options.
+        of: The options' owner, for messages.
         lenient: Leave an unknown option as text instead of raising.
-        before: The options that were read before, in front of a word of the same line.
+        before: Earlier options, in front of a word in the same line.
 
     Returns:
         All options, and the rest of the line.
 
     Raises:
-        UsageError: An option is unknown or has two values, or its value is missing or cannot be used.
+        UsageError: An option is unknown or has two values, or its value is missing or unusable.
     """
-    by_flag = flags(known)
+    by_flag = flags(available)
     options: dict[str, Any] = {**before}
     rest = line.strip()
     while rest.startswith("-") and not rest[1:2].isdigit() and rest[:2] != "- ":
@@ -97,52 +100,55 @@ def parse_options(
     return Parsed(options, rest)
 
 
-def _converted(kind: Kind, flag: str, written: str, described: str) -> Any:  # noqa: ANN401
-    """The value that was written for an option. Raises `UsageError`."""
-    if not written:
+def _converted(kind: Kind, flag: str, text: str, explanation: str) -> Any:  # noqa: ANN401
+    """Return an option's value, or raise `UsageError`."""
+    if not text:
         raise UsageError(f"{flag} needs a value: {flag} {kind.placeholder}.")
     try:
-        return kind.convert(written)
+        return kind.convert(text)
     except ValueError:
-        raise UsageError(f"{flag} cannot be {written!r}: {described}.") from None
+        raise UsageError(f"{flag} cannot be {text!r}: {explanation}.") from None
 
 
-def read_arguments(declared: ArgumentSpec, line: str, cell: str | None, notebook: Notebook) -> dict[str, Any]:
-    """Read what follows a verb.
+def read_arguments(spec: ArgumentSpec, line: str, cell: str | None, notebook: Notebook) -> dict[str, Any]:
+    """Read the text after a verb.
 
-    Options can stand between words, but not inside or after a text, which is kept as it was written.
+    Options can stand between words, but not inside or after a text, which stays as it is.
 
     Args:
-        declared: What the verb declares.
-        line: What follows the verb on its line.
-        cell: The lines below it, if it was written as `%%planck`; they continue the verb's text.
-        notebook: Where names are looked up.
+        spec: The verb's declaration.
+        line: The text after the verb on its line.
+        cell: The lines below it, in `%%planck`; they continue the verb's text.
+        notebook: The place to look names up.
 
     Returns:
         A value for each parameter and option, by the name of the function's argument; also `debug` and `help`.
 
     Raises:
-        PlanckError: Something is missing, is too much, or cannot be used.
+        PlanckError: The line has missing, additional or unusable parts.
     """
-    known = [*declared.options, *OF_EVERY_VERB]
-    text_parameter = declared.text_parameter
-    positional = [parameter for parameter in declared.parameters if parameter is not text_parameter]
-    words, text, options = _split(declared, positional, known, line, notebook)
-    values: dict[str, Any] = {option.argument: options.get(option.name, _absent(option)) for option in known}
+    available = [*spec.options, *OF_EVERY_VERB]
+    text_parameter = spec.text_parameter
+    positional = [parameter for parameter in spec.parameters if parameter is not text_parameter]
+    words, text, options = _split(spec, positional, available, line, notebook)
+    values: dict[str, Any] = {option.argument: options.get(option.name, _absent(option)) for option in available}
     if values["help"]:
         return values
-    for parameter, written in _assign(declared, positional, words):
-        values[parameter.name] = _value(declared, parameter, written, notebook)
+    for parameter, argument in _assign(spec, positional, words):
+        values[parameter.name] = _value(spec, parameter, argument, notebook)
     if text_parameter is not None:
         text = f"{text}\n{cell or ''}".strip()
         if not text and not text_parameter.optional:
-            raise _missing(declared, text_parameter)
-        values[text_parameter.name] = _value(declared, text_parameter, text or None, notebook)
+            raise _missing(spec, text_parameter)
+        values[text_parameter.name] = _value(spec, text_parameter, text or None, notebook)
     return values
 
 
-def next_word(text: str, *, quotes: str = "'\"", escape: str = "\\") -> tuple[str, str]:
-    """The first word, quotes resolved, and what follows it. Raises `UsageError` for a quote that is not closed."""
+def next_word(text: str, *, quotes: str = QUOTES, escape: str = "\\") -> tuple[str, str]:
+    """Return the first word, quotes resolved, and the rest.
+
+    Raises `UsageError` for an unclosed quote.
+    """
     stream = StringIO(text)
     lexer = shlex.shlex(stream, posix=True)
     lexer.whitespace_split = True
@@ -157,20 +163,23 @@ def next_word(text: str, *, quotes: str = "'\"", escape: str = "\\") -> tuple[st
 
 
 def _split(
-    declared: ArgumentSpec, positional: Sequence[Parameter], known: Sequence[Option], line: str, notebook: Notebook
+    spec: ArgumentSpec, positional: Sequence[Parameter], available: Sequence[Option], line: str, notebook: Notebook
 ) -> tuple[list[str], str, dict[str, Any]]:
-    """The words of the line in order, the text that follows them if the verb has one, and the options."""
-    has_text = declared.text_parameter is not None
-    lenient = has_text and not declared.options
+    """Return the line's words, the text after them, and the options.
+
+    Only verbs with a text parameter have a text.
+    """
+    has_text = spec.text_parameter is not None
+    lenient = has_text and not spec.options
     options: dict[str, Any] = {}
     words: list[str] = []
-    rest, ended = line.strip(), False
+    rest, is_ended = line.strip(), False
     while rest:
-        if not ended:
-            parsed = parse_options(rest, known, of=declared.command, lenient=lenient, before=options)
-            options, rest, ended = parsed.options, parsed.rest, parsed.ended
+        if not is_ended:
+            reading = parse_options(rest, available, of=spec.command, lenient=lenient, before=options)
+            options, rest, is_ended = reading.options, reading.rest, reading.ended
         if has_text and len(words) == len(positional):
-            _refuse_late_options(declared, rest)
+            _refuse_late_options(spec, rest)
             return words, rest, options
         if rest:
             kind = positional[min(len(words), len(positional) - 1)].kind if positional else Kind("")
@@ -180,20 +189,26 @@ def _split(
 
 
 def _next_value(kind: Kind, text: str, notebook: Notebook) -> tuple[str, str]:
-    """The first word of the text, or the name of several words that it begins with; and what follows."""
-    # A backslash is a character like others, as paths have it.
+    """Return the first word or longer name, and the rest.
+
+    The name is a prefix of the text.
+    """
+    # A backslash is an ordinary character, as in paths.
     if kind.extent is Extent.NAME:
         names = kind.suggest(notebook)
-        if found := max((name for name in names if f"{text} ".startswith(f"{name} ")), key=len, default=""):
-            return found, text[len(found) :].lstrip()
-        several = [(name, rest) for name, rest in _joined_words(text) if name in names]
-        if several:
-            return several[-1]
+        if longest := max((name for name in names if f"{text} ".startswith(f"{name} ")), key=len, default=""):
+            return longest, text[len(longest) :].lstrip()
+        candidates = [(name, rest) for name, rest in _joined_words(text) if name in names]
+        if candidates:
+            return candidates[-1]
     return next_word(text, quotes=kind.quotes, escape="")
 
 
 def _joined_words(text: str) -> Iterator[tuple[str, str]]:
-    """The first word, the first two, and so on, each time with what follows; until a quote is not closed."""
+    """Yield growing numbers of first words, each with the rest.
+
+    An unclosed quote ends this.
+    """
     words: list[str] = []
     while text:
         try:
@@ -204,21 +219,22 @@ def _joined_words(text: str) -> Iterator[tuple[str, str]]:
         yield " ".join(words), text
 
 
-def _assign(
-    declared: ArgumentSpec, positional: Sequence[Parameter], words: list[str]
-) -> Iterator[tuple[Parameter, Any]]:
-    """Each parameter with what was written for it, or None. Raises `UsageError` for too few words or too many."""
+def _assign(spec: ArgumentSpec, positional: Sequence[Parameter], words: list[str]) -> Iterator[tuple[Parameter, Any]]:
+    """Yield each parameter with its words or None.
+
+    Raises `UsageError` for missing and additional words.
+    """
     before = len(positional) - 1
     extent = positional[-1].kind.extent if positional else Extent.WORD
-    given: list[Any] = list(words)
+    arguments: list[Any] = list(words)
     if extent is Extent.WORDS and len(words) > before:
-        given[before:] = [tuple(words[before:])]
+        arguments[before:] = [tuple(words[before:])]
     elif extent is Extent.NAME and len(words) > before:
-        given[before:] = [" ".join(words[before:])]
-    if len(given) > len(positional):
-        raise _refused(declared, " ".join(given[len(positional) :]))
-    spare = len(given) - sum(not parameter.optional for parameter in positional)
-    values = iter(given)
+        arguments[before:] = [" ".join(words[before:])]
+    if len(arguments) > len(positional):
+        raise _refused(spec, " ".join(arguments[len(positional) :]))
+    spare = len(arguments) - sum(not parameter.optional for parameter in positional)
+    values = iter(arguments)
     for parameter in positional:
         if parameter.optional and spare <= 0:
             yield parameter, None
@@ -226,38 +242,41 @@ def _assign(
         spare -= parameter.optional
         value = next(values, None)
         if not value:
-            raise _missing(declared, parameter)
+            raise _missing(spec, parameter)
         yield parameter, value
 
 
-def _value(declared: ArgumentSpec, parameter: Parameter, written: Any, notebook: Notebook) -> Any:  # noqa: ANN401
-    """What the verb gets for this parameter."""
+def _value(spec: ArgumentSpec, parameter: Parameter, argument: Any, notebook: Notebook) -> Any:  # noqa: ANN401
+    """Return the verb's value for this parameter."""
     kind = parameter.kind
     if kind.extent is Extent.WORDS:
-        return tuple(kind.convert(word) for word in written or ())
-    if written is None:
+        return tuple(kind.convert(word) for word in argument or ())
+    if argument is None:
         return None
     try:
-        value = kind.convert(written)
+        value = kind.convert(argument)
     except ValueError:
-        near = get_close_matches(written, kind.suggest(notebook), n=1)
+        near = get_close_matches(argument, kind.suggest(notebook), n=1)
         hint = f" Did you mean {near[0]}?" if near else ""
-        raise UsageError(f"{_refused(declared, written)}{hint}") from None
+        raise UsageError(f"{_refused(spec, argument)}{hint}") from None
     return kind.resolve(notebook, value) if kind.resolve else value
 
 
-def _missing(declared: ArgumentSpec, parameter: Parameter) -> UsageError:
-    return UsageError(f"`{declared.command}` needs {parameter.kind.placeholder}; write `{declared.usage}`.")
+def _missing(spec: ArgumentSpec, parameter: Parameter) -> UsageError:
+    return UsageError(f"`{spec.command}` needs {parameter.kind.placeholder}; write `{spec.usage}`.")
 
 
-def _refused(declared: ArgumentSpec, written: str) -> UsageError:
-    return UsageError(f"`{declared.command}` does not accept {written!r}; write `{declared.usage}`.")
+def _refused(spec: ArgumentSpec, argument: str) -> UsageError:
+    return UsageError(f"`{spec.command}` does not accept {argument!r}; write `{spec.usage}`.")
 
 
-def _refuse_late_options(declared: ArgumentSpec, text: str) -> None:
-    """Raise `UsageError` for an option of the verb inside its text, where it would have no effect."""
-    late = {flag for flag in flags(declared.options) if flag.startswith("--")}
-    placeholder = declared.parameters[-1].kind.placeholder
+def _refuse_late_options(spec: ArgumentSpec, text: str) -> None:
+    """Raise `UsageError` for a verb's option inside its text.
+
+    It would have no effect there.
+    """
+    late = {flag for flag in flags(spec.options) if flag.startswith("--")}
+    placeholder = spec.parameters[-1].kind.placeholder
     for word in text.split():
         flag = word.partition("=")[0]
         if flag in late:
@@ -269,6 +288,8 @@ def _absent(option: Option) -> bool | None:
 
 
 def count_positional(words: Sequence[str], by_flag: Mapping[str, Option]) -> int:
-    """How many of the words are neither options nor their values."""
-    valued = {flag for flag, option in by_flag.items() if option.kind}
-    return sum(word[0] != "-" and before not in valued for before, word in zip(("", *words), words, strict=False))
+    """Count the words besides options and their values."""
+    flags_with_value = {flag for flag, option in by_flag.items() if option.kind}
+    return sum(
+        word[0] != "-" and before not in flags_with_value for before, word in zip(("", *words), words, strict=False)
+    )

@@ -1,4 +1,4 @@
-"""Kinds of parameters that name something of the notebook or of its workspace."""
+"""Parameter kinds which name something in the notebook or its workspace."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ _DESCRIBED = 60
 
 
 def names(text: str) -> tuple[str, ...]:
-    """Split names at their commas. Raises `ValueError` if there is none."""
-    found = tuple(filter(None, (name.strip().removeprefix("@") for name in text.split(","))))
-    if not found:
+    """Split names at their commas, or raise `ValueError` without names."""
+    result = tuple(filter(None, (name.strip().removeprefix("@") for name in text.split(","))))
+    if not result:
         raise ValueError(text)
-    return found
+    return result
 
 
 def _agents(notebook: Notebook) -> Suggestions:
@@ -69,18 +69,18 @@ def _providers(_notebook: Notebook) -> Suggestions:
 
 
 def _provider(_notebook: Notebook, name: str) -> str:
-    known = list_providers()
-    if name not in known:
-        raise UsageError(f"There is no provider {name}. {did_you_mean(name, known)}")
+    providers = list_providers()
+    if name not in providers:
+        raise UsageError(f"There is no provider {name}. {did_you_mean(name, providers)}")
     return name
 
 
 def _models(notebook: Notebook) -> Suggestions:
-    """The models that can be named without asking a server."""
-    listed = (model for provider in list_providers() if provider not in LOCAL for model in list_models(provider))
+    """Return the models which can be named without asking a server."""
+    remote = (model for provider in list_providers() if provider not in LOCAL for model in list_models(provider))
     return {
         str(model): f"context of {model.context_window:,} tokens" if model.context_window else ""
-        for model in (*notebook.workspace.config.models, *listed)
+        for model in (*notebook.workspace.config.models, *remote)
     }
 
 
@@ -114,17 +114,20 @@ def _variables(notebook: Notebook) -> Suggestions:
 
 
 def waiting_calls(notebook: Notebook) -> list[tuple[Agent, PendingApproval]]:
-    """The calls that wait for approval, each with the agent that made it."""
+    """Return the calls under approval, each with its agent."""
     agents = named_agents(notebook.workspace).values()
     return [(agent, call) for agent in agents for call in agent.state.pending_approvals]
 
 
 def _names_of_calls(notebook: Notebook) -> Iterator[tuple[str, Agent, PendingApproval]]:
-    """Each waiting call under each of its names: its agent, its id, or both."""
+    """Yield each waiting call under each name.
+
+    A name is its agent, its id, or both.
+    """
     for agent, call in waiting_calls(notebook):
-        for known in dict.fromkeys((full_name(notebook.workspace, agent), agent.name)):
-            yield f"{known} {call.id}", agent, call
-            yield known, agent, call
+        for agent_name in dict.fromkeys((full_name(notebook.workspace, agent), agent.name)):
+            yield f"{agent_name} {call.id}", agent, call
+            yield agent_name, agent, call
         yield call.id, agent, call
 
 
@@ -137,55 +140,58 @@ def _calls(notebook: Notebook) -> Suggestions:
 
 def _call(notebook: Notebook, name: str) -> tuple[Agent, PendingApproval]:
     # Ids are the model's, so two agents may have the same.
-    found = [(agent, call) for known, agent, call in _names_of_calls(notebook) if known == name]
-    if not found:
+    matches = [(agent, call) for candidate, agent, call in _names_of_calls(notebook) if candidate == name]
+    if not matches:
         raise AgentError(f"No call {name} waits for approval; `%planck approve` lists those that do.")
-    if len(found) > 1:
-        raise AgentError(f"{len(found)} waiting calls are called {name}; write the agent and the id of one.")
-    return found[0]
+    if len(matches) > 1:
+        raise AgentError(f"{len(matches)} waiting calls are called {name}; write the agent and the id of one.")
+    return matches[0]
 
 
 RECIPIENT = Kind("AGENT", suggest=_recipients)
-"""The name of an agent, whether it exists or not, or of a running team."""
+"""A running team's name, or an agent's, which may be new."""
 
 AGENT_NAME = Kind("AGENT", suggest=_agents)
-"""The name of an agent, whether it exists or not."""
+"""An agent name, perhaps a new one."""
 
 TEAM = Kind("TEAM", suggest=_teams)
-"""The name of a running team, or the alias or path of a team template, as text."""
+"""A running team's name, or a template's alias or path, as text."""
 
 SIDECAR = Kind("SIDECAR", extent=Extent.WORDS, suggest=_sidecars)
-"""Names of sidecars, or a file that describes some, as texts."""
+"""Sidecar names, or a file which describes some, as texts."""
 
 AGENT = replace(AGENT_NAME, resolve=_agent, extent=Extent.NAME)
-"""An agent of the notebook or a member of a team, as an `Agent`; the name of a team stands for its orchestrator."""
+"""An agent or team member, as an `Agent`.
+
+A team's name stands for its orchestrator.
+"""
 
 SESSION = Kind("SESSION", suggest=_sessions)
-"""The name or the id of a stored session, as text."""
+"""A stored session's name or id, as text."""
 
 MODEL = Kind("PROVIDER:MODEL", suggest=_models)
 """A model, as text."""
 
 PROVIDER = Kind("PROVIDER", resolve=_provider, suggest=_providers)
-"""A provider of models, as text."""
+"""A model provider, as text."""
 
 QUERY = Kind("QUERY", suggest=_views, extent=Extent.TEXT)
 """A query in SQL."""
 
 FUNCTIONS = Kind("F,G", names, suggest=_functions)
-"""Names of functions and tools, as a tuple."""
+"""Function and tool names, as a tuple."""
 
 COMPACTOR = Kind("NAME", suggest=_compactors)
-"""The name of a compactor, as text."""
+"""A compactor's name, as text."""
 
 IMAGE = Kind("FILE", _image, suggest=lambda _notebook: images_in(Path()))
-"""The path of an image, as a tuple, so that several can be given."""
+"""An image path, as a tuple, so the option can be repeated."""
 
 OUTPUT = Kind("TYPE", suggest=_types)
-"""The type of a structured answer, as text."""
+"""The type for a structured answer, as text."""
 
 VARIABLES = Kind("V,W", names, suggest=_variables)
-"""Names of variables, as a tuple."""
+"""Variable names, as a tuple."""
 
 CALL = Kind("CALL", resolve=_call, suggest=_calls, extent=Extent.NAME)
-"""A tool call that waits for approval, as its agent and the `PendingApproval`."""
+"""A tool call under approval, as its agent and the `PendingApproval`."""

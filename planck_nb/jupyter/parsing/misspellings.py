@@ -1,8 +1,8 @@
-"""What was probably meant by a misspelt verb, agent or option; and what is a word of its own and goes to the model.
+"""Probable intentions behind misspelt verbs, agents and options.
 
-A misspelt line is refused with the line that was probably meant, because as a prompt it would cost money and answer
+A misspelt line is refused with the line which was probably meant, because as a prompt it would cost money and answer
 nothing. A prompt must not be refused because its first word resembles a verb. So a word counts as misspelt only if it
-is no English word, and if what follows could be the verb's arguments; `%planck -- …` is always a prompt.
+is not an English word, and if the rest could be the verb's arguments; `%planck -- …` is always a prompt.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from planck_nb.jupyter.similar_words import SHORT_NAME_LENGTH, distance, is_near
 _MIN_AGENT_NAME_LENGTH = 5
 _MAX_WORDS = 3
 
-# Words of their own that resemble verbs: English ones, and some of other languages.
+# Proper words which resemble verbs: English words, and some in other languages.
 _WORDS = frozenset(
     """
     about abhor aborts agent agents' all approved approver approves ask asks ban beam bending benches blanches book born
@@ -41,26 +41,26 @@ _WORDS = frozenset(
 
 
 class VerbLike(Protocol):
-    """What is needed of a verb."""
+    """The needed part of a verb."""
 
     @property
     def name(self) -> str:
-        """What is typed."""
+        """Return its typed name."""
         ...
 
     @property
     def parameters(self) -> tuple[Parameter, ...]:
-        """Its parameters in order."""
+        """Return its parameters in order."""
         ...
 
 
 def meant_verb(line: str, verbs: Mapping[str, VerbLike], notebook: Notebook) -> str:
-    """Find the verb that was probably meant by a line whose first word is none.
+    """Find the probable verb for a line whose first word is unknown.
 
     Args:
-        line: What was written after `%planck`.
+        line: The text after `%planck`.
         verbs: All verbs by name.
-        notebook: Where names are looked up.
+        notebook: The place to look names up.
 
     Returns:
         The line with the verb, empty if it is a prompt.
@@ -82,13 +82,13 @@ def meant_verb(line: str, verbs: Mapping[str, VerbLike], notebook: Notebook) -> 
 
 
 def meant_agent(line: str, agents: Iterable[str]) -> str:
-    """Find the agent that was probably meant by the first word of a line that names none.
+    """Find the probable agent in a line whose first word is unknown.
 
-    Words that differ from the name at their beginning or end are words of their own, as in "critics say that …".
+    Words which differ from the name at their beginning or end are proper words, as in "critics say that …".
 
     Args:
-        line: What was written after `%planck`.
-        agents: The names of the agents and teams that exist.
+        line: The text after `%planck`.
+        agents: Names of existing agents and teams.
 
     Returns:
         The line with the agent's name, empty if it is a prompt.
@@ -104,19 +104,19 @@ def meant_agent(line: str, agents: Iterable[str]) -> str:
 
 
 def similar_name(name: str, agents: Iterable[str], verbs: Collection[str]) -> str:
-    """Find what a new agent's name is probably a misspelling of.
+    """Find the name which a new agent's name probably misspells.
 
     Args:
-        name: The name, which no agent has.
-        agents: The names of the agents and teams that exist.
-        verbs: The names of the verbs.
+        name: The new name.
+        agents: Names of existing agents and teams.
+        verbs: The verbs' names.
 
     Returns:
-        The name of an agent or of a verb, empty if the name is one of its own.
+        The name of an agent or a verb, empty for an independent name.
     """
-    for known in agents:
-        if len(known) > SHORT_NAME_LENGTH and is_near(name.lower(), known.lower()) and not is_numbered(name, known):
-            return known
+    for agent in agents:
+        if len(agent) > SHORT_NAME_LENGTH and is_near(name.lower(), agent.lower()) and not is_numbered(name, agent):
+            return agent
     if name in verbs:
         return name
     lower = name.lower()
@@ -124,18 +124,18 @@ def similar_name(name: str, agents: Iterable[str], verbs: Collection[str]) -> st
 
 
 def meant_option(word: str, options: Iterable[Option]) -> str:
-    """Find the option that was probably meant by a word that begins with a dash of any kind, empty if none was."""
-    found = re.match(r"(?:--?|[\u2010-\u2015\u2212]+)([A-Za-z][\w-]*)", word)
-    if found is None:
+    """Find the probable option for a word after any dash, if any."""
+    match = re.match(r"(?:--?|[\u2010-\u2015\u2212]+)([A-Za-z][\w-]*)", word)
+    if match is None:
         return ""
-    written = found[1].lower().replace("_", "-")
-    if len(written) <= 1:
+    option_name = match[1].lower().replace("_", "-")
+    if len(option_name) <= 1:
         return ""
-    return next((f"--{option.name}" for option in options if is_near(written, option.name)), "")
+    return next((f"--{option.name}" for option in options if is_near(option_name, option.name)), "")
 
 
 def _could_follow(parameters: tuple[Parameter, ...], rest: str, notebook: Notebook) -> bool:
-    """Whether the text could be the arguments of a verb with these parameters."""
+    """Return whether the text could be arguments for these parameters."""
     last = parameters[-1] if parameters else None
     if last is not None and last.kind.extent is Extent.TEXT and len(parameters) == 1:
         return True
@@ -146,11 +146,11 @@ def _could_follow(parameters: tuple[Parameter, ...], rest: str, notebook: Notebo
         return False
     if "|" in parameters[0].kind.placeholder:
         return any(is_near(words[0].lower(), choice) for choice in parameters[0].kind.suggest(notebook))
-    several = last.kind.extent in (Extent.WORDS, Extent.TEXT)
-    return len(words) <= max(len(parameters), _MAX_WORDS if several else 0)
+    takes_many = last.kind.extent in (Extent.WORDS, Extent.TEXT)
+    return len(words) <= max(len(parameters), _MAX_WORDS if takes_many else 0)
 
 
 def _are_known(parameters: tuple[Parameter, ...], rest: str, notebook: Notebook) -> bool:
-    """Whether the text is something that completion offers for a parameter."""
+    """Return whether completion offers the text for a parameter."""
     names = {rest.strip("\"'"), rest.split(maxsplit=1)[0]} if len(parameters) > 1 else {rest.strip("\"'")}
     return any(not names.isdisjoint(parameter.kind.suggest(notebook)) for parameter in parameters)

@@ -1,4 +1,4 @@
-"""The options of a prompt, and how `%planck PROMPT` and the first line of `%%planck` are read."""
+"""Prompt options, and how lines after `%planck` and `%%planck` are read."""
 
 from __future__ import annotations
 
@@ -26,14 +26,17 @@ from planck_nb.jupyter.parsing.misspellings import meant_option
 from planck_nb.jupyter.parsing.parameters import DEBUG, INTEGER, Kind, Option, choice, flags
 
 _LAST_WORDS = 20
-"""The number of words at the end of a prompt in which options are looked for."""
+"""Final words in a prompt which are searched for options."""
 _MAX_TEMPERATURE = 2
 _QUOTED = re.compile(r"""\A(["'])(.*)\1\Z""", re.DOTALL)
 _LEVEL = replace(choice(*LEVELS), placeholder="LEVEL")
 
 
 def rules(action: Action) -> Callable[[str], tuple[Rule, ...]]:
-    """Return a function that reads approval rules with commas between them; each can be in quotes."""
+    """Return a reader for approval rules with commas between them.
+
+    Each rule can be in quotes.
+    """
     return lambda text: tuple(Rule.parse(action, _QUOTED.sub(r"\2", name)) for name in names(text))
 
 
@@ -45,7 +48,7 @@ def _temperature(text: str) -> float:
 
 
 class ExplicitName(str):
-    """The name of an agent that was written after `--agent`, so that it is not taken for a misspelling."""
+    """An agent name after `--agent`, which is never a misspelling."""
 
     __slots__ = ()
 
@@ -90,7 +93,10 @@ OPTIONS = (
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """A prompt as it was typed: options by name, among them `agent` if one was named; and the text."""
+    """A typed prompt: its text and its options by name.
+
+    The options may contain `agent`.
+    """
 
     options: dict[str, Any]
     text: str
@@ -99,18 +105,18 @@ class Prompt:
 def read_line(line: str, agents: Collection[str] = ()) -> Prompt:
     """Read `%planck [AGENT] [OPTIONS] PROMPT`.
 
-    The first word is the name of an agent if options follow it, or if it is the name of one of the `agents` that exist
-    and more text follows it; otherwise it belongs to the prompt. `--` before the prompt ends names and options.
+    The first word is an agent name if options follow it, or if it names one of the existing `agents` and more text
+    follows it; otherwise it belongs to the prompt. `--` before the prompt ends names and options.
 
     Args:
-        line: What follows `%planck`.
-        agents: The names of the agents and teams that exist.
+        line: The text after `%planck`.
+        agents: Names of existing agents and teams.
 
     Returns:
-        The options and the prompt as it was written.
+        The options and the unchanged prompt.
 
     Raises:
-        UsageError: An option is unknown, or its value is missing or cannot be used.
+        UsageError: An option is unknown, or its value is missing or unusable.
     """
     _refuse_misspelt_option(line, "%planck")
     before = parse_options(line, OPTIONS, of="%planck")
@@ -118,7 +124,7 @@ def read_line(line: str, agents: Collection[str] = ()) -> Prompt:
         return Prompt(before.options, before.rest)
     try:
         name, rest = next_word(before.rest)
-    except UsageError:  # an apostrophe of the prompt
+    except UsageError:  # an apostrophe in the prompt
         return Prompt(before.options, before.rest)
     if name and rest and not line.lstrip().startswith("--"):
         _refuse_misspelt_option(rest, f"%planck {name}")
@@ -135,18 +141,18 @@ def read_line(line: str, agents: Collection[str] = ()) -> Prompt:
 
 
 def late_options(prompt: str) -> str:
-    """Return a sentence for a prompt of one line that ends with options; empty for others.
+    """Return a sentence about options at a line's end, if any.
 
     Args:
-        prompt: The prompt, which is sent as it is written.
+        prompt: The prompt, which is sent as it is.
     """
     if prompt.endswith(("?", "!", ".")):  # a sentence about options
         return ""
     words = prompt.split()[-_LAST_WORDS:]
-    known = {flag for flag in flags(OPTIONS) if flag.startswith("--")}
+    all_flags = {flag for flag in flags(OPTIONS) if flag.startswith("--")}
     for at, word in enumerate(words):
-        if word.partition("=")[0] in known and _are_options(written := " ".join(words[at:])):
-            return f"{written} at the end is sent as text; options stand before the prompt."
+        if word.partition("=")[0] in all_flags and _are_options(tail := " ".join(words[at:])):
+            return f"{tail} at the end is sent as text; options stand before the prompt."
     return ""
 
 
@@ -158,16 +164,18 @@ def _are_options(text: str) -> bool:
 
 
 def read_header(line: str) -> dict[str, Any]:
-    """Read the first line of a cell, `%%planck [AGENT] [OPTIONS]`, with options before or after the name.
+    """Read a cell's first line, `%%planck [AGENT] [OPTIONS]`.
+
+    Options may be before or after the name.
 
     Args:
-        line: What follows `%%planck`.
+        line: The text after `%%planck`.
 
     Returns:
-        The options by name, among them `agent` if one was named.
+        The options by name, with `agent` for a named agent.
 
     Raises:
-        UsageError: Something else was written, or an option cannot be used.
+        UsageError: The line has other text, or an unusable option.
     """
     _refuse_misspelt_option(line, "%%planck")
     before = parse_options(line, OPTIONS, of="%%planck")
@@ -185,17 +193,19 @@ def read_header(line: str) -> dict[str, Any]:
 
 
 def read_prompt_arguments(line: str, prompt: str) -> tuple[dict[str, Any], dict[str, str]]:
-    """Read what follows `%planck SIDECAR:PROMPT`: options of a prompt, then its arguments as `key=value`.
+    """Read the text after `%planck SIDECAR:PROMPT`.
+
+    It has prompt options, then the prompt's arguments as `key=value`.
 
     Args:
-        line: What follows the name of the prompt.
+        line: The text after the prompt's name.
         prompt: The name, for errors.
 
     Returns:
         The options, and the arguments.
 
     Raises:
-        UsageError: Something else was written, or an option cannot be used.
+        UsageError: The line has other text, or an unusable option.
     """
     read = parse_options(line, OPTIONS, of=f"%planck {prompt}")
     options, rest = read.options, read.rest
@@ -224,12 +234,14 @@ def _require_one_name(name: str, options: Mapping[str, Any]) -> None:
 
 
 def _refuse_misspelt_option(text: str, before: str) -> None:
-    """Raise `UsageError` if the first word is nearly an option, perhaps with another kind of dash."""
+    """Raise `UsageError` if the first word is nearly an option."""
     word, _, rest = text.lstrip().partition(" ")
     flag, equals, value = word.partition("=")
-    if flag not in flags(OPTIONS) and (meant := meant_option(flag, OPTIONS)):
-        line = f"{before} {meant}{equals}{value} {rest}".strip()
-        raise UsageError(f"{before.split(maxsplit=1)[0]} has no option {flag}. Did you mean {meant}, as in `{line}`?")
+    if flag not in flags(OPTIONS) and (suggestion := meant_option(flag, OPTIONS)):
+        line = f"{before} {suggestion}{equals}{value} {rest}".strip()
+        raise UsageError(
+            f"{before.split(maxsplit=1)[0]} has no option {flag}. Did you mean {suggestion}, as in `{line}`?"
+        )
 
 
 def _begins_with_option(text: str) -> bool:

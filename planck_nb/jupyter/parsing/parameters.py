@@ -1,4 +1,7 @@
-"""How parameters and options of `%planck` are declared. Parsing, help and completion all follow from this."""
+"""Declarations for parameters and options in `%planck`.
+
+Parsing, help and completion all follow from them.
+"""
 
 from __future__ import annotations
 
@@ -14,12 +17,18 @@ from planck_nb.jupyter.notebook import Notebook
 
 _LARGEST = 2**63 - 1
 
+QUOTES = "'\""
+"""Quotation marks around a value with several words."""
+
 Suggestions: TypeAlias = Mapping[str, str]
-"""What can be written, each with a description for completion, which may be empty."""
+"""Possible words, each with a description for completion, perhaps empty."""
 
 
 class Extent(Enum):
-    """How much of what was written belongs to a parameter. All but the first are for the last parameter only."""
+    """The part of the line which belongs to a parameter.
+
+    All but the first value are for the last parameter only.
+    """
 
     WORD = "one word, or several in quotes"
     NAME = "one name, in quotes or without"
@@ -33,15 +42,15 @@ def _no_suggestions(_notebook: Notebook) -> Suggestions:
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """What can be written for a parameter, or for the value of an option.
+    """A kind of parameter or option value.
 
     Args:
-        placeholder: The word that stands for it in help, in capitals.
-        convert: Makes a value from the text; its `ValueError` or `UsageError` says that the text cannot be used.
-        resolve: Looks the converted value up in the notebook; its `PlanckError` says that there is none.
-        suggest: Returns what completion offers.
-        extent: How much of the line belongs to it.
-        quotes: The quotation marks that hold words together.
+        placeholder: Its word in help, in capitals.
+        convert: Makes a value from the text; its `ValueError` or `UsageError` means an unusable text.
+        resolve: Looks the converted value up in the notebook; its `PlanckError` means an unknown value.
+        suggest: Returns the suggestions for completion.
+        extent: The part of the line which belongs to it.
+        quotes: Quotation marks which hold words together.
     """
 
     placeholder: str
@@ -49,17 +58,17 @@ class Kind:
     resolve: Callable[[Notebook, Any], Any] | None = None
     suggest: Callable[[Notebook], Suggestions] = _no_suggestions
     extent: Extent = Extent.WORD
-    quotes: str = "'\""
+    quotes: str = QUOTES
 
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """A parameter of a verb, which is written by its position.
+    """A verb's positional parameter.
 
     Args:
-        name: The name of the function's argument that receives the value: None if it is optional and was not written,
-            a tuple if it is of several words.
-        kind: What can be written for it.
+        name: Name of the function's argument for the value: None if it is optional and missing, a tuple if it has
+            several words.
+        kind: Its kind.
         help: A line of help.
         optional: Whether it can be left out.
     """
@@ -71,20 +80,20 @@ class Parameter:
 
     @property
     def usage(self) -> str:
-        """How it is shown in the verb's usage line."""
+        """Return its part of the verb's usage line."""
         more = " …" if self.kind.extent is Extent.WORDS else ""
         return f"[{self.kind.placeholder}{more}]" if self.optional else f"{self.kind.placeholder}{more}"
 
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """An option, which is written as `--name VALUE`, `--name=VALUE`, or `--name` alone if it is a switch.
+    """An option: `--name VALUE`, `--name=VALUE`, or the switch `--name`.
 
     Args:
-        name: The name without dashes. The function's argument has underscores for dashes, and one more at the end of a
-            Python keyword. It receives None if the option was not written; a switch is True or False.
+        name: The name without dashes. The function's argument has underscores for dashes, and one more after a Python
+            keyword. It receives None for a missing option; a switch is True or False.
         short: One letter for `-x`, or None.
-        kind: What can be written as its value; None for a switch.
+        kind: The value's kind; None for a switch.
         help: A line of help.
     """
 
@@ -95,49 +104,52 @@ class Option:
 
     @property
     def argument(self) -> str:
-        """The name of the function's argument."""
+        """Return the function argument's name."""
         name = self.name.replace("-", "_")
         return f"{name}_" if iskeyword(name) else name
 
     @property
     def usage(self) -> str:
-        """The option with its short form and its value."""
-        spelled = f"-{self.short}, --{self.name}" if self.short else f"--{self.name}"
-        return f"{spelled} {self.kind.placeholder}" if self.kind else spelled
+        """Return the option with its short form and its value."""
+        names = f"-{self.short}, --{self.name}" if self.short else f"--{self.name}"
+        return f"{names} {self.kind.placeholder}" if self.kind else names
 
 
 def flags(options: Iterable[Option]) -> dict[str, Option]:
-    """The options by what is typed for them."""
-    found: dict[str, Option] = {}
+    """Return the options by flag."""
+    result: dict[str, Option] = {}
     for option in options:
-        found[f"--{option.name}"] = option
+        result[f"--{option.name}"] = option
         if option.short:
-            found[f"-{option.short}"] = option
-    return found
+            result[f"-{option.short}"] = option
+    return result
 
 
 def choice(*words: str, **described: str) -> Kind:
-    """A kind for one of these words.
+    """Return a kind for one of these words.
 
     Args:
         words: The words.
         described: More words, each with a description for completion.
 
     Returns:
-        The kind; its placeholder is the words with bars between them.
+        The kind; its placeholder has the words with bars between them.
     """
-    known = dict.fromkeys(words, "") | described
+    words_with_help = dict.fromkeys(words, "") | described
 
     def convert(text: str) -> str:
-        if text not in known:
+        if text not in words_with_help:
             raise ValueError(text)
         return text
 
-    return Kind("|".join(known), convert, suggest=lambda _notebook: known)
+    return Kind("|".join(words_with_help), convert, suggest=lambda _notebook: words_with_help)
 
 
 def positive_integer(text: str) -> int:
-    """Convert a whole number from 1. Raises `ValueError`, and `UsageError` for one that databases cannot have."""
+    """Convert a whole number from 1.
+
+    Raises `ValueError`, and `UsageError` for a number beyond databases' limits.
+    """
     number = int(text)
     if number < 1:
         raise ValueError(text)
@@ -164,4 +176,4 @@ FILE = Kind("FILE", _path)
 DEBUG = Option("debug", None, None, "show the whole traceback of an error")
 HELP = Option("help", None, None, "show this help")
 OF_EVERY_VERB = (DEBUG, HELP)
-"""Options that no verb needs to declare."""
+"""Options for every verb."""

@@ -1,8 +1,8 @@
-"""Transforms `%planck` into Python, before and after IPython's own transformations of a cell.
+"""Transforms `%planck` into Python, around IPython's own transformations.
 
 IPython would read `%planck what is this?` as a request for help on `this`, and it calls magics without awaiting them.
-So a transformer of the first stage rewrites the lines that begin with `%planck`, and one of the last stage awaits the
-calls that are in async code. The others call the sync magic, which waits in a nested event loop.
+So a transformer in the first stage rewrites the lines which begin with `%planck`, and another in the last stage awaits
+the calls in async code. The other calls use the sync magic, which waits in a nested event loop.
 """
 
 from __future__ import annotations
@@ -22,22 +22,24 @@ from IPython.core.inputtransformer2 import (
 
 MAGIC = "planck"
 AWAITED = "planck_awaited"
-"""The name of the async magic, which awaited calls use; `planck` is sync."""
+"""The async magic's name, for awaited calls; `planck` is sync."""
 
 
 def take_line_magics(lines: list[str]) -> list[str]:
-    """Rewrite each `%planck …` and `x = %planck …` of a cell as a call, with its text unchanged.
+    """Rewrite each `%planck …` and `x = %planck …` as a call.
+
+    The text is unchanged.
 
     Args:
-        lines: The lines of the cell as it was typed.
+        lines: The typed lines in the cell.
 
     Returns:
         The rewritten lines.
     """
     if not lines or lines[0].lstrip().startswith("%%"):
         return lines
-    while found := _first_magic(lines):
-        row, column = found
+    while place := _first_magic(lines):
+        row, column = place
         end = find_end_of_continued_line(lines, row)
         text = assemble_continued_line(lines, (row, column), end)
         argument = text[len(MAGIC) + 1 :].strip()
@@ -47,16 +49,16 @@ def take_line_magics(lines: list[str]) -> list[str]:
 
 
 def await_magics(lines: list[str], *, only_in_async_code: bool = False) -> list[str]:
-    """Await the calls of the magic in async code and at the cell's top level.
+    """Await the magic's calls in async code and at top level.
 
     Args:
-        lines: The lines of the cell, after all other transformations.
+        lines: The cell's lines, after all other transformations.
         only_in_async_code: Whether calls at the top level are awaited only if other code there awaits something, as in
-            terminals: there no event loop runs yet, and an interrupt of IPython's own leaves what it runs suspended.
+            terminals: there the event loop does not run yet, and an interrupt by IPython leaves running code suspended.
 
     Returns:
-        The lines. Code that runs inside another cell (`%%time`, `%%capture`, `run_cell`) is unchanged, because its
-        caller is sync.
+        The lines. Code inside another cell (`%%time`, `%%capture`, `run_cell`) is unchanged, because its caller is
+        sync.
     """
     source = "".join(lines)
     if "get_ipython()" not in source or MAGIC not in source or _inside_a_cell(sys._getframe()):  # noqa: SLF001
@@ -79,7 +81,7 @@ def await_magics(lines: list[str], *, only_in_async_code: bool = False) -> list[
 
 
 def _first_magic(lines: list[str]) -> tuple[int, int] | None:
-    """Row and column of the first `%planck` that begins a statement or follows an assignment."""
+    """Return the first `%planck` after a statement's beginning or an assignment."""
     for line in make_tokens_by_line(lines):
         tokens = [token for token in line if token.string.strip()]
         for start in _starts(tokens):
@@ -93,7 +95,7 @@ def _first_magic(lines: list[str]) -> tuple[int, int] | None:
 
 
 def _starts(tokens: list[TokenInfo]) -> Iterator[int]:
-    """The tokens at which a magic may begin in a statement."""
+    """Yield the tokens at which a magic may begin in a statement."""
     yield 0
     depth = 0
     for place, token in enumerate(tokens):
@@ -111,7 +113,10 @@ def _awaits_at_top_level(source: str) -> bool:
 
 
 def _awaitable_calls(tree: ast.AST, *, asynchronous: bool) -> Iterator[ast.Call]:
-    """The calls of the magic in `tree`, which is async code or not, that can be awaited and are not."""
+    """Yield the magic's calls which can still be awaited.
+
+    `asynchronous` says whether `tree` is async code.
+    """
     for node in ast.iter_child_nodes(tree):
         if isinstance(node, ast.FunctionDef | ast.Lambda | ast.ClassDef | ast.Await):
             continue
@@ -123,7 +128,7 @@ def _awaitable_calls(tree: ast.AST, *, asynchronous: bool) -> Iterator[ast.Call]
 def _is_magic(call: ast.Call) -> bool:
     match call:
         case ast.Call(func=ast.Attribute(attr="run_cell_magic"), args=[_, _, ast.Constant(value="")]):
-            return False  # IPython refuses an empty cell in a sentence with the name of the magic
+            return False  # IPython refuses an empty cell in a sentence with the magic's name
         case ast.Call(
             func=ast.Attribute(
                 value=ast.Call(func=ast.Name(id="get_ipython")), attr="run_line_magic" | "run_cell_magic"

@@ -1,1 +1,1 @@
-"""Terminals, where nothing can be clicked: the live view as lines, and approvals and questions by typed answers."""
+"""Terminals: the live view as lines, and typed answers instead of clicks."""

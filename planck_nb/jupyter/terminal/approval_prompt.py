@@ -1,4 +1,4 @@
-"""Asks for approval by typed answers, where nothing can be clicked: in terminals, and in cells that block clicks."""
+"""Approval by typed answers, in terminals and in cells which block clicks."""
 
 from __future__ import annotations
 
@@ -23,7 +23,10 @@ from planck_nb.jupyter.ipython.bridge import interrupts_raise
 from planck_nb.jupyter.live.run_agents import RunAgents
 
 LineReader: TypeAlias = Callable[[str], Awaitable[str]]
-"""Shows a question and returns the line that is typed. Raises `EOFError`. It may be cancelled."""
+"""A reader which shows a question and returns the typed line.
+
+Raises `EOFError`. It may be cancelled.
+"""
 
 _MAX_LINE_LENGTH = 65_536
 _HOW = "Answer y, n or a; after n you can write why."
@@ -31,7 +34,7 @@ _HOW = "Answer y, n or a; after n you can write why."
 
 @dataclass(frozen=True, slots=True)
 class TypedAnswer:
-    """What was answered to a request for approval."""
+    """The answer to a request for approval."""
 
     allow: bool
     remember: bool = False
@@ -39,7 +42,10 @@ class TypedAnswer:
 
 
 def read_answer(line: str) -> TypedAnswer | None:
-    """Read a typed answer: yes, always, or no and perhaps why; None if it is none of these."""
+    """Read a typed answer: yes, always, or no with a reason.
+
+    Other text gives None.
+    """
     word, _, rest = line.strip().partition(" ")
     match word.lower().rstrip(",:"):
         case "y" | "yes" if not rest:
@@ -53,15 +59,15 @@ def read_answer(line: str) -> TypedAnswer | None:
 
 
 class ApprovalPrompt:
-    """Asks about calls of the agents of a run, and passes the answers on to them.
+    """Asks about calls in a run, and passes the answers on.
 
     Args:
-        agent: The agent whose run it is.
-        approvals: The approvals of its workspace.
-        log: The events of the run.
-        read: Reads an answer; None if nobody can be asked, so that calls are denied at once.
+        agent: The run's agent.
+        approvals: The approvals in its workspace.
+        log: The run's events.
+        read: Reads an answer; None to deny calls at once, where the user cannot be asked.
         write: Shows text.
-        agents: All agents that take part in the run; None if there is only this one.
+        agents: All agents in the run; None for this agent alone.
     """
 
     def __init__(
@@ -82,17 +88,19 @@ class ApprovalPrompt:
         self._agents = agents
 
     async def follow(self) -> None:
-        """Ask about all calls of the run that wait for approval, one after another."""
+        """Ask about the run's calls under approval, one after another."""
         async for event in self._log.subscribe(0):
             if event.type == "approval_request":
                 await self.ask(event.id, event.agent_id)
 
     async def ask(self, call_id: str, agent_id: str | None = None) -> None:
-        """Ask about a call, and return once it is decided, whether by the answer or in another way.
+        """Ask about a call, and return once it is decided.
+
+        The decision may come from elsewhere.
 
         Args:
-            call_id: The id of the call, which is waiting.
-            agent_id: The agent whose call it is; None for the agent whose run it is.
+            call_id: The waiting call's id.
+            agent_id: The calling agent; None for the run's agent.
         """
         agent = self._agent
         with suppress(UsageError):  # it has left the team, and its call has ended
@@ -120,15 +128,15 @@ class ApprovalPrompt:
             return
 
     async def _line(self, read: LineReader, question: str, agent: Agent, call_id: str) -> str | None:
-        """The line that is typed, or None if the call is decided before."""
-        typed = spawn(_line_or_no(read, question), name="planck approval prompt")
-        decided = spawn(self._decided(agent, call_id), name="planck approval decided")
+        """Return the typed line, or None if the call is decided before."""
+        answering = spawn(_line_or_no(read, question), name="planck approval prompt")
+        deciding = spawn(self._decided(agent, call_id), name="planck approval decided")
         try:
-            await asyncio.wait([typed, decided], return_when=asyncio.FIRST_COMPLETED)
-            if not decided.done():
-                return typed.result()
+            await asyncio.wait([answering, deciding], return_when=asyncio.FIRST_COMPLETED)
+            if not deciding.done():
+                return answering.result()
         finally:
-            await cancel_and_wait(typed, decided)
+            await cancel_and_wait(answering, deciding)
         self._write("\n")
         return None
 
@@ -145,7 +153,10 @@ async def _line_or_no(read: LineReader, question: str) -> str:
 
 
 def one_at_a_time(read: LineReader) -> LineReader:
-    """Return a reader for several prompts, of which each waits until the line of another one is typed."""
+    """Return a reader for several prompts in turn.
+
+    Each waits until the line for another is typed.
+    """
     lock = asyncio.Lock()
 
     async def read_alone(question: str) -> str:
@@ -156,9 +167,9 @@ def one_at_a_time(read: LineReader) -> LineReader:
 
 
 async def read_terminal(question: str) -> str:
-    """Read a line of the terminal while the event loop goes on.
+    """Read a line from the terminal while the event loop goes on.
 
-    What was typed before the question is discarded: it cannot be the answer.
+    Text typed before the question is discarded: it cannot be the answer.
     """
     loop = asyncio.get_running_loop()
     file = sys.stdin.fileno()
@@ -180,14 +191,17 @@ async def read_terminal(question: str) -> str:
 
 
 async def read_by_input(question: str) -> str:
-    """Read a line by `input`, which blocks the event loop. An interrupt is passed on to the cell."""
+    """Read a line by `input`, which blocks the event loop.
+
+    An interrupt is passed on to the cell.
+    """
     try:
         with interrupts_raise():
-            return input(question)  # noqa: ASYNC250 - a kernel receives what is typed in no other way
+            return input(question)  # noqa: ASYNC250 - a kernel receives typed text in this way only
     except KeyboardInterrupt:
         signal.raise_signal(signal.SIGINT)
-        stopped: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        return await stopped
+        cancellation: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        return await cancellation
 
 
 def _discard_input(file: int) -> None:

@@ -1,4 +1,4 @@
-"""Asks the questions of sidecars by typed answers, where nothing can be clicked."""
+"""Sidecars' questions by typed answers."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ class QuestionPrompt:
     """Asks questions one after another until it is cancelled.
 
     Args:
-        questions: The questions of the notebook.
-        concerns: Whether an agent takes part in the run that is shown, given its id.
+        questions: The notebook's questions.
+        concerns: Whether an agent takes part in the run on display, by its id.
         read: Reads a line.
         write: Shows text.
     """
@@ -45,7 +45,7 @@ class QuestionPrompt:
         self._changed = asyncio.Event()
 
     async def follow(self) -> None:
-        """Ask all questions of the run."""
+        """Ask all questions in the run."""
         audience = Audience(self._concerns, self._changed.set, closed=lambda _, text: self._write(f"{text}\n"))
         audience.attended.set()
         self._questions.join(audience)
@@ -59,49 +59,52 @@ class QuestionPrompt:
         finally:
             self._questions.leave(audience)
 
-    async def _ask(self, shown: OpenQuestion) -> None:
-        """Ask a question, and return once it is answered, here or elsewhere, or closed."""
-        asking = spawn(self._dialogue(shown), name="planck question prompt")
-        closed = spawn(self._until_closed(shown.id), name="planck question closed")
+    async def _ask(self, question: OpenQuestion) -> None:
+        """Ask a question, and return once it is answered or closed.
+
+        The answer may be given elsewhere.
+        """
+        asking = spawn(self._dialogue(question), name="planck question prompt")
+        closing = spawn(self._until_closed(question.id), name="planck question closed")
         try:
-            await asyncio.wait([asking, closed], return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait([asking, closing], return_when=asyncio.FIRST_COMPLETED)
             if asking.done():
                 asking.result()
         finally:
-            await cancel_and_wait(asking, closed)
+            await cancel_and_wait(asking, closing)
 
     async def _until_closed(self, question_id: str) -> None:
         while self._questions.is_open(question_id):
             self._changed.clear()
             await self._changed.wait()
 
-    async def _dialogue(self, shown: OpenQuestion) -> None:
-        display = question_display(shown.id, shown.question, shown.deadline)
+    async def _dialogue(self, question: OpenQuestion) -> None:
+        display = question_display(question.id, question.question, question.deadline)
         self._write(for_terminal(_text(display)) + "\n")
         while True:
             try:
-                answer = await self._typed(shown, display)
+                answer = await self._typed(question, display)
             except EOFError:
                 answer = QuestionAnswer("decline")
             except UsageError as error:
                 self._write(f"{error}\n")
                 continue
-            if time.time() >= shown.deadline:  # `input` blocked the event loop, which would have noticed
+            if time.time() >= question.deadline:  # `input` blocked the event loop, which would have noticed
                 self._write("That was too late: the question was declined.\n")
                 answer = QuestionAnswer("cancel")
             try:
-                self._questions.answer(shown.id, answer)
+                self._questions.answer(question.id, answer)
             except PlanckError as error:
                 self._write(f"{error}\n")
-                if self._questions.is_open(shown.id):
+                if self._questions.is_open(question.id):
                     continue
             return
 
-    async def _typed(self, shown: OpenQuestion, display: QuestionDisplay) -> QuestionAnswer:
+    async def _typed(self, question: OpenQuestion, display: QuestionDisplay) -> QuestionAnswer:
         if display.problem or not await self._agrees(display):
             return QuestionAnswer("decline")
         values = [await self._value(field) for field in display.fields]
-        return QuestionAnswer("accept", content_of(shown.question, values))
+        return QuestionAnswer("accept", content_of(question.question, values))
 
     async def _agrees(self, display: QuestionDisplay) -> bool:
         while True:
@@ -111,7 +114,10 @@ class QuestionPrompt:
             self._write("Answer y or n.\n")
 
     async def _value(self, field: QuestionField) -> object:
-        """The value that is typed for a field, as `content_of` accepts it; an empty line leaves the default."""
+        """Return the typed value for a field, in the form for `content_of`.
+
+        An empty line leaves the default.
+        """
         while True:
             line = (await self._read(for_terminal(_prompt_of(field)))).rstrip("\r\n")
             if not line.strip():
@@ -152,7 +158,7 @@ def _default_of(field: QuestionField) -> str:
 
 
 def _parsed(field: QuestionField, line: str) -> object:
-    """A typed line as the value of a field. Raises `UsageError`."""
+    """Return a typed line as a field's value, or raise `UsageError`."""
     match field.kind:
         case "boolean" if line.lower() in _YES | _NO:
             return line.lower() in _YES

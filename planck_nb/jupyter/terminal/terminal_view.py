@@ -1,4 +1,4 @@
-"""The live view of a run in a terminal: its text as it comes, and one line for every other event."""
+"""A run's live view in a terminal: text and event lines."""
 
 from __future__ import annotations
 
@@ -36,20 +36,20 @@ from planck_nb.jupyter.transcript.blocks import UNNAMED
 _LABEL_CHARACTERS = 100
 _SENTENCE_CHARACTERS = 500
 _STOPPED = {STOPPED, "Error: KeyboardInterrupt"}
-"""The results of calls that were interrupted."""
+"""Results from interrupted calls."""
 
 _NOTED_SECONDS = 1.0
-"""From this duration on it is shown how long a call took."""
+"""Shortest call with a duration on display."""
 
 
 class TerminalPrinter:
-    """Prints events: text as it is, without terminal commands, and the rest as lines in brackets.
+    """Prints events: text without terminal commands, and the rest in brackets.
 
     Args:
-        output: Where to print; None for the standard output at that time.
-        prompts: Whether the prompts of the run are printed, for runs whose prompt was not typed in the cell.
-        agent: The id and the name of the agent whose run it is; None if all events are of one agent. Of the other
-            agents of a team only what they give each other to do is printed, and the answers.
+        output: Where to print; None for the current standard output.
+        prompts: Whether the run's prompts are printed, for runs whose prompt was not typed in the cell.
+        agent: Id and name of the run's agent; None if all events are from a single agent. The other agents in a team
+            are shown with their tasks and answers only.
     """
 
     def __init__(
@@ -64,29 +64,29 @@ class TerminalPrinter:
         self._reply = ""
         self._thinking = False
         self._breaks = ""
-        """Line breaks of the text that are printed only if more text follows."""
+        """Final line breaks, printed only if more text follows."""
         self._in_line = False
         self._calls: dict[str, tuple[str, float]] = {}
-        """For each running call what it is called, and when it began."""
+        """Label and start for each running call."""
         self._denied: set[str] = set()
         self._queued: dict[str, str] = {}
-        """The texts of prompts that wait, by id."""
+        """Texts of waiting prompts, by id."""
 
     def write(self, text: str) -> None:
-        """Print text on lines of its own."""
+        """Print text on separate lines."""
         self.end_line()
         self._print(text)
         self._in_line = not text.endswith("\n")
 
     def end_line(self) -> None:
-        """End the line that was begun."""
+        """End the unfinished line."""
         self._breaks = ""
         if self._in_line:
             self._print("\n")
             self._in_line = False
 
     def show(self, event: AgentEvent) -> None:
-        """Print what there is to print of an event."""
+        """Print an event."""
         if isinstance(event, Delegated | Responded):
             self._line(self._exchange(event))
         elif self._leader in {"", event.agent_id}:
@@ -115,17 +115,17 @@ class TerminalPrinter:
                     self._line(sentence)
 
     def _text(self, text: str) -> None:
-        shown = self._breaks + encodable(self._stream.feed(text))
+        printable = self._breaks + encodable(self._stream.feed(text))
         if not self._in_line:
-            shown = shown.lstrip("\n")
-        stripped = shown.rstrip("\n")
-        self._breaks = shown[len(stripped) :]
-        if stripped:
-            self._print(stripped)
+            printable = printable.lstrip("\n")
+        content = printable.rstrip("\n")
+        self._breaks = printable[len(content) :]
+        if content:
+            self._print(content)
             self._in_line = True
 
     def _message(self, event: MessageAppended) -> None:
-        """Print what was not printed of a reply, and prompts that did not come from the cell."""
+        """Print a reply's unprinted part, and prompts from outside the cell."""
         message = event.message
         if isinstance(message, UserMessage):
             if self._steered or self._prompts:
@@ -134,11 +134,11 @@ class TerminalPrinter:
         self._steered = self._prompts = False
         if not isinstance(message, AssistantMessage):
             return
-        text, shown = message.text, self._reply
-        if not text.startswith(shown):
+        text, printed_text = message.text, self._reply
+        if not text.startswith(printed_text):
             self.end_line()
-            shown = ""
-        self._text(text[len(shown) :])
+            printed_text = ""
+        self._text(text[len(printed_text) :])
         self.end_line()
         self._reply, self._thinking, self._stream = "", False, PlainStream()
 
@@ -168,7 +168,7 @@ class TerminalPrinter:
                 self._line(event.reason)
 
     def _notice(self, event: AgentEvent) -> str:
-        """The sentence that says what happened between two messages, or nothing."""
+        """Return a sentence about an event between two messages, if any."""
         match event:
             case Queued():
                 self._queued[event.prompt_id] = event.text
@@ -185,7 +185,7 @@ class TerminalPrinter:
                 return ""
 
     def _exchange(self, event: Delegated | Responded) -> str:
-        """What one agent gave another one to do, or the answer."""
+        """Return a task or an answer between two agents."""
         self._names[event.target_id] = event.target_name
         delegator, target = self._names.get(event.agent_id, UNNAMED), event.target_name
         if isinstance(event, Delegated):
@@ -199,21 +199,21 @@ class TerminalPrinter:
         output = self._output or sys.stdout
         try:
             output.write(text)
-        except UnicodeEncodeError:  # a terminal that has not all characters
+        except UnicodeEncodeError:  # a terminal without some characters
             encoding = output.encoding or "ascii"
             output.write(text.encode(encoding, "backslashreplace").decode(encoding))
         output.flush()
 
 
 class TerminalView:
-    """Shows a run while it is under way, and asks about the calls that need approval.
+    """A running run, with questions about calls under approval.
 
-    Lines that come while a question is open are printed after the answer.
+    Lines during an open question are printed after the answer.
 
     Args:
-        log: The events of the run.
+        log: The run's events.
         prompt: Asks for approval.
-        printer: Prints the events; None if only the answer is to be shown, when it is complete.
+        printer: Prints the events; None to show only the complete answer.
     """
 
     def __init__(
@@ -227,11 +227,14 @@ class TerminalView:
 
     @property
     def has_shown_answer(self) -> bool:
-        """Whether the answer was shown while it came."""
+        """Return whether the answer was shown while it came."""
         return self._printer is not None
 
     def finish(self) -> None:
-        """Print what was not printed yet, and stop. Further calls do nothing."""
+        """Print the remaining events, and stop.
+
+        Further calls have no effect.
+        """
         self._follower.cancel()
         for event in self._log.since(self._position):
             self._show(event)

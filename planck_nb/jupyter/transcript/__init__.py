@@ -1,1 +1,1 @@
-"""The saved output of a run: its transcript as HTML, Markdown and plain text."""
+"""The saved output for a run: HTML, Markdown and plain text."""

@@ -1,4 +1,4 @@
-"""The answer that `%%planck` returns, and the transcript of a run, built from its events."""
+"""The answer from `%%planck`, and transcripts built from a run's events."""
 
 from __future__ import annotations
 
@@ -34,7 +34,10 @@ from planck_nb.jupyter.transcript.team_story import TeamAgent, TeamStory, is_tea
 from planck_nb.jupyter.transcript.transcript import Outcome, Transcript, figures_of
 
 _PRINTED_CHARACTERS = 3_000
-"""How much of the end of a tool's output does not depend on how it was divided into events."""
+"""Final characters in a tool's output which are always shown alike.
+
+They are the same for any division into events.
+"""
 
 NO_ALIASES = Aliases()
 
@@ -44,7 +47,7 @@ OUTCOMES: Mapping[ReplyProblem, Outcome] = {
     "refused": "refused",
     "no_answer": "no answer",
 }
-"""How a run ended that was neither stopped nor failed, by what is wrong with its last reply."""
+"""Outcome for a run which was neither stopped nor failed, by problem."""
 
 
 def transcript_of(
@@ -59,29 +62,29 @@ def transcript_of(
     limits: Limits | None = None,
     aliases: Aliases = NO_ALIASES,
 ) -> Transcript:
-    """Build the transcript of a run that is over.
+    """Build a finished run's transcript.
 
     Args:
-        agent: The name of the agent.
-        model: The display name of its model.
-        events: All events of the run, of this agent and of those that it made work.
-        prompts: Whether to include the prompts, for runs whose prompt is not the text of the cell.
-        agent_id: The id of the agent; by default that of the first event.
-        timed: Whether the transcript shows durations, which differ from one execution to the next.
-        structured: Whether the answer is structured, so that its text is JSON.
-        limits: The limits of the run, which are shown beside what it used.
-        aliases: What people call the models of the other agents.
+        agent: The agent's name.
+        model: Its model's display name.
+        events: All events in the run, from this agent and those which it set to work.
+        prompts: Whether to include the prompts, for runs whose prompt differs from the cell's text.
+        agent_id: The agent's id; by default the first event's.
+        timed: Whether the transcript shows durations, which differ between executions.
+        structured: Whether the answer is structured, so its text is JSON.
+        limits: The run's limits, which are shown beside its usage.
+        aliases: People's names for the other agents' models.
     """
     leader = agent_id or (events[0].agent_id if events else "")
-    own = _of_agent([event for event in events if event.agent_id == leader], prompts=prompts, timed=timed)
+    leader_course = _of_agent([event for event in events if event.agent_id == leader], prompts=prompts, timed=timed)
     total = _of_agent(events)
-    team = _story(events, leader, agent, own.entries, aliases) if is_team(events) else None
-    ending = own.ending
+    team = _story(events, leader, agent, leader_course.entries, aliases) if is_team(events) else None
+    ending = leader_course.ending
     return Transcript(
         agent,
         model,
         ending.outcome,
-        own.entries,
+        leader_course.entries,
         total.usage,
         total.cost,
         ending.error,
@@ -100,7 +103,7 @@ def transcript_of(
 
 @dataclass(frozen=True, slots=True)
 class _Course:
-    """What some events add up to."""
+    """The sum over some events."""
 
     entries: tuple[TranscriptEntry, ...]
     ending: _Ending
@@ -130,10 +133,10 @@ def _story(
     events: Sequence[AgentEvent],
     leader: str,
     name: str,
-    own: Sequence[TranscriptEntry],
+    entries: Sequence[TranscriptEntry],
     aliases: Aliases,
 ) -> TeamStory:
-    """The run of a team, without what its orchestrator did itself."""
+    """Return a team's run, without its orchestrator's own work."""
     names = {**names_of(events), leader: one_line(encodable(name))}
     steps = steps_of(events, leader, names)
     by_agent: dict[str, list[AgentEvent]] = {}
@@ -145,19 +148,19 @@ def _story(
         first_steps.setdefault(step.receiver, number)
 
     def place(agent_id: str) -> tuple[int, str]:
-        """By the first task, or else by the name: which agent was faster makes no difference."""
-        known = names.get(agent_id, UNNAMED)
-        return first_steps.get(known, len(steps)), known
+        """Order by the first task or else by name, never by speed."""
+        name_of_agent = names.get(agent_id, UNNAMED)
+        return first_steps.get(name_of_agent, len(steps)), name_of_agent
 
     agents = [
         _team_agent(names.get(agent_id, UNNAMED), by_agent[agent_id], aliases)
         for agent_id in sorted(by_agent, key=place)
     ]
-    shown = {id(entry) for entry in own}
+    entry_ids = {id(entry) for entry in entries}
     messages = tuple(
         event.message
         for event in events
-        if event.type == "message" and (event.agent_id != leader or id(event.message) in shown)
+        if event.type == "message" and (event.agent_id != leader or id(event.message) in entry_ids)
     )
     return TeamStory(steps, tuple(agents), messages)
 
@@ -174,7 +177,7 @@ def _team_agent(name: str, events: Sequence[AgentEvent], aliases: Aliases) -> Te
 
 
 class _Ending:
-    """How a run ended, and the warnings on the way."""
+    """A run's outcome, and the warnings on the way."""
 
     def __init__(self) -> None:
         self.outcome: Outcome = "done"
@@ -182,7 +185,7 @@ class _Ending:
         self.error_kind = ""
         self.warnings: list[str] = []
         self.warning = ""
-        """The sentence about the newest reply, if something is wrong with it."""
+        """The sentence about a problem with the newest reply, if any."""
 
     def follow(self, event: AgentEvent) -> None:
         """Apply the next event."""
@@ -197,7 +200,7 @@ class _Ending:
                 self.warnings.append(event.text)
             case "turn_end":
                 self.outcome = OUTCOMES[problem_of(event.message)]
-                self.error = None  # an earlier turn of a run of a team may have failed
+                self.error = None  # an earlier turn in a team's run may have failed
             case "aborted":
                 self.outcome = "stopped"
             case "error":
@@ -208,7 +211,7 @@ class _Ending:
 
 
 def _returned(events: Sequence[AgentEvent]) -> Iterator[str]:
-    """The texts of the user's prompts that were not sent because the run was stopped."""
+    """Yield the user's prompts left unsent by a stop."""
     texts = {event.prompt_id: event.text for event in events if event.type == "queued" and event.sender_id is None}
     for event in events:
         if event.type == "unqueued" and event.returned and event.prompt_id in texts:
@@ -218,9 +221,11 @@ def _returned(events: Sequence[AgentEvent]) -> Iterator[str]:
 def _entries(
     events: Sequence[AgentEvent], *, prompts: bool, everything: bool = False, timed: bool = False
 ) -> Iterator[TranscriptEntry]:
-    """The entries in order. Of the user's messages only those that came later than the first prompt are included.
+    """Yield the entries in order.
 
-    With `prompts` the first one is included, too. With `everything` all prompts are, from any sender.
+    They include the user's messages after the first prompt.
+
+    With `prompts` the first prompt is included, too. With `everything` all prompts are, from any sender.
     """
     steered, turns = False, 0
     executions = _Executions(timed=timed)
@@ -250,7 +255,7 @@ def _entries(
 
 
 class _Executions:
-    """What running calls have printed, and how long they take."""
+    """Printed output and durations for running calls."""
 
     def __init__(self, *, timed: bool) -> None:
         self._timed = timed
@@ -259,7 +264,7 @@ class _Executions:
         self._previews: dict[str, tuple[Preview, ...]] = {}
 
     def follow(self, event: ToolStart | ToolProgress | ToolPreview) -> None:
-        """Apply the next event of a call."""
+        """Apply the next event in a call."""
         if event.type == "tool_preview":
             self._previews[event.id] = (*event.tables, *event.documents)
         elif event.type == "tool_start":
@@ -269,19 +274,19 @@ class _Executions:
             self._printed[event.id] = f"{self._printed.get(event.id, '')}{event.text}"[-_PRINTED_CHARACTERS:]
 
     def end(self, event: ToolEnd) -> Iterator[Execution]:
-        """Yield what is known of a call that has ended, if that is anything."""
-        started = self._started.pop(event.id, event.time)
+        """Yield the facts about a finished call, if any."""
+        start = self._started.pop(event.id, event.time)
         tail = Tail()
         tail.feed(self._printed.pop(event.id, ""))
         text, earlier = tail.shown()
         previews = self._previews.pop(event.id, ())
         if self._timed or text or previews:
-            seconds = event.time - started if self._timed else None
+            seconds = event.time - start if self._timed else None
             yield Execution(event.id, seconds, encodable(text), bool(earlier), previews)
 
 
 def sentence_of(event: Compacted | LimitReached | Fallback) -> str:
-    """Return what an event between two messages means, as one sentence."""
+    """Return the meaning of an event between two messages, in one sentence."""
     match event:
         case LimitReached():
             return event.reason
@@ -303,13 +308,13 @@ def is_structured(run: Run) -> bool:
 class Answer:
     """The answer to a prompt in a cell.
 
-    The cell that ran the prompt has shown the transcript already, so the answer shows itself in later cells only.
+    The prompt's own cell has shown the transcript already, so the answer shows itself in later cells only.
 
     Args:
-        transcript: The transcript of the run.
-        agent: The agent that answered.
-        run: The run that made the answer. Awaiting it gives the run's result, or raises what failed.
-        shown_in: The cell execution that has shown the transcript.
+        transcript: The run's transcript.
+        agent: The answering agent.
+        run: The answer's run. Awaiting it gives the run's result, or raises its error.
+        shown_in: Execution count for the cell which has shown the transcript.
     """
 
     def __init__(
@@ -322,7 +327,7 @@ class Answer:
 
     @property
     def text(self) -> str:
-        """The text of the last reply."""
+        """Return the last reply's text."""
         for message in reversed(self.transcript.own_messages):
             if isinstance(message, AssistantMessage):
                 return message.text
@@ -330,18 +335,18 @@ class Answer:
 
     @property
     def output(self) -> Any:  # noqa: ANN401 - an instance of the type that the prompt named
-        """The structured answer of a prompt with `--output`, otherwise the text of the answer.
+        """Return the structured answer to a prompt with `--output`, otherwise the text.
 
-        None if the run was stopped or failed before there was an answer.
+        None for a run which was stopped or failed before its answer.
         """
         result = None if self.run is None else self.run.outcome
         return result.output if isinstance(result, RunResult) else None
 
     @property
     def stop_reason(self) -> StopReason:
-        """Why the last reply ended: "stop" if it is complete, "length" if it was cut off, or "refusal".
+        """Return why the last reply ended, such as "stop", "length" or "refusal".
 
-        Also "aborted" if the run was stopped, "error" if it failed.
+        "stop" is a complete reply, "length" a cut one. A stopped run has "aborted", a failed run "error".
         """
         if self.outcome == "stopped":
             return "aborted"
@@ -352,42 +357,42 @@ class Answer:
 
     @property
     def warning(self) -> str:
-        """The sentence about an answer that was cut off, refused or is missing; empty otherwise."""
+        """Return the sentence about a cut, refused or missing answer; empty otherwise."""
         return self.transcript.warning
 
     @property
     def messages(self) -> tuple[Message, ...]:
-        """Replies, tool results and messages that steered the run, in order, without the prompt.
+        """Return replies, tool results and steering messages in order, without the prompt.
 
-        Of a run of a team, the messages of all its agents.
+        For a team's run, they come from all its agents.
         """
         return self.transcript.messages
 
     @property
     def usage(self) -> Usage | None:
-        """Tokens of all replies, None if the provider reported none."""
+        """Return the tokens in all replies, None if the provider reported none."""
         return self.transcript.usage
 
     @property
     def cost(self) -> float | None:
-        """The cost of the run in US dollars, None if no price is known."""
+        """Return the run's cost in US dollars, None for an unknown price."""
         return self.transcript.cost
 
     @property
     def outcome(self) -> Outcome:
-        """How the run ended."""
+        """Return the run's outcome."""
         return self.transcript.outcome
 
     @property
     def figures(self) -> str:
-        """How the run ended, its tokens, its cost and its model, as one line."""
+        """Return outcome, tokens, cost and model in one line."""
         return self.transcript.figures
 
     def was_shown_in(self, cell: object) -> bool:
         """Return whether this cell execution has shown the transcript already.
 
         Args:
-            cell: The execution count of the cell.
+            cell: The cell's execution count.
         """
         return self._shown_in is not None and self._shown_in == cell
 
@@ -401,11 +406,11 @@ class Answer:
         """Render the answer for an output.
 
         Args:
-            marker: A class for the HTML, by which the live view in the same cell finds it; it contains no spaces. The
-                HTML then also has a style that hides that view where it cannot be loaded.
+            marker: A class for the HTML, by which the live view in the same cell finds it; it is without spaces. The
+                HTML then also has a style which hides an unloaded view.
 
         Returns:
-            The transcript by MIME type, and the metadata of the output.
+            The transcript by MIME type, and the output's metadata.
         """
         bundle = self.transcript.bundle()
         if marker:

@@ -1,4 +1,4 @@
-"""The blocks of a transcript in reading order: text, thinking, tool calls with their results, and notices."""
+"""Transcript blocks in reading order: text, thinking, calls and notices."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ from planck_nb.jupyter.display.formatting import bounded, key_argument, shown_ar
 from planck_nb.jupyter.display.plain_output import plain
 
 UNNAMED = "another agent"
-"""The sender of a message whose name is not known."""
+"""Sender for a message from an unnamed agent."""
 
 CALL_GROUP = 8
-"""More calls than this in a row are grouped into one line."""
+"""Longest row of ungrouped calls; more are grouped into one line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,10 @@ class Notice:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """The decision on the call `id`: that it was denied, or the `args` that replaced those of the model."""
+    """The decision on the call `id`.
+
+    It was denied, or `args` replaced the model's own.
+    """
 
     id: str
     denied: bool = False
@@ -54,14 +57,14 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class Execution:
-    """What is known of the execution of the call `id` besides its result.
+    """Facts about the call `id` besides its result.
 
     Args:
         id: The call.
-        seconds: How long it took, None if that is not shown.
-        printed: The last lines that the tool printed.
+        seconds: Its duration, None if hidden.
+        printed: The last lines from the tool.
         is_cut: Whether it printed more.
-        previews: The tables and the HTML that are shown instead of parts of the result.
+        previews: The tables and the HTML in place of parts of the result.
     """
 
     id: str
@@ -72,12 +75,12 @@ class Execution:
 
 
 TranscriptEntry: TypeAlias = Message | Notice | Decision | Execution
-"""An element of a transcript, in chronological order."""
+"""An element in a transcript, in chronological order."""
 
 
 @dataclass(frozen=True, slots=True)
 class Interjection:
-    """A message that the user sent into the running turn, or that another agent sent, whose name is `sender`."""
+    """A message into the running turn, from user or agent."""
 
     text: str
     sender: str = ""
@@ -85,7 +88,7 @@ class Interjection:
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """A tool call with its result, None if there is none; `unfinished` is the word for that."""
+    """A tool call and its result; `unfinished` describes a missing result."""
 
     part: ToolCallPart
     result: ToolResultPart | None
@@ -95,12 +98,12 @@ class ToolCall:
 
     @property
     def seconds(self) -> float | None:
-        """How long it took, None if that is not shown."""
+        """Return its duration, None if hidden."""
         return None if self.execution is None else self.execution.seconds
 
     @property
     def printed(self) -> str:
-        """The last lines that the tool printed, unless the result contains them."""
+        """Return the tool's last printed lines, unless the result contains them."""
         execution = self.execution
         if execution is None or not execution.printed.strip() or execution.printed.strip() in self.output:
             return ""
@@ -108,32 +111,32 @@ class ToolCall:
 
     @property
     def previews(self) -> tuple[Preview, ...]:
-        """The tables and the HTML that are shown instead of parts of the result."""
+        """Return the tables and the HTML which replace result parts."""
         return () if self.execution is None else self.execution.previews
 
     @property
     def rest(self) -> str:
-        """The result without what the previews show, bounded."""
+        """Return the result without the previewed parts, bounded."""
         return "" if self.result is None else bounded(without_previewed(plain(self.result.text), self.previews))
 
     @property
     def diff(self) -> ShownDiff | None:
-        """The diff that the result ends with."""
+        """Return the diff at the result's end."""
         return diff_in(self.output)
 
     @property
     def name(self) -> str:
-        """The name of the tool."""
+        """Return the tool's name."""
         return encodable(self.part.name)
 
     @property
     def key(self) -> str:
-        """The argument that identifies the call at a glance."""
+        """Return the argument which identifies the call at a glance."""
         return key_argument(self._args)
 
     @property
     def trouble(self) -> str:
-        """A word for what went wrong; empty for a successful call."""
+        """Return a word for a failure; empty for a successful call."""
         if self.decision is not None and self.decision.denied:
             return "denied"
         if self.result is None:
@@ -144,50 +147,50 @@ class ToolCall:
 
     @property
     def state(self) -> str:
-        """The state that is shown beside the call; empty for an ordinary successful one."""
-        edited = "edited by you" if self.decision is not None and self.decision.args is not None else ""
-        overwritten = "overwrote the file" if self.name == "write" and self.diff else ""
-        return ", ".join(word for word in (edited, overwritten, self.trouble) if word)
+        """Return the state to show beside the call; empty for ordinary success."""
+        edit_note = "edited by you" if self.decision is not None and self.decision.args is not None else ""
+        overwrite_note = "overwrote the file" if self.name == "write" and self.diff else ""
+        return ", ".join(word for word in (edit_note, overwrite_note, self.trouble) if word)
 
     @property
     def output(self) -> str:
-        """The result that the model was sent, bounded."""
+        """Return the model's view of the result, bounded."""
         return "" if self.result is None else bounded(plain(self.result.text))
 
     @property
     def images(self) -> tuple[ImagePart, ...]:
-        """The images of the result."""
+        """Return the result's images."""
         return () if self.result is None else self.result.images
 
     def arguments(self) -> Iterator[tuple[str, str]]:
-        """Yield the arguments that the key does not already show, as name and text."""
+        """Yield the arguments besides the key, as name and text."""
         if self.part.invalid is not None:
             yield "arguments", bounded(self.part.invalid)
-        shown = DIFFED_ARGUMENTS if self.diff else frozenset[str]()
+        hidden_names = DIFFED_ARGUMENTS if self.diff else frozenset[str]()
         for name, text in shown_arguments(self._args):
-            if text != self.key and name not in shown:
+            if text != self.key and name not in hidden_names:
                 yield name, text
 
     @property
     def _args(self) -> JsonObject:
-        """The arguments with which it ran."""
+        """Return the arguments with which it ran."""
         return self.part.args if self.decision is None or self.decision.args is None else self.decision.args
 
 
 @dataclass(frozen=True, slots=True)
 class CallGroup:
-    """Many tool calls of one reply."""
+    """Many tool calls in one reply."""
 
     calls: tuple[ToolCall, ...]
 
     @property
     def names(self) -> str:
-        """How often each tool was called: `read 30, bash 4`."""
+        """Return the number of calls per tool: `read 30, bash 4`."""
         return _counted(call.name for call in self.calls)
 
     @property
     def trouble(self) -> str:
-        """How many calls did not succeed: `1 failed`; empty for none."""
+        """Return the number of unsuccessful calls: `1 failed`; empty without failures."""
         times = Counter(call.trouble for call in self.calls if call.trouble)
         return ", ".join(f"{count} {word}" for word, count in times.items())
 
@@ -196,10 +199,10 @@ Block: TypeAlias = TextPart | ThinkingPart | ToolCall | CallGroup | Interjection
 
 
 def blocks(entries: Sequence[TranscriptEntry], unfinished: str) -> Iterator[Block]:
-    """Yield the blocks of a run.
+    """Yield a run's blocks.
 
     Args:
-        entries: The entries of its transcript.
+        entries: Its transcript's entries.
         unfinished: The word for calls without a result.
     """
     for index, entry in enumerate(entries):
@@ -219,7 +222,10 @@ _Outcomes: TypeAlias = tuple[Mapping[str, ToolResultPart], Mapping[str, Decision
 
 
 def _outcomes(following: Sequence[TranscriptEntry]) -> _Outcomes:
-    """The outcome of the calls of the reply before these entries. Later replies may reuse ids."""
+    """Return the calls' outcomes for the reply before these entries.
+
+    Later replies may reuse ids.
+    """
     decisions: dict[str, Decision] = {}
     executions: dict[str, Execution] = {}
     for entry in following:
@@ -259,7 +265,7 @@ def _reply(
 
 
 def _with_server_calls(message: AssistantMessage) -> tuple[list[AssistantPart], dict[str, ToolResultPart]]:
-    """The parts, with a call instead of each part that contains a call of the server, and the results of these."""
+    """Return the parts and results, with the server's calls as calls."""
     places: dict[int, list[ServerCall]] = {}
     for place, call in server_calls(message.content):
         places.setdefault(place, []).append(call)

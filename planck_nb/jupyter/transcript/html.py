@@ -1,6 +1,8 @@
-"""Blocks of a transcript as HTML with inline styles: no style sheet, no script, nothing from the network.
+"""Transcript blocks as HTML with inline styles only.
 
-No text has a colour of its own, so that it is legible on light and dark backgrounds.
+It has neither style sheet nor script, and loads nothing from the network.
+
+Texts have the page's colour, so they are legible on light and dark backgrounds.
 """
 
 from __future__ import annotations
@@ -21,10 +23,10 @@ from planck_nb.jupyter.transcript.blocks import Block, CallGroup, Interjection, 
 from planck_nb.jupyter.transcript.team_story import StoryStep, TeamAgent, TeamStory
 
 PREVIEW_CHARACTERS = 200_000
-"""The longest HTML of one object that is saved in the notebook."""
+"""Longest saved HTML for an object."""
 
 AGENTS_CHARACTERS = 1_000_000
-"""The most characters of HTML for the transcripts of all agents of a team but the one that leads it."""
+"""Longest HTML for the transcripts of a team without its leader."""
 
 _STEP_CHARACTERS = 200
 _MINUTE = 60
@@ -35,14 +37,17 @@ _DIFF_STYLES = {
     "@": ";opacity:0.7",
 }
 _EDGE = "20px"
-"""Where texts begin, as in the live view: what the reader looks at does not move when the run ends."""
+"""Left edge for texts, as in the live view.
+
+The reader's place stays when the run ends.
+"""
 
 _MUTED = "margin:0 0 8px 0;font-size:12px;line-height:20px;opacity:0.7;text-align:left"
 _SUMMARY = "font-size:12px;line-height:24px;cursor:pointer"
 
 
 def header(agent: str, figures: str) -> str:
-    """The first line: the agent, and the outcome, tokens, cost and model as `figures`."""
+    """Return the first line: the agent, and the run's `figures`."""
     return (
         f'<p style="margin:0 0 8px 0;padding:0 0 4px 0;border-bottom:{markdown.RULE};font-size:12px;'
         f'line-height:20px;text-align:left"><b>{escaped(encodable(agent))}</b> '
@@ -51,7 +56,10 @@ def header(agent: str, figures: str) -> str:
 
 
 def ending(title: str, sentence: str, *, bad: bool) -> str:
-    """The last lines of a run that was stopped, failed, or has no complete answer."""
+    """Return the last lines for an unusual end.
+
+    That is a stop, a failure or an incomplete answer.
+    """
     line = f"<br>{escaped(sentence)}" if sentence else ""
     edge = "2px solid #d32f2f" if bad else "2px solid rgba(128,128,128,0.5)"
     return (
@@ -61,7 +69,7 @@ def ending(title: str, sentence: str, *, bad: bool) -> str:
 
 
 def notice(text: str) -> str:
-    """A sentence on a line of its own."""
+    """Return a sentence on a separate line."""
     return f'<p style="{_MUTED}">{escaped(one_line(encodable(text), 500))}</p>'
 
 
@@ -89,13 +97,16 @@ def block(part: Block) -> str:
 
 
 def _quote(text: str, sender: str = "") -> str:
-    """A text that somebody sent, behind who sent it as HTML."""
+    """Return somebody's text, behind its sender as HTML."""
     style = f"{markdown.QUOTE};white-space:pre-wrap;text-align:left"
     return f'<blockquote style="{style}">{sender}{escaped(text)}</blockquote>'
 
 
 def story(team: TeamStory, leader: str) -> Iterator[str]:
-    """What the agents of a team sent each other, the transcript of each but the one that leads, and its name."""
+    """Yield a team's messages, each member's transcript, and the leader's name.
+
+    The leader's transcript is left out.
+    """
     for step in team.steps:
         yield _step(step)
     share = AGENTS_CHARACTERS // max(len(team.agents), 1)
@@ -105,7 +116,10 @@ def story(team: TeamStory, leader: str) -> Iterator[str]:
 
 
 def _step(step: StoryStep) -> str:
-    """A task or an answer: a line, which opens if the text is longer."""
+    """Return a task or an answer as a line.
+
+    It opens for longer texts.
+    """
     indent = f"margin:0 0 0 {16 * step.depth}px"
     if step.kind == "left out":
         return notice(step.label)
@@ -117,19 +131,19 @@ def _step(step: StoryStep) -> str:
 
 
 def _agent(agent: TeamAgent, characters: int) -> str:
-    """The transcript of one agent, folded, in about so many characters of HTML."""
+    """Return an agent's folded transcript, in about so many characters."""
     parts = list(map(notice, agent.warnings))
     room = characters - sum(map(len, parts))
-    shown = list(blocks(agent.entries, "stopped" if agent.stopped else "not finished"))
-    for index, part in enumerate(shown):
-        rendered = block(part)
-        if len(rendered) > room and isinstance(part, TextPart):
-            rendered = block(TextPart(bounded(part.text, max(room // 4, _STEP_CHARACTERS))))
-        if len(rendered) > room and index:
-            parts.append(notice(f"{len(shown) - index:,} more steps are not shown here; the session has them."))
+    agent_blocks = list(blocks(agent.entries, "stopped" if agent.stopped else "not finished"))
+    for index, part in enumerate(agent_blocks):
+        markup = block(part)
+        if len(markup) > room and isinstance(part, TextPart):
+            markup = block(TextPart(bounded(part.text, max(room // 4, _STEP_CHARACTERS))))
+        if len(markup) > room and index:
+            parts.append(notice(f"{len(agent_blocks) - index:,} more steps are not shown here; the session has them."))
             break
-        room -= len(rendered)
-        parts.append(rendered)
+        room -= len(markup)
+        parts.append(markup)
     if agent.error is not None:
         parts.append(notice(agent.error))
     inner = "\n".join(parts)
@@ -169,20 +183,20 @@ def _diff(diff: ShownDiff) -> str:
     lines: list[str] = []
     for mark, text in diff.lines:
         style = f"display:block;padding:0 12px{_DIFF_STYLES.get(mark, '')}"
-        shown = escape(text) if mark == "@" else f"{'−' if mark == '-' else mark} {escape(text)}"  # noqa: RUF001
-        lines.append(f'<span style="{style}">{shown}\n</span>')
+        content = escape(text) if mark == "@" else f"{'−' if mark == '-' else mark} {escape(text)}"  # noqa: RUF001
+        lines.append(f'<span style="{style}">{content}\n</span>')
     box = markdown.TEXT_BOX.replace("8px 12px", "4px 0").replace(markdown.TINT, "transparent")
     return f'<pre style="margin:4px 0 12px 20px;{box};border:{markdown.RULE}">{"".join(lines)}</pre>'
 
 
 def _preview(preview: Preview) -> str:
-    """A table, or what is left of an HTML document when it has to be safe in any page."""
+    """Return a table, or the safe remainder of an HTML document."""
     if isinstance(preview, TablePreview):
         return _table(preview)
-    shown = static_html(preview.html, text=escaped)
-    if len(shown) > PREVIEW_CHARACTERS:
+    safe = static_html(preview.html, text=escaped)
+    if len(safe) > PREVIEW_CHARACTERS:
         return _text_box("", bounded(preview.text))
-    return f'<div style="margin:4px 0 12px 20px;overflow:auto;max-height:480px">{shown}</div>'
+    return f'<div style="margin:4px 0 12px 20px;overflow:auto;max-height:480px">{safe}</div>'
 
 
 def _table(preview: TablePreview) -> str:
@@ -190,14 +204,14 @@ def _table(preview: TablePreview) -> str:
     style = "padding:2px 16px 2px 0;white-space:nowrap;background-color:transparent;border-bottom:"
 
     def row(tag: str, cells: Sequence[str], edge: str, titles: Sequence[str] = ()) -> str:
-        written = []
+        parts = []
         for at, cell in enumerate(cells):
             name = "th" if at < preview.index else tag
             title = f' title="{escape(titles[at])}"' if titles else ""
             weight = "600" if name == "th" else "400"
             css = f"{style}{edge};text-align:{sides[at]};font-weight:{weight}"
-            written.append(f'<{name}{title} style="{css}">{escaped(cell)}</{name}>')
-        return f"<tr>{''.join(written)}</tr>"
+            parts.append(f'<{name}{title} style="{css}">{escaped(cell)}</{name}>')
+        return f"<tr>{''.join(parts)}</tr>"
 
     head = row("th", preview.names, markdown.RULE.replace("0.35", "0.6"), preview.types)
     body = "".join(row("td", cells, markdown.RULE) for cells in preview.rows)
@@ -215,7 +229,7 @@ def _call_group(group: CallGroup) -> str:
 
 
 def _line(name: str, key: str, state: str, inner: str, *, figures: str = "", is_open: bool = False) -> str:
-    """A line that opens."""
+    """Return a line which opens."""
     words = " · ".join(part for part in (f"<b>{state}</b>" if state else "", escape(figures)) if part)
     word = f' <span style="opacity:0.7">&nbsp;{words}</span>' if words else ""
     if "failed" in state:
@@ -235,7 +249,10 @@ def _text_box(name: str, text: str, *, bad: bool = False) -> str:
 
 
 def _image(image: ImagePart, tool: str) -> str:
-    """An image that is saved in the notebook. One that has only a URL, or is too large, is replaced by a notice."""
+    """Return a saved image.
+
+    An image with a URL alone, and a very large image, are replaced by a notice.
+    """
     if source := image_source(image):
         return (
             f'<p style="margin:4px 0 12px 20px"><img src="{source}" alt="Image from {escape(tool)}" '

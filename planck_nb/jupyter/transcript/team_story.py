@@ -1,4 +1,4 @@
-"""What the agents of a team gave each other to do in a run, the outcome, and what each of them did."""
+"""A team's tasks and answers in a run, and each agent's work."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from planck_nb.jupyter.display.formatting import SHOWN_CHARACTERS, bounded
 from planck_nb.jupyter.transcript.blocks import UNNAMED, TranscriptEntry
 
 STEPS = 400
-"""The most tasks and answers that are shown, the first and the last ones."""
+"""Largest number of tasks and answers, from the beginning and the end."""
 
 STORY_CHARACTERS = 400_000
-"""The most characters of all their texts together."""
+"""Largest number of characters in all their texts together."""
 
 _MIN_TEXT_LENGTH = 500
 _NAME_CHARACTERS = 80
@@ -28,15 +28,15 @@ StepKind: TypeAlias = Literal["task", "question", "answer", "no answer", "left o
 
 @dataclass(frozen=True, slots=True)
 class StoryStep:
-    """A text that one agent of a team sent to another.
+    """A text from one agent to another.
 
     Args:
-        kind: What it is. "no answer" gives the reason why there is none; "left out" has the number of steps.
-        sender: The name of the agent that sent it.
-        receiver: The name of the agent that got it.
+        kind: Its role. "no answer" gives the reason; "left out" has the number of steps.
+        sender: The sender's name.
+        receiver: The receiver's name.
         text: The text, bounded.
-        depth: How many tasks this one is a part of.
-        automatic: Whether the sender did not send it itself: it is its final text.
+        depth: Number of tasks around this one.
+        automatic: Whether it is the sender's final text rather than sent on purpose.
     """
 
     kind: StepKind
@@ -48,7 +48,7 @@ class StoryStep:
 
     @property
     def label(self) -> str:
-        """Who sent what to whom, in a few words."""
+        """Return who sent what to whom, in a few words."""
         if self.kind == "left out":
             return self.text
         word = "answer, its final text" if self.kind == "answer" and self.automatic else self.kind
@@ -57,14 +57,14 @@ class StoryStep:
 
 @dataclass(frozen=True, slots=True)
 class TeamAgent:
-    """What one agent of a team did in a run.
+    """An agent's work in a team's run.
 
     Args:
         name: Its name.
-        figures: How its last turn ended, its tokens, its cost and its model, as one line.
+        figures: Outcome of its last turn, tokens, cost and model in one line.
         entries: Its messages, notices and decisions in order.
-        warnings: Sentences on what was wrong.
-        error: The sentence with which its last turn failed, None if it did not.
+        warnings: Sentences about problems.
+        error: The sentence for its last turn's failure, None for success.
         stopped: Whether its last turn was stopped.
     """
 
@@ -78,12 +78,12 @@ class TeamAgent:
 
 @dataclass(frozen=True, slots=True)
 class TeamStory:
-    """A run of a team, without what its orchestrator did itself.
+    """A team's run, without its orchestrator's own work.
 
     Args:
-        steps: What the agents sent each other, a task before what was done for it and the answer to it.
+        steps: The agents' messages, a task before the work for it and its answer.
         agents: The other agents.
-        messages: The messages of all agents in the order in which they were written.
+        messages: All agents' messages in the order in which they were written.
     """
 
     steps: tuple[StoryStep, ...]
@@ -92,7 +92,7 @@ class TeamStory:
 
 
 def is_team(events: Iterable[AgentEvent]) -> bool:
-    """Whether these events are of several agents, or of one that gave others tasks."""
+    """Return whether the events show several agents or a delegated task."""
     first: str | None = None
     for event in events:
         first = first or event.agent_id
@@ -102,7 +102,7 @@ def is_team(events: Iterable[AgentEvent]) -> bool:
 
 
 def names_of(events: Iterable[AgentEvent]) -> Mapping[str, str]:
-    """The names of the agents by id, as far as the events contain them."""
+    """Return the agents' names by id, as known from the events."""
     names: dict[str, str] = {}
     for event in events:
         match event.type:
@@ -120,35 +120,35 @@ def names_of(events: Iterable[AgentEvent]) -> Mapping[str, str]:
 
 
 def steps_of(events: Sequence[AgentEvent], leader: str, names: Mapping[str, str]) -> tuple[StoryStep, ...]:
-    """Put the tasks and answers of a run in order.
+    """Put a run's tasks and answers in order.
 
-    The order does not depend on which of several agents was faster: tasks are in the order in which the delegator gave
-    them, and what was given to others for a task is between the task and its answer.
+    The order is the same for fast and slow agents: tasks are in the delegator's order, and everything delegated further
+    for a task is between the task and its answer.
 
     Args:
-        events: The events of all agents.
-        leader: The id of the agent that leads.
-        names: The names of the agents by id.
+        events: All agents' events.
+        leader: The leading agent's id.
+        names: The agents' names by id.
 
     Returns:
         The steps, bounded in number and length.
     """
     tasks = _Tasks(events)
-    found: list[tuple[int, Delegated, Responded | None]] = []
+    exchanges: list[tuple[int, Delegated, Responded | None]] = []
     for task in chain(tasks.given_by(leader), tasks.others(names)):
-        found += tasks.steps(task)
-    shown = found
-    if len(found) > STEPS:
-        shown = [*found[: STEPS * 2 // 3], *found[STEPS * 2 // 3 - STEPS :]]
-    characters = min(max(STORY_CHARACTERS // max(len(shown), 1), _MIN_TEXT_LENGTH), SHOWN_CHARACTERS)
-    steps = [_step(*each, names, characters) for each in shown]
-    if left_out := len(found) - len(shown):
+        exchanges += tasks.steps(task)
+    selection = exchanges
+    if len(exchanges) > STEPS:
+        selection = [*exchanges[: STEPS * 2 // 3], *exchanges[STEPS * 2 // 3 - STEPS :]]
+    characters = min(max(STORY_CHARACTERS // max(len(selection), 1), _MIN_TEXT_LENGTH), SHOWN_CHARACTERS)
+    steps = [_step(*exchange, names, characters) for exchange in selection]
+    if left_out := len(exchanges) - len(selection):
         steps.insert(STEPS * 2 // 3, StoryStep("left out", "", "", f"{left_out:,} more tasks and answers"))
     return tuple(steps)
 
 
 class _Tasks:
-    """The tasks of a run, each of which is used once."""
+    """A run's tasks, each of which is used once."""
 
     def __init__(self, events: Sequence[AgentEvent]) -> None:
         self._given: dict[str, list[tuple[int, Delegated]]] = {}
@@ -161,16 +161,18 @@ class _Tasks:
                 self._answers.setdefault(event.task_id, []).append((place, event))
 
     def given_by(self, agent_id: str) -> Iterator[tuple[int, Delegated]]:
-        """The tasks that an agent gave, in order, and that were not used yet."""
-        return (each for each in self._given.get(agent_id, ()) if self._use(each[1]))
+        """Return an agent's unused tasks in order."""
+        return (item for item in self._given.get(agent_id, ()) if self._use(item[1]))
 
     def others(self, names: Mapping[str, str]) -> Iterator[tuple[int, Delegated]]:
-        """The tasks that nobody used, by the name of their delegator."""
+        """Yield the unused tasks, by their delegator's name."""
         for agent_id in sorted(self._given, key=lambda agent_id: names.get(agent_id, "")):
             yield from self.given_by(agent_id)
 
     def steps(self, first: tuple[int, Delegated]) -> Iterator[tuple[int, Delegated, Responded | None]]:
-        """A task, what its worker gave to others for it, and the answers to it, each with the depth; None is the task.
+        """Yield a task, its parts and its answers, each with the depth.
+
+        The task itself comes with None in place of an answer.
 
         Not recursive: agents may give tasks to each other as often as they like.
         """
@@ -188,9 +190,9 @@ class _Tasks:
             for _, answer in self._answers.get(task.task_id, ()):
                 yield len(stack), task, answer
 
-    def _parts(self, given: tuple[int, Delegated]) -> Iterator[tuple[int, Delegated]]:
-        """The tasks that the worker gave to others while it worked on this one."""
-        place, task = given
+    def _parts(self, item: tuple[int, Delegated]) -> Iterator[tuple[int, Delegated]]:
+        """Yield the tasks which the worker gave to others during this one."""
+        place, task = item
         answers = self._answers.get(task.task_id, [])
         last_place = answers[-1][0] if answers else None
         last_turn = answers[-1][1].task_turn if answers else None

@@ -1,4 +1,4 @@
-"""The transcript that a run saves in the notebook, readable without kernel, script or style sheet."""
+"""The saved transcript, readable without kernel, script or style sheet."""
 
 from __future__ import annotations
 
@@ -33,40 +33,42 @@ from planck_nb.jupyter.transcript.blocks import (
 from planck_nb.jupyter.transcript.team_story import StoryStep, TeamStory
 
 RENDER_IN_THREAD_FROM = 20_000
-"""Above this many characters, rendering a transcript would block the event loop for too long."""
+"""Characters above which rendering would block the event loop for too long."""
 
 T = TypeVar("T")
 
 Outcome: TypeAlias = Literal["done", "stopped", "failed", "cut off", "refused", "no answer"]
-"""How a run ended: normally, stopped by the user, with an error, with a reply that is not complete, with a refusal, or
-with thinking only."""
+"""A run's outcome.
+
+It may be normal, a stop by the user, an error, an incomplete reply, a refusal, or a reply with thinking only.
+"""
 
 
 @dataclass(frozen=True)
 class Transcript:
-    """The course of one run, without the prompt, and its outcome.
+    """A run's course, without the prompt, and its outcome.
 
-    `bundle` depends on nothing that changes from one execution to the next: no ids, and no times unless it is `timed`.
+    `bundle` is the same for every execution: it is without ids, and has times only if it is `timed`.
 
     Args:
-        agent: The name of the agent.
-        model: What people call its model.
-        outcome: How the run ended.
+        agent: The agent's name.
+        model: People's name for its model.
+        outcome: The run's outcome.
         entries: Messages, notices and decisions in order.
-        usage: Tokens of all replies, None if the provider reported none.
-        cost: US dollars, None if no price is known.
-        error: The sentence with which a failed or cut off run ended.
-        seconds: The duration of the run.
-        warnings: Sentences on what could not be sent to the model as requested.
-        warning: The sentence about an answer that was cut off, refused or is missing.
-        returned: Prompts that were not sent, because the run was stopped.
-        estimated: Whether usage and cost are the least that the run took, because a reply was stopped.
-        team: What the other agents did in the run of a team, None for the run of a single agent. The other arguments
-            are then about the agent that leads it, apart from usage, cost and seconds, which are of all.
+        usage: Tokens in all replies, None if the provider reported none.
+        cost: US dollars, None for an unknown price.
+        error: The final sentence in a failed or cut run.
+        seconds: The run's duration.
+        warnings: Sentences about content which could not be sent to the model as requested.
+        warning: The sentence about a cut, refused or missing answer.
+        returned: Unsent prompts, because the run was stopped.
+        estimated: Whether usage and cost are lower bounds, because a reply was stopped.
+        team: The other agents' work in a team's run, None for a single agent. The other arguments are then about the
+            leading agent, apart from usage, cost and seconds, which cover all agents.
         timed: Whether durations are shown.
-        structured: Whether the last text is JSON, which is shown as such.
-        limits: What the run might use, which is shown beside what it used; None for nothing.
-        error_kind: The kind of the error.
+        structured: Whether the last text is JSON, and shown as such.
+        limits: The run's limits, shown beside its usage; None to show nothing.
+        error_kind: The error's kind.
     """
 
     agent: str
@@ -89,12 +91,15 @@ class Transcript:
 
     @property
     def messages(self) -> tuple[Message, ...]:
-        """Replies, tool results and messages that steered the run, in order; of a team, those of all its agents."""
+        """Return replies, tool results and steering messages in order.
+
+        For a team, they come from all its agents.
+        """
         return self.own_messages if self.team is None else self.team.messages
 
     @property
     def own_messages(self) -> tuple[Message, ...]:
-        """The messages of the agent whose run it is."""
+        """Return the leading agent's messages."""
         return tuple(entry for entry in self.entries if not isinstance(entry, Notice | Decision | Execution))
 
     def bundle(self) -> dict[str, str]:
@@ -107,19 +112,19 @@ class Transcript:
 
     @property
     def is_large(self) -> bool:
-        """Whether it should be rendered in a thread, before `bundle` is called on the event loop."""
+        """Return whether to render it in a thread before calling `bundle`."""
         return (
             sum(len(getattr(part, "text", "")) for message in self.messages for part in message.content)
             > RENDER_IN_THREAD_FROM
         )
 
     def metadata(self) -> JsonObject:
-        """Return what differs from one execution to the next, as metadata of the output."""
+        """Return the facts which differ between executions, as output metadata."""
         return {"planck_nb": {"agent": self.agent, "outcome": self.outcome, "seconds": round(self.seconds, 3)}}
 
     @property
     def figures(self) -> str:
-        """The outcome, the tokens, the cost and the model, as one line."""
+        """Return outcome, tokens, cost and model in one line."""
         return figures_of(
             self.outcome,
             self.usage,
@@ -133,7 +138,7 @@ class Transcript:
 
     @property
     def _notices(self) -> list[str]:
-        """The warnings, each once and on one line."""
+        """Return the warnings, each once and on one line."""
         return [one_line(encodable(warning), 500) for warning in dict.fromkeys(self.warnings)]
 
     @property
@@ -142,7 +147,10 @@ class Transcript:
 
     @property
     def _ending(self) -> tuple[str, str] | None:
-        """A title and a sentence for a run that was stopped, failed, or has no complete answer."""
+        """Return a title and a sentence for an unusual end.
+
+        It is for runs which were stopped, failed, or lack a complete answer.
+        """
         if self.outcome == "stopped":
             return "Stopped.", "The text so far is kept."
         if self.error is None and self.outcome != "failed":
@@ -151,11 +159,11 @@ class Transcript:
 
     @property
     def _blocks(self) -> Iterator[Block]:
-        found = list(blocks(self.entries, "stopped" if self.outcome == "stopped" else "not finished"))
-        last = max((place for place, block in enumerate(found) if isinstance(block, TextPart)), default=-1)
+        run_blocks = list(blocks(self.entries, "stopped" if self.outcome == "stopped" else "not finished"))
+        last = max((place for place, block in enumerate(run_blocks) if isinstance(block, TextPart)), default=-1)
         if self.structured and last >= 0:
-            found[last] = TextPart(markdown.fenced(_indented(getattr(found[last], "text", "")), "json"))
-        return iter(found)
+            run_blocks[last] = TextPart(markdown.fenced(_indented(getattr(run_blocks[last], "text", "")), "json"))
+        return iter(run_blocks)
 
     def _html(self) -> str:
         parts = [
@@ -195,7 +203,7 @@ class Transcript:
 
 
 def _indented(text: str) -> str:
-    """JSON with a line for each value; the text itself if it is something else."""
+    """Return JSON with a line for each value; other text stays."""
     try:
         return json.dumps(json.loads(text), indent=2, ensure_ascii=False)
     except (ValueError, RecursionError):
@@ -213,9 +221,9 @@ def figures_of(
     seconds: float | None = None,
     limits: Limits | None = None,
 ) -> str:
-    """The outcome, the number of agents, the tokens, the cost and the model, as one line.
+    """Return outcome, number of agents, tokens, cost and model in one line.
 
-    Tokens and cost are followed by the most that the run may use, where that is not the usual limit.
+    Tokens and cost are followed by the run's limit, unless it is the usual one.
     """
     token_limit, cost_limit = chosen_limits(limits or Limits())
     time = None if seconds is None else elapsed(seconds)
@@ -225,12 +233,12 @@ def figures_of(
     return " · ".join(encodable(figure) for figure in (outcome, many, time, tokens, dollar, model) if figure)
 
 
-def _of(limit: T | None, written: Callable[[T], str]) -> str:
-    return "" if limit is None else f" of {written(limit)}"
+def _of(limit: T | None, format_number: Callable[[T], str]) -> str:
+    return "" if limit is None else f" of {format_number(limit)}"
 
 
 def _markdown_story(story: TeamStory, leader: str) -> Iterator[str]:
-    """What the agents of a team sent each other, and the figures of each."""
+    """Yield a team's messages, and each agent's figures."""
     for step in story.steps:
         text = f"\n\n{indent(_quoted(step.text), '  ')}" if step.text and step.kind != "left out" else ""
         yield f"- **{markdown.to_markdown(step.label)}**{text}"

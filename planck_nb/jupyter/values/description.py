@@ -1,4 +1,4 @@
-"""The text about one value, and its kind in a few words."""
+"""Text about a value, and its kind in a few words."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ _FUNCTIONS = (FunctionType, BuiltinFunctionType, MethodType)
 
 
 def describe_value(value: object, *, characters: int = CHARACTERS, seconds: float = SECONDS) -> str:
-    r"""Describe a value for a model. What it guarantees is said in `planck_nb.jupyter.values`.
+    r"""Describe a value for a model.
 
     Args:
         value: Any value.
-        characters: How long the text may be, about.
-        seconds: How long the code of the value's class may take.
+        characters: Approximate length limit for the text.
+        seconds: Time limit for the value's own code.
 
     Returns:
-        A text is itself, shortened. A table or an array has its kind and size in the first line, then its columns with
-        types and missing values, then its first rows. Anything else is as `repr` writes it.
+        A text stays, shortened. A table or an array has its kind and size in the first line, then its columns with
+        types and missing values, then its first rows. Other values are in their `repr` form.
 
     Example:
         >>> describe_value({"EUR": 0.92})
@@ -53,12 +53,12 @@ def _text(value: object, writer: InlineWriter, guard: Guard) -> str:
         return str.__getitem__(value, slice(None, _MAX_TEXT_LENGTH))  # type: ignore[index]
     if is_trusted(kind):
         return writer.write(value)
-    read = _reader(kind, writer)
-    return writer.write(value) if read is None else guard.call(lambda: read(value))
+    reader = _reader(kind, writer)
+    return writer.write(value) if reader is None else guard.call(lambda: reader(value))
 
 
 def _reader(kind: type, writer: InlineWriter) -> Callable[[Any], str] | None:
-    """What reads more of values of this class than one line, None if nothing does."""
+    """Return a reader for more than one line, None for simple classes."""
     if ("duckdb", "DuckDBPyRelation") in names_of(kind):
         return _relation
     if is_lazy(kind):
@@ -77,8 +77,8 @@ def _unread(value: object) -> str:
 
 def _relation(value: Any) -> str:  # noqa: ANN401 - a relation of DuckDB, whose columns are known before it is computed
     columns = zip(value.columns, value.types, strict=False)
-    listed = [f"  {name}: {kind}" for name, kind in columns]
-    return "\n".join(["relation of DuckDB, not computed", "columns:", *listed])
+    lines = [f"  {name}: {kind}" for name, kind in columns]
+    return "\n".join(["relation of DuckDB, not computed", "columns:", *lines])
 
 
 def _function(value: Any) -> str:  # noqa: ANN401
@@ -91,11 +91,11 @@ def _function(value: Any) -> str:  # noqa: ANN401
 
 
 def _definition(value: Any) -> str:  # noqa: ANN401 - a class or a module
-    generated = attribute(value, "__dataclass_params__") is not None if issubclass(type(value), type) else False
-    return f"{value!r}\n{'' if generated else _summary(value)}".rstrip()  # that of a dataclass has its defaults
+    is_dataclass = attribute(value, "__dataclass_params__") is not None if issubclass(type(value), type) else False
+    return f"{value!r}\n{'' if is_dataclass else _summary(value)}".rstrip()  # a dataclass's has its defaults
 
 
 def _summary(value: Any) -> str:  # noqa: ANN401
-    """The first line of the documentation."""
+    """Return the documentation's first line."""
     text = value.__doc__
     return text.strip().partition("\n")[0] if isinstance(text, str) else ""

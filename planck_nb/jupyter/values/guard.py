@@ -1,4 +1,4 @@
-"""Calls the code of objects that are not known to be harmless, for a limited time."""
+"""Calls potentially harmful code from other objects for a limited time."""
 
 from __future__ import annotations
 
@@ -14,26 +14,32 @@ from planck_nb.base.text import printable
 T = TypeVar("T")
 
 _MIN_SECONDS = 0.005
-"""Seconds that a call gets at least; with less left it is not made."""
+"""Shortest time for a call, in seconds.
+
+With less time left the call is not made.
+"""
 
 _ERROR_CHARACTERS = 200
 
 _enclosing: ContextVar[float] = ContextVar("planck_nb_guard", default=float("inf"))
-"""When the call ends in which this code runs."""
+"""End of the call around this code."""
 
 
 class UnusableError(Exception):
-    """The object's own code raised or took too long; the message is the reason, as a clause."""
+    """The object's own code raised or took too long.
+
+    The message is the reason, as a clause.
+    """
 
 
 class Guard:
-    """Calls foreign code, all calls together for a limited time.
+    """A caller for foreign code, with a common time limit.
 
-    Each call runs in a thread and gets half of the time that is left, so that one slow call leaves time for others. A
-    call that takes longer is stopped at its next line of Python, or abandoned if it waits in C.
+    Each call runs in a thread and gets half the remaining time, so a slow call leaves time for others. A late call is
+    stopped at its next line of Python, or abandoned if it waits in C.
 
     Args:
-        seconds: The time for all calls.
+        seconds: Time for all calls.
     """
 
     def __init__(self, seconds: float) -> None:
@@ -43,10 +49,10 @@ class Guard:
         """Call a function.
 
         Args:
-            function: What calls the foreign code, without arguments.
+            function: Calls the foreign code, without arguments.
 
         Returns:
-            What it returns.
+            The function's result.
 
         Raises:
             UnusableError: It raised, or took too long.
@@ -56,7 +62,7 @@ class Guard:
             raise UnusableError("there was no time left")
         results: list[T] = []
         problems: list[str] = []
-        interruption = ThreadInterruption(SystemExit)  # with which a thread ends without printing anything
+        interruption = ThreadInterruption(SystemExit)  # which ends a thread without printing
 
         def work() -> None:
             interruption.begin()

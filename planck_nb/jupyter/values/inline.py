@@ -1,4 +1,4 @@
-"""Values on one line, as `repr` writes them, but of limited size and without reading anything lazy."""
+"""Values on one line like `repr`, bounded and without lazy reads."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from planck_nb.jupyter.values.type_checks import (
 
 MAX_DEPTH = 6
 MAX_SORTED = 1_000
-"""Sets with more elements are not sorted."""
+"""Largest set to sort."""
 
 _MAX_STRING = 4_000
 _MAX_FOREIGN = 2_000
@@ -32,17 +32,17 @@ _MAX_BITS = 4_000
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 _ELLIPSIS = "…"
 _AMBIGUOUS = frozenset({"key", "keys", "token", "auth", "pat", "pass", "cookie", "cookies", "bearer"})
-"""Names of secrets that are often those of something else, such as the key of a row."""
+"""Secret names which often have another meaning, such as a row's key."""
 
 _EXACT = frozenset({type(None), bool, float, complex, range, slice, type(Ellipsis), type(NotImplemented)})
 
 
 class InlineWriter:
-    """Writes values until the characters are used up.
+    """A writer for values until the characters are used up.
 
     Args:
-        guard: Calls the code of objects that are not known.
-        characters: How many characters all values together may have, about.
+        guard: Calls code from unknown objects.
+        characters: Approximate limit for all values together.
     """
 
     def __init__(self, guard: Guard, characters: int) -> None:
@@ -55,7 +55,7 @@ class InlineWriter:
 
         Args:
             value: Any value.
-            depth: How many containers it is in.
+            depth: Number of containers around it.
         """
         kind = type(value)
         if issubclass(kind, list | tuple | dict | set | frozenset | deque):
@@ -69,7 +69,10 @@ class InlineWriter:
         return self._object(value, depth)
 
     def _scalar(self, value: object) -> str | None:
-        """A number, a text or another value without parts; None for others."""
+        """Return a number, a text or another value without parts.
+
+        Other values give None.
+        """
         kind = type(value)
         if issubclass(kind, str | bytes | bytearray):
             return self._string(value)
@@ -80,12 +83,12 @@ class InlineWriter:
         return self._trusted(value) if is_trusted(kind) else None
 
     def entry(self, name: object, value: object, depth: int = 0) -> str:
-        """Return the value of a key, an attribute or a column; unless it is a secret by its name.
+        """Return an entry's value, unless its name makes it a secret.
 
         Args:
             name: The key.
             value: The value.
-            depth: How many containers it is in.
+            depth: Number of containers around it.
         """
         return self._used("<secret, not shown>") if is_secret(name, value) else self.write(value, depth)
 
@@ -102,15 +105,15 @@ class InlineWriter:
         return text
 
     def _joined(self, pieces: Iterator[str], count: int | None = None) -> str:
-        """The pieces with commas between them, as many as there is space for."""
-        written: list[str] = []
+        """Return as many pieces as fit, with commas between them."""
+        parts: list[str] = []
         for piece in pieces:
-            written.append(piece)
+            parts.append(piece)
             if self._left <= 0:
-                more = None if count is None else count - len(written)
-                written += [] if more == 0 else [_ELLIPSIS if more is None else f"{_ELLIPSIS} {more:,} more"]
+                more = None if count is None else count - len(parts)
+                parts += [] if more == 0 else [_ELLIPSIS if more is None else f"{_ELLIPSIS} {more:,} more"]
                 break
-        return ", ".join(written)
+        return ", ".join(parts)
 
     def _container(self, value: object, depth: int) -> str:
         kind = type(value)
@@ -122,40 +125,40 @@ class InlineWriter:
             items = _items(value)
             pieces = (f"{self.write(key, depth + 1)}: {self.entry(key, item, depth + 1)}" for key, item in items)
             first = "" if not issubclass(kind, defaultdict) else f"{self.write(_factory(value), depth + 1)}, "
-            written = f"{{{self._joined(pieces, count)}}}"
-            return f"{name}({first}{written})" if name else written
+            body = f"{{{self._joined(pieces, count)}}}"
+            return f"{name}({first}{body})" if name else body
         if is_a(value, tuple):
             return self._tuple(value, name, depth)
         count, elements = _elements(value)
-        written = self._joined((self.write(item, depth + 1) for item in elements), count)
+        body = self._joined((self.write(item, depth + 1) for item in elements), count)
         if issubclass(kind, set | frozenset):
             if not count:
                 return f"{name or 'set'}()"
-            return f"{name}({{{written}}})" if name else f"{{{written}}}"
-        return f"{name}([{written}])" if name else f"[{written}]"
+            return f"{name}({{{body}}})" if name else f"{{{body}}}"
+        return f"{name}([{body}])" if name else f"[{body}]"
 
     def _tuple(self, value: tuple[object, ...], name: str, depth: int) -> str:
         count = tuple.__len__(value)
         fields = attribute(type(value), "_fields")
         if type(fields) is tuple and len(fields) == count and all(type(field) is str for field in fields):
             return self.fields(value, zip(fields, tuple.__iter__(value), strict=True), depth)
-        written = self._joined((self.write(item, depth + 1) for item in tuple.__iter__(value)), count)
-        return f"{name}({written}{',' if count == 1 else ''})"
+        body = self._joined((self.write(item, depth + 1) for item in tuple.__iter__(value)), count)
+        return f"{name}({body}{',' if count == 1 else ''})"
 
     def _string(self, value: object) -> str:
         if is_a(value, str):
             count, text = str.__len__(value), str.__getitem__(value, slice(None, _MAX_STRING))
-            shown, unit = repr(text), "characters"
+            literal_text, unit = repr(text), "characters"
         else:
             whole: bytes = bytes.__getitem__(value, slice(None, _MAX_STRING)) if is_a(value, bytes) else b""
             if is_a(value, bytearray):
                 whole = bytes(bytearray.__getitem__(value, slice(None, _MAX_STRING)))
             count = bytes.__len__(value) if is_a(value, bytes) else bytearray.__len__(value)  # type: ignore[arg-type]
-            shown, unit = repr(whole), "bytes"
+            literal_text, unit = repr(whole), "bytes"
         limit = max(self._left, 40)
-        if count <= _MAX_STRING and len(shown) <= limit:
-            return shown
-        return f"{shown[:limit]}{_ELLIPSIS} ({count:,} {unit})"
+        if count <= _MAX_STRING and len(literal_text) <= limit:
+            return literal_text
+        return f"{literal_text[:limit]}{_ELLIPSIS} ({count:,} {unit})"
 
     def _trusted(self, value: object) -> str:
         try:
@@ -171,16 +174,19 @@ class InlineWriter:
         return self._used(self._foreign(value))
 
     def _attributes(self, value: object) -> Mapping[str, object] | None:
-        """The instance's own attributes, None if there are none that can be read without its code."""
+        """Return the instance's own attributes.
+
+        The result is None if only the object's own code can read them.
+        """
         if type(attribute(type(value), "__dict__")).__name__ != "getset_descriptor":
             return None
-        found = object.__getattribute__(value, "__dict__")
-        if type(found) is not dict:
+        attributes = object.__getattribute__(value, "__dict__")
+        if type(attributes) is not dict:
             return None
-        return {name: item for name, item in islice(found.items(), 100) if type(name) is str and name[:1] != "_"}
+        return {name: item for name, item in islice(attributes.items(), 100) if type(name) is str and name[:1] != "_"}
 
     def _foreign(self, value: object) -> str:
-        """What the object's own code writes."""
+        """Return the object's own `repr`."""
         kind = type(value)
         if kind in self._failed:
             return self._failed[kind]
@@ -192,12 +198,12 @@ class InlineWriter:
 
 
 def is_secret(name: object, value: object) -> bool:
-    """Return whether the value of a key, an attribute or a column is a secret by its name.
+    """Return whether an entry's value is a secret by its name.
 
     Args:
         name: The key.
-        value: Its value. Only text can be a secret; of a name that may be that of something else, such as "key", only
-            what looks like a generated key.
+        value: Its value. Only text can be a secret; for an ambiguous name, such as "key", only text like a generated
+            key.
     """
     if type(name) is not str or not issubclass(type(value), str | bytes) or not is_secret_name(name):
         return False
@@ -207,7 +213,10 @@ def is_secret(name: object, value: object) -> bool:
 
 
 def _plain(text: str) -> str:
-    """The text without addresses of memory, which differ from one execution to the next; of exactly the type `str`."""
+    """Return the text, as a plain `str`, without memory addresses.
+
+    Addresses differ between executions.
+    """
     return _ADDRESS.sub("", str.__getitem__(text, slice(None, _MAX_FOREIGN)))
 
 
@@ -217,7 +226,10 @@ def _integer(value: int) -> str:
 
 
 def _elements(value: object) -> tuple[int, Iterable[object]]:
-    """How many elements a list, a set or a deque has, and an iterator over them, found without its class's own code."""
+    """Return a collection's length and an iterator.
+
+    Its class's own code is not run.
+    """
     if is_a(value, list):
         return list.__len__(value), list.__iter__(value)
     if is_a(value, deque):
@@ -226,10 +238,10 @@ def _elements(value: object) -> tuple[int, Iterable[object]]:
     count: int = base.__len__(value)  # type: ignore[attr-defined]
     elements: Iterable[object] = base.__iter__(value)  # type: ignore[attr-defined]
     if count <= MAX_SORTED:
-        found = list(elements)
-        if len({type(item) for item in found}) == 1 and type(found[0]) in (str, int, float):
-            return count, sorted(found)  # type: ignore[type-var]
-        return count, found
+        items = list(elements)
+        if len({type(item) for item in items}) == 1 and type(items[0]) in (str, int, float):
+            return count, sorted(items)  # type: ignore[type-var]
+        return count, items
     return count, elements
 
 
@@ -242,10 +254,10 @@ def _factory(value: object) -> object:
 
 
 def _has_no_repr(kind: type) -> bool:
-    """Whether `repr` would only write the class, or what the fields write."""
-    written = attribute(kind, "__repr__")
-    generated = attribute(kind, "__dataclass_params__") is not None or ("pydantic", "BaseModel") in names_of(kind)
-    return written is object.__repr__ or generated
+    """Return whether `repr` would write only the class or the fields."""
+    own_repr = attribute(kind, "__repr__")
+    is_generated = attribute(kind, "__dataclass_params__") is not None or ("pydantic", "BaseModel") in names_of(kind)
+    return own_repr is object.__repr__ or is_generated
 
 
 def _must_not_show(name: str, value: object) -> bool:

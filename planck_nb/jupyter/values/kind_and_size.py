@@ -1,4 +1,4 @@
-"""The kind of a value and its size in a few words."""
+"""A value's kind and size in a few words."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ _TIMES = " \u00d7 "
 
 
 def kind_of(value: object) -> str:
-    """Return the kind of a value and its size in a few words.
+    """Return a value's kind and size in a few words.
 
     Args:
-        value: Any value. Only the size of known classes is looked at.
+        value: Any value. Only the size in known classes is looked at.
 
     Returns:
-        The class, with the size if it has one.
+        The class, with the size if any.
 
     Example:
         >>> kind_of("abc"), kind_of([1, 2]), kind_of(print)
@@ -31,7 +31,7 @@ def kind_of(value: object) -> str:
 
 
 def kind_within(value: object, guard: Guard) -> str:
-    """The same, with a guard that the caller uses for more."""
+    """Return the same, within the caller's guard."""
     kind = type(value)
     name = one_line(name_of(kind))
     for base, noun in ((str, "character"), (bytes, "byte"), (bytearray, "byte")):
@@ -50,7 +50,7 @@ def kind_within(value: object, guard: Guard) -> str:
 
 
 def sized(kind: str, shape: tuple[int, ...]) -> str:
-    """Return a kind of value with its shape."""
+    """Return a value's kind with its shape."""
     return f"{kind} {_TIMES.join(f'{size:,}' for size in shape)}" if shape else kind
 
 

@@ -1,4 +1,7 @@
-"""Tables and arrays as text: shape, types, missing values and the first rows. Their libraries are not imported."""
+"""Tables and arrays as text: shape, types, missing values and first rows.
+
+Their libraries are not imported.
+"""
 
 from __future__ import annotations
 
@@ -12,45 +15,45 @@ from planck_nb.jupyter.values.kind_and_size import sized
 from planck_nb.jupyter.values.type_checks import has_all, name_of, names_of
 
 ROWS_OF_SHORT_TABLE = 20
-"""A table of this many rows is shown whole."""
+"""Largest number of rows in a table which is shown whole."""
 
 ROWS_OF_LONG_TABLE = 10
 COLUMNS = 60
-"""Columns that are listed with their types."""
+"""Largest number of listed columns, with their types."""
 
 COLUMNS_OF_ROWS = 20
-"""Columns of the rows that are shown."""
+"""Largest number of columns in the displayed rows."""
 
 ELEMENTS = 20
 MAX_COUNTED = 20_000_000
-"""Cells of which missing values are counted."""
+"""Largest number of cells in which missing values are counted."""
 
 _CELL = 80
 
 
 def describer(kind: type) -> Callable[[Any, InlineWriter], str] | None:
-    """Return the function that describes values of this class, None if it is neither a table nor an array.
+    """Return this class's describing function, for tables and arrays only.
 
-    The function returns the text, which begins with the kind of the value and its size. It reads what is in memory.
+    The function returns the text, which begins with the value's kind and size. It reads data in memory.
     """
     names = names_of(kind)
-    for known, function in _KNOWN.items():
-        if known in names:
+    for class_name, function in _KNOWN.items():
+        if class_name in names:
             return function
     return _array_like if has_all(kind, ("shape", "dtype")) else None
 
 
-def _pandas_frame(value: Any, writer: InlineWriter) -> str:  # noqa: ANN401 - as in all of these
+def _pandas_frame(value: Any, writer: InlineWriter) -> str:  # noqa: ANN401 - as in all others
     rows, columns = map(int, value.shape)
-    shown = value.iloc[:, :COLUMNS]
-    missing = _missing(shown, rows * min(columns, COLUMNS))
-    listed = [
+    visible_part = value.iloc[:, :COLUMNS]
+    missing = _missing(visible_part, rows * min(columns, COLUMNS))
+    fields = [
         (name, str(dtype), None if missing is None else missing[place])
-        for place, (name, dtype) in enumerate(zip(shown.columns, shown.dtypes, strict=True))
+        for place, (name, dtype) in enumerate(zip(visible_part.columns, visible_part.dtypes, strict=True))
     ]
     head = value.iloc[: _rows(rows), :COLUMNS_OF_ROWS]
     cells = [list(head.iloc[:, place]) for place in range(head.shape[1])]
-    return _DescribedTable(sized("DataFrame", (rows, columns)), rows, columns, listed, cells, list(head.index)).text(
+    return _DescribedTable(sized("DataFrame", (rows, columns)), rows, columns, fields, cells, list(head.index)).text(
         writer
     )
 
@@ -69,10 +72,10 @@ def _polars_frame(value: Any, writer: InlineWriter) -> str:  # noqa: ANN401
     rows, columns = int(value.height), int(value.width)
     nulls = value.null_count().row(0) if columns else ()
     schema = list(value.schema.items())[:COLUMNS]
-    listed = [(name, str(dtype), int(missing)) for (name, dtype), missing in zip(schema, nulls, strict=False)]
+    fields = [(name, str(dtype), int(missing)) for (name, dtype), missing in zip(schema, nulls, strict=False)]
     first = value.head(_rows(rows))
     cells = [first.to_series(place).to_list() for place in range(min(columns, COLUMNS_OF_ROWS))]
-    return _DescribedTable(f"{sized('DataFrame', (rows, columns))} (polars)", rows, columns, listed, cells).text(writer)
+    return _DescribedTable(f"{sized('DataFrame', (rows, columns))} (polars)", rows, columns, fields, cells).text(writer)
 
 
 def _polars_series(value: Any, writer: InlineWriter) -> str:  # noqa: ANN401
@@ -84,14 +87,14 @@ def _polars_series(value: Any, writer: InlineWriter) -> str:  # noqa: ANN401
 
 def _arrow_table(value: Any, writer: InlineWriter) -> str:  # noqa: ANN401
     rows, columns = int(value.num_rows), int(value.num_columns)
-    listed = [
+    fields = [
         (field.name, str(field.type), int(value.column(place).null_count))
         for place, field in enumerate(list(value.schema)[:COLUMNS])
     ]
     first = value.slice(0, _rows(rows))
     cells = [first.column(place).to_pylist() for place in range(min(columns, COLUMNS_OF_ROWS))]
     head = f"{sized(name_of(type(value)), (rows, columns))} (pyarrow)"
-    return _DescribedTable(head, rows, columns, listed, cells).text(writer)
+    return _DescribedTable(head, rows, columns, fields, cells).text(writer)
 
 
 def _numpy_array(value: Any, writer: InlineWriter) -> str:  # noqa: ANN401
@@ -122,7 +125,10 @@ def _torch_tensor(value: Any, writer: InlineWriter) -> str:  # noqa: ANN401
 
 
 def _array_like(value: Any, _writer: InlineWriter) -> str:  # noqa: ANN401
-    """An array of a library that is not known: it may be on a device or a disk, so its values are not read."""
+    """Return an unknown library's array without its values.
+
+    It may be on a device or a disk.
+    """
     shape = value.shape
     sizes = tuple(size for size in shape if type(size) is int) if type(shape) is tuple else ()
     return f"{sized(name_of(type(value)), sizes)}, {one_line(str(value.dtype), _CELL)}; its values are not read"
@@ -155,7 +161,10 @@ def _missing_words(missing: int | None) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _DescribedTable:
-    """What is shown of a table: its kind with its size, columns with their types and missing values, and first rows."""
+    """A table's description: kind, size, columns and first rows.
+
+    The columns have their types and missing values.
+    """
 
     head: str
     rows: int
@@ -178,9 +187,9 @@ class _DescribedTable:
         return "\n".join([*lines, *self._grid(writer)])
 
     def _grid(self, writer: InlineWriter) -> list[str]:
-        """The lines of the rows."""
-        named = zip((name for name, _, _ in self.listed), self.cells, strict=False)
-        grid = [[_cell("", name, writer), *(_cell(name, cell, writer) for cell in cells)] for name, cells in named]
+        """Return the lines for the rows."""
+        columns = zip((name for name, _, _ in self.listed), self.cells, strict=False)
+        grid = [[_cell("", name, writer), *(_cell(name, cell, writer) for cell in cells)] for name, cells in columns]
         if self.index is not None:
             grid.insert(0, ["", *(_cell("", label, writer) for label in self.index)])
         if self.columns > len(self.cells):
@@ -197,12 +206,12 @@ def _values(head: str, count: int, pairs: Iterable[tuple[object, object]], write
 
 
 def _cell(column: object, value: object, writer: InlineWriter) -> str:
-    """A cell of a table; text without quotation marks."""
-    written = writer.entry(column, value)
-    if type(value) is str and written[:1] in "'\"":
-        written = value[: 2 * _CELL].replace("\n", "\\n")
+    """Return a table cell; text is without quotation marks."""
+    content = writer.entry(column, value)
+    if type(value) is str and content[:1] in "'\"":
+        content = value[: 2 * _CELL].replace("\n", "\\n")
     if type(value) is float:
-        written = f"{value:.6g}"
-    elif written.startswith(("np.", "Timestamp(", "Timedelta(", "datetime.", "Decimal(")):
-        written = str(value)
-    return one_line(written, _CELL)
+        content = f"{value:.6g}"
+    elif content.startswith(("np.", "Timestamp(", "Timedelta(", "datetime.", "Decimal(")):
+        content = str(value)
+    return one_line(content, _CELL)

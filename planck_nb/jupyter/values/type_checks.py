@@ -1,4 +1,4 @@
-"""What the type of a value is, found without running any code of the value, of its class or of its metaclass."""
+"""Types, determined without running any code from the value or its class."""
 
 from __future__ import annotations
 
@@ -18,60 +18,66 @@ COLUMNS = frozenset({("pandas", "Series"), ("pandas", "Index"), ("polars", "Seri
 """Classes with a length."""
 
 _TRUSTED = frozenset({"datetime", "decimal", "fractions", "ipaddress", "pathlib", "re", "uuid", "zoneinfo"})
-"""Modules whose values have a text that is short and quick."""
+"""Modules whose values have a short and quick text."""
 
 _TRUSTED_SCALARS = frozenset({"Timestamp", "Timedelta", "NaTType", "NAType", "Period"})
-"""Such classes of pandas."""
+"""Such classes in pandas."""
 
 _LAZY_PACKAGES = frozenset({"dask", "dask_expr", "distributed", "pyspark", "ibis", "vaex", "ray", "daft", "modin"})
 _LAZY_CLASSES = frozenset({("duckdb", "DuckDBPyRelation"), ("django", "QuerySet"), ("polars", "LazyFrame")})
 _LAZY_METHODS = ("collect", "compute", "fetchall", "__next__", "__anext__", "__await__")
-"""Methods of objects that compute, fetch or use up something when they are read."""
+"""Methods which compute, fetch or use up something during a read."""
 
 
 def is_a(value: object, kind: type[T]) -> TypeGuard[T]:
-    """Whether the value is of this class. Unlike `isinstance` it does not believe the value's `__class__`."""
+    """Return whether the value is of this class.
+
+    Unlike `isinstance` it ignores the value's `__class__`.
+    """
     return issubclass(type(value), kind)
 
 
 def name_of(kind: type) -> str:
-    """The name of a class."""
+    """Return a class's name."""
     return str(type.__dict__["__name__"].__get__(kind))
 
 
 def package_of(kind: type) -> str:
-    """The top-level package that a class is from, as far as the class knows; empty if it does not."""
+    """Return a class's top-level package, empty if unknown."""
     return _module_of(kind).partition(".")[0]
 
 
 def ancestors(kind: type) -> tuple[type, ...]:
-    """The class itself and all that it inherits from."""
-    found: tuple[type, ...] = type.__dict__["__mro__"].__get__(kind)
-    return found
+    """Return the class itself and all its ancestors."""
+    classes: tuple[type, ...] = type.__dict__["__mro__"].__get__(kind)
+    return classes
 
 
 def names_of(kind: type) -> set[tuple[str, str]]:
-    """The package and the name of the class and of all that it inherits from."""
-    return {(package_of(each), name_of(each)) for each in ancestors(kind)}
+    """Return package and name for the class and all its ancestors."""
+    return {(package_of(ancestor), name_of(ancestor)) for ancestor in ancestors(kind)}
 
 
 def attribute(kind: type, name: str) -> object:
-    """An attribute of the class as it is stored, None if there is none."""
-    for each in ancestors(kind):
-        attributes = type.__dict__["__dict__"].__get__(each)
+    """Return a class's attribute as it is stored, None without one."""
+    for ancestor in ancestors(kind):
+        attributes = type.__dict__["__dict__"].__get__(ancestor)
         if name in attributes:
-            found: object = attributes[name]
-            return found
+            value: object = attributes[name]
+            return value
     return None
 
 
 def has_all(kind: type, names: Iterable[str]) -> bool:
-    """Whether the class has all these attributes."""
+    """Return whether the class has all these attributes."""
     return all(attribute(kind, name) is not None for name in names)
 
 
 def is_trusted(kind: type) -> bool:
-    """Whether it is a scalar of the standard library, NumPy or pandas, whose text is short and quick."""
+    """Return whether it is a scalar whose text is short and quick.
+
+    Such classes are in the standard library, NumPy and pandas.
+    """
     module, name = _module_of(kind), name_of(kind)
     if vars(sys.modules.get(module, sys)).get(name) is not kind:
         return False  # the class claims to be from there
@@ -82,7 +88,7 @@ def is_trusted(kind: type) -> bool:
 
 
 def is_lazy(kind: type) -> bool:
-    """Whether reading a value of this class may compute, fetch or use up something."""
+    """Return whether reading such a value may compute, fetch or consume something."""
     if package_of(kind) in _LAZY_PACKAGES or not _LAZY_CLASSES.isdisjoint(names_of(kind)):
         return True
     return any(attribute(kind, name) is not None for name in _LAZY_METHODS)

@@ -27,7 +27,7 @@ from planck_nb.sessions.database.duckdb import (
     updates,
 )
 
-_FILE_BUSY_TIMEOUT = 2.0
+FILE_BUSY_TIMEOUT = 2.0
 
 
 @dataclass(slots=True)
@@ -50,8 +50,8 @@ class QueryConnection:
         """Attach a file for this query and return its name. Raises duckdb.Error if it stays busy or is damaged."""
         name = f"{self.name}_file_{len(self.attached)}"
         statement = f"attach {sql_literal(file)} as {name} (read_only)"
-        updates.wait(file, seconds=_FILE_BUSY_TIMEOUT)
-        retry_while_busy(lambda: self.connection.execute(statement), seconds=_FILE_BUSY_TIMEOUT)
+        updates.wait(file, seconds=FILE_BUSY_TIMEOUT)
+        retry_while_busy(lambda: self.connection.execute(statement), seconds=FILE_BUSY_TIMEOUT)
         self.attached.append(name)
         return name
 

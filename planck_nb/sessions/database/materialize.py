@@ -11,7 +11,6 @@ import logging
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import duckdb
@@ -19,13 +18,12 @@ import duckdb
 from planck_nb.base.errors import SessionError, SessionFormatError
 from planck_nb.sessions.database import tables as schema
 from planck_nb.sessions.database.database_match import (
-    LAST_LINE,
     MaterializedPosition,
     is_made_from,
     line_digest,
     parse_position,
     read_meta,
-    times_sql,
+    written_position,
 )
 from planck_nb.sessions.database.duckdb import (
     idle_connection,
@@ -39,14 +37,14 @@ from planck_nb.sessions.database.duckdb import (
 from planck_nb.sessions.directory import SessionInfo
 from planck_nb.sessions.journal.journal_check import JournalCheck, check_journal
 from planck_nb.sessions.journal.screening import Screen
-from planck_nb.sessions.journal.segments import Position, read_last_lines, read_rows
+from planck_nb.sessions.journal.segments import START, Position, read_rows
 
 _log = logging.getLogger(__name__)
 
 BUSY_TIMEOUT = 3.0
 _CHECKED = 64 * 1024 * 1024
-BLOCK_SIZE = 16 * 1024
-"""Bytes of a block of a new DuckDB file."""
+_BLOCK_SIZE = 16 * 1024
+"""Block size in bytes for new DuckDB files."""
 
 
 class _UnusableError(Exception):
@@ -98,9 +96,9 @@ def copy_rows(
 
     Raises duckdb.Error, OSError, and an error if the file was not made from this journal; `materialize` handles them.
     """
-    # A file has several hundred kilobytes of half-empty blocks with DuckDB's default of 256 KiB. The size can only be
-    # chosen for a new file; giving another one to an existing file is an error.
-    size = "" if session.database.exists() else f" (block_size {BLOCK_SIZE})"
+    # A file has several hundred kilobytes in half-empty blocks with DuckDB's default, 256 KiB. Only a new file can be
+    # given a size; another one for an existing file is an error.
+    size = "" if session.database.exists() else f" (block_size {_BLOCK_SIZE})"
     connection.execute(f"attach {sql_literal(session.database)} as file{size}")
     session.database.chmod(0o600)
     progress = _read_or_create(connection, session, end)
@@ -135,16 +133,8 @@ def _read_or_create(connection: duckdb.DuckDBPyConnection, session: SessionInfo,
     progress = parse_position(read_meta(connection, "file"))
     if progress is None or progress.session_id != session.id or progress.position > end:
         raise _UnusableError("it does not belong to this journal")
-    times = times_sql("file.{}".format, progress.last_id)
-    if not is_made_from(session.path, progress, lambda: {time for (time,) in connection.execute(times).fetchall()}):
+    if not is_made_from(session.path, progress):
         raise _UnusableError("the journal has another history")
-    if not progress.computed:
-        schema.add_computed(connection, "file")
-        progress = replace(progress, computed=True)
-    if not progress.digest and progress.position.offset:
-        lines, _ = read_last_lines(session.path, progress.position, LAST_LINE)
-        if lines:
-            progress = _save_progress(connection, progress, progress.position, lines[-1], progress.screen())
     return progress
 
 
@@ -155,7 +145,6 @@ def _save_progress(
     last_line: bytes,
     screen: Screen,
 ) -> MaterializedPosition:
-    known = before.checksum is not None or before.position.offset == 0  # a file of an earlier version has none
     progress = MaterializedPosition(
         before.session_id,
         screen.ids.highest,
@@ -164,19 +153,9 @@ def _save_progress(
         line_digest(last_line),
         screen.damaged,
         screen.repeated,
-        screen.checksum if known else None,
+        screen.checksum,
     )
-    values = {
-        "folded_id": str(progress.last_id),
-        "folded_segment": str(position.segment),
-        "folded_bytes": str(position.offset),
-        "folded_line_bytes": str(progress.line_bytes),
-        "folded_digest": progress.digest,
-        "damaged_lines": str(progress.damaged),
-        "repeated_rows": str(progress.repeated),
-    }
-    if known:
-        values["checksum"] = str(progress.checksum)
+    values = written_position(progress)
     keys = ", ".join(f"'{key}'" for key in values)
     connection.execute(f"delete from file.meta where key in ({keys})")  # noqa: S608 - our own
     connection.execute(
@@ -192,9 +171,7 @@ def _create(connection: duckdb.DuckDBPyConnection, session: SessionInfo) -> None
         "session_id": session.id,
         "name": session.name,
         "created": session.created.isoformat(),
-        "folded_id": "0",
-        "folded_segment": "1",
-        "folded_bytes": "0",
+        **written_position(MaterializedPosition(session.id, 0, START)),
     }
     connection.execute("begin")
     connection.execute("create table file.meta (key varchar, value varchar)")
@@ -219,7 +196,7 @@ class Materializer:
     """A thread that keeps a session's DuckDB file up to date with its journal.
 
     It works when about `pause` seconds have passed without a new line, and under a steady load once `rows` lines wait,
-    but at most once in `pause` seconds, so that its cost does not grow with the rate.
+    but at most once in `pause` seconds: its cost is independent from the rate.
 
     Args:
         session: The session, which this process has locked.
@@ -228,8 +205,8 @@ class Materializer:
         start_segment: Called when the journal's segment has `segment_bytes` and all of them are in the DuckDB file.
         pause: Seconds.
         rows: The number of lines.
-        segment_bytes: The size of a segment.
-        busy_timeout: Seconds to wait for a DuckDB file that another process has open.
+        segment_bytes: Segment size.
+        busy_timeout: Seconds to wait while another process has the DuckDB file open.
     """
 
     def __init__(

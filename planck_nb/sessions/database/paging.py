@@ -21,7 +21,7 @@ import duckdb
 from planck_nb.ai.messages import Message, decode_message
 from planck_nb.base.json_types import JsonObject
 from planck_nb.sessions.database import tables
-from planck_nb.sessions.database.database_match import is_made_from, parse_position, read_meta, times_sql
+from planck_nb.sessions.database.database_match import is_made_from, parse_position, read_meta
 from planck_nb.sessions.database.duckdb import idle_connection, require_tables, retry_while_busy, sql_literal
 from planck_nb.sessions.directory import SessionInfo
 from planck_nb.sessions.journal import codec
@@ -211,9 +211,7 @@ def _full_snapshot(
             raise _UnusableFileError
         if not progress.agrees(known_check(session.path)):
             raise _UnusableFileError
-        times = times_sql("file.{}".format, progress.last_id)
-        attached = connection
-        if not is_made_from(session.path, progress, lambda: {time for (time,) in attached.execute(times).fetchall()}):
+        if not is_made_from(session.path, progress):
             raise _UnusableFileError
         start, materialized_id = progress.position, progress.last_id
     lines = (line for lines, _ in read_rows(session.path, start=start, end=end) for line in lines)

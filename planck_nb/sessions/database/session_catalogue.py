@@ -41,7 +41,7 @@ from planck_nb.sessions.lock import open_in
 _log = logging.getLogger(__name__)
 
 FOLDER = ".catalogue"
-FORMAT = 4
+FORMAT = 5
 """The layout of the files; one of another layout is replaced."""
 
 MIN_MISSING = 16
@@ -366,9 +366,9 @@ class _Builder:
         """Add sessions, without those that have damaged lines, which a query is to report."""
         attached = self._attach(sessions)
         try:
-            added = self._insert({session: _file_tables(*file) for session, file in attached.items()})
+            added = self._insert({session: _file_tables(name) for session, name in attached.items()})
         finally:
-            for name, _ in attached.values():
+            for name in attached.values():
                 self._connection.execute(f"detach {name}")
         for batch in _batches([session for session in sessions if session not in attached], CHUNK):
             self._continue()
@@ -398,7 +398,7 @@ class _Builder:
         run("commit")
         return len(added)
 
-    def _attach(self, sessions: Sequence[SessionInfo]) -> dict[SessionInfo, tuple[str, MaterializedPosition]]:
+    def _attach(self, sessions: Sequence[SessionInfo]) -> dict[SessionInfo, str]:
         """Attach the DuckDB files that have all rows of undamaged journals: copying these is cheaper than decoding."""
         names: dict[SessionInfo, str] = {}
         for number, session in enumerate(sessions):
@@ -408,22 +408,19 @@ class _Builder:
                     self._connection.execute(f"attach {sql_literal(session.database)} as {name} (read_only)")
                     names[session] = name
         complete = databases_with(self._connection, (schema.META, *_TABLES))
-        found: dict[SessionInfo, tuple[str, MaterializedPosition]] = {}
-        for session, name in names.items():
-            progress = self._whole(session, name) if name in complete else None
-            if progress is None:
-                self._connection.execute(f"detach {name}")
-            else:
-                found[session] = name, progress
-        return found
+        usable = {
+            session: name for session, name in names.items() if name in complete and self._is_whole(session, name)
+        }
+        for name in set(names.values()).difference(usable.values()):
+            self._connection.execute(f"detach {name}")
+        return usable
 
-    def _whole(self, session: SessionInfo, name: str) -> MaterializedPosition | None:
-        """The position of an attached file if it has all rows of its session."""
+    def _is_whole(self, session: SessionInfo, name: str) -> bool:
+        """Whether an attached file has all rows of its session."""
         with suppress(OSError, duckdb.Error):
             progress = parse_position(read_meta(self._connection, name))
-            if progress is not None and _has_all(session, progress):
-                return progress
-        return None
+            return progress is not None and _has_all(session, progress)
+        return False
 
     def _stage(self, sessions: Sequence[SessionInfo]) -> list[SessionInfo]:
         """Decode the journals of sessions into the table `line`, and return those that are undamaged."""
@@ -474,32 +471,27 @@ def _is_hidden(session: SessionInfo) -> str:
 
 def _has_all(session: SessionInfo, progress: MaterializedPosition) -> bool:
     """Whether a DuckDB file has all rows of a journal, which had no damaged lines and was not changed since."""
-    if not progress.digest or progress.damaged or progress.repeated:
+    if progress.damaged or progress.repeated:
         return False
     status = session.path.stat()
     made_later = status.st_mtime_ns < session.database.stat().st_mtime_ns
     is_whole = progress.session_id == session.id and progress.position == Position(session.segment, status.st_size)
-    return made_later and is_whole and is_made_from(session.path, progress, set)
+    return made_later and is_whole and is_made_from(session.path, progress)
 
 
-def _file_tables(name: str, progress: MaterializedPosition) -> dict[str, str]:
+def _file_tables(name: str) -> dict[str, str]:
     """SQL for the rows of an attached file, by table."""
-    return {table: _rows(table, f"{name}.{table}", computed=not progress.computed) for table in _TABLES}
+    return {table: f"{name}.{table}" for table in _TABLES}
 
 
 def _staged_tables(session: SessionInfo) -> dict[str, str]:
     """SQL for the rows of a session in the table `line`, by table."""
     source = sql_literal(session.id)
     return {
-        table: _rows(
-            table, f"line where source = {source} and kind = '{schema.KINDS[table]}' order by id", computed=True
-        )
+        table: f"(select {schema.columns_of_lines(table)} from line"  # noqa: S608 - our own
+        f" where source = {source} and kind = '{schema.KINDS[table]}' order by id)"
         for table in _TABLES
     }
-
-
-def _rows(table: str, source: str, *, computed: bool) -> str:
-    return f"(select {schema.selected_columns(table, computed=computed)} from {source})"  # noqa: S608 - our own
 
 
 _unusable: set[_Status] = set()

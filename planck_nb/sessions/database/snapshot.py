@@ -21,9 +21,9 @@ import duckdb
 from planck_nb.base.errors import SessionError, SessionFormatError
 from planck_nb.sessions.damage import Damage, say_once
 from planck_nb.sessions.database import tables as schema
-from planck_nb.sessions.database.database_match import MaterializedPosition, is_made_from, parse_position, times_sql
+from planck_nb.sessions.database.database_match import MaterializedPosition, is_made_from, parse_position
 from planck_nb.sessions.database.duckdb import databases_with, retry_while_busy, sql_literal
-from planck_nb.sessions.database.instance import QueryConnection
+from planck_nb.sessions.database.instance import FILE_BUSY_TIMEOUT, QueryConnection
 from planck_nb.sessions.database.session_catalogue import MIN_MISSING, CataloguedRows, catalogued_rows, start_update
 from planck_nb.sessions.directory import SessionInfo
 from planck_nb.sessions.journal.branch import hidden_ranges, ranges_of_branches
@@ -34,7 +34,6 @@ from planck_nb.sessions.journal.segments import START, Position, journal_end, mi
 
 _log = logging.getLogger(__name__)
 
-_FILE_BUSY_TIMEOUT = 2.0
 LARGE_FILE = 4 * 1024 * 1024
 _RECENTLY_WRITTEN = 60.0
 _MAX_ATTACHED = 64
@@ -79,10 +78,7 @@ def prepare(
             with suppress(SessionError, OSError):
                 missing = missing_segments(session.path)
                 say_once(session.path, Damage(session.name, missing=missing))
-    usable = {
-        session: _usable(progress.get(session.database), session, checks.get(session), files, connection)
-        for session in others
-    }
+    usable = {session: _usable(progress.get(session.database), session, checks.get(session)) for session in others}
     connection.execute("create schema tail")
     schema.create_tables(connection, "tail", ", filename varchar, hidden boolean default false")
     sources = _load_tails(connection, usable, checks)
@@ -171,7 +167,7 @@ def _read_progress(connection: duckdb.DuckDBPyConnection, files: _SessionFiles) 
         for file in files.others:
             select = partial(_select_progress, connection, _read_duckdb([file], "meta"))
             with suppress(duckdb.Error):
-                found |= retry_while_busy(select, seconds=_FILE_BUSY_TIMEOUT)
+                found |= retry_while_busy(select, seconds=FILE_BUSY_TIMEOUT)
         return found
 
 
@@ -184,11 +180,7 @@ def _select_progress(connection: duckdb.DuckDBPyConnection, rows: str) -> dict[P
 
 
 def _usable(
-    progress: MaterializedPosition | None,
-    session: SessionInfo,
-    check: JournalCheck | None,
-    files: _SessionFiles,
-    connection: duckdb.DuckDBPyConnection,
+    progress: MaterializedPosition | None, session: SessionInfo, check: JournalCheck | None
 ) -> MaterializedPosition | None:
     if progress is None or progress.session_id != session.id or not progress.agrees(check):
         return None
@@ -200,15 +192,7 @@ def _usable(
         return None
     if progress.position > written:
         return None
-
-    def read_times() -> set[str]:
-        try:
-            sql = times_sql(lambda table: files.rows(session.database, table), progress.last_id)
-            return {time for (time,) in connection.execute(sql).fetchall()}
-        except duckdb.Error:
-            return set()
-
-    return progress if is_made_from(session.path, progress, read_times) else None
+    return progress if is_made_from(session.path, progress) else None
 
 
 def _check(sessions: Iterable[SessionInfo]) -> dict[SessionInfo, JournalCheck]:
@@ -296,11 +280,6 @@ class _SessionFiles:
 
     attached: dict[Path, str]
     others: list[Path]
-
-    def rows(self, file: Path, table: str) -> str:
-        """Return SQL for the rows of a table in one of the files."""
-        name = self.attached.get(file)
-        return _read_duckdb([file], table) if name is None else _attached_rows(file, name, table)
 
     def only(self, files: Collection[Path]) -> _SessionFiles:
         """Return a selection with `files` only."""
@@ -450,10 +429,6 @@ def _all_rows(
     of_file = {source.session.database: source for source in sources}
     parts = [rows.select(table, f"session_id, session_name, {columns}, hidden") for rows in catalogued]
 
-    def columns_of(file: Path) -> str:
-        progress = of_file[file].progress
-        return schema.selected_columns(table, computed=progress is not None and not progress.computed)
-
     for file, name in files.attached.items():
         source = of_file[file]
         session, ranges = source.session, rewinds.hidden.get(source.session.id)
@@ -462,20 +437,16 @@ def _all_rows(
         # With literals, DuckDB does not read the files of sessions that a query leaves out.
         parts.append(
             f"select {sql_literal(session.id)} as session_id, {sql_literal(session.name)} as session_name,"  # noqa: S608
-            f" {columns_of(file)}, {hidden} as hidden from {name}.{table} where id <= {last_id:d}"
+            f" {columns}, {hidden} as hidden from {name}.{table} where id <= {last_id:d}"
         )
     named = "select session_id, session_name, {}, {} as hidden from {} join store.sessions using (filename)"
-    plain: dict[str, list[Path]] = {}
-    for file in files.others:
-        if of_file[file].session.id not in rewinds.hidden:
-            plain.setdefault(columns_of(file), []).append(file)
-    for selected, some in plain.items():
-        parts.append(named.format(selected, "false", _read_duckdb(some, table)) + " where id <= materialized_id")
+    if plain := [file for file in files.others if of_file[file].session.id not in rewinds.hidden]:
+        parts.append(named.format(columns, "false", _read_duckdb(plain, table)) + " where id <= materialized_id")
     for file in files.others:
         session_id = of_file[file].session.id
         if session_id in rewinds.hidden:
             hidden = _hidden(session_id, rewinds.hidden[session_id])
-            rows = named.format(columns_of(file), hidden, _read_duckdb([file], table))
+            rows = named.format(columns, hidden, _read_duckdb([file], table))
             parts.append(rows + " where id <= materialized_id")
     parts.append(named.format(columns, "hidden", f"tail.{table}"))
     return " union all ".join(parts)

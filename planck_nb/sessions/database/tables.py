@@ -1,7 +1,6 @@
 """The tables of a session's DuckDB file, and the SQL that loads journal lines into them.
 
-Columns are only ever added, at the end, so that files of different ages can be read together. There is no key and no
-index: ids ascend, and DuckDB finds a range of them by its own statistics.
+There is no key and no index: ids ascend, and DuckDB finds a range of them by its own statistics.
 """
 
 from __future__ import annotations
@@ -13,11 +12,8 @@ import duckdb
 
 from planck_nb.sessions.journal.screening import Screen
 
-VERSION = 5
-"""The layout of the file; one of any other version than this and `EARLIER` is rebuilt from its journal."""
-
-EARLIER = 2
-"""The layout of 0.1.0, without the columns in `COMPUTED`: it is read as it is, and gets them with the next update."""
+VERSION = 6
+"""The layout of the file; one of any other version is rebuilt from its journal."""
 
 _COMMON = {"id": "BIGINT", "agent_id": "VARCHAR", "turn": "INTEGER", "ts": "TIMESTAMP"}
 
@@ -43,7 +39,6 @@ TABLES = {
         "type": "VARCHAR",
         "data": "JSON",
         "call_id": "VARCHAR",
-        "spent": "STRUCT(input_tokens DOUBLE, output_tokens DOUBLE, cost DOUBLE, has_usage BOOLEAN, has_cost BOOLEAN)",
         "remembers": "BOOLEAN",
     },
     "rewinds": _COMMON | {"before_id": "BIGINT"},
@@ -69,23 +64,6 @@ _CALL_ID = """
     end
 """
 
-_SPENT = """
-    case when type in ('usage_delta', 'rewound') then list_transform(
-        [json_transform(
-            data,
-            '{"total": "JSON", "usage": "JSON", "total_cost": "VARCHAR", "cost": "VARCHAR",
-              "delta": {"input_tokens": "VARCHAR", "output_tokens": "VARCHAR"}}'
-        )],
-        lambda event: {
-            'input_tokens': try_cast(event.delta.input_tokens as double),
-            'output_tokens': try_cast(event.delta.output_tokens as double),
-            'cost': try_cast(event.cost as double),
-            'has_usage': coalesce(event.total, event.usage) is not null,
-            'has_cost': coalesce(event.total_cost, event.cost) is not null
-        }
-    )[1] end
-"""
-
 _REMEMBERS = """
     type = 'approval_decision' and contains(data::varchar, '"user"') and data->>'$.by' = 'user'
         and try_cast(data->>'$.allowed' as boolean) and data->>'$.rule' <> ''
@@ -93,13 +71,12 @@ _REMEMBERS = """
 
 COMPUTED = {
     "messages": {"calls": _CALLS},
-    "events": {"call_id": _CALL_ID, "spent": _SPENT, "remembers": _REMEMBERS},
+    "events": {"call_id": _CALL_ID, "remembers": _REMEMBERS},
 }
 """SQL for the columns that are computed when lines are loaded, since decoding a million messages takes seconds.
 
 `calls` has the calls in a reply, or those whose results a message contains; `call_id` the call that an event is about,
-`spent` the tokens and the cost of a request, and whether the event has the sums for its agent so far, and `remembers`
-whether a person has allowed a call with a rule for later ones.
+and `remembers` whether a person has allowed a call with a rule for later ones.
 """
 
 META = "meta"
@@ -122,35 +99,10 @@ _LINE = json.dumps(
 )
 
 
-def selected_columns(table: str, *, computed: bool) -> str:
-    """Return SQL that selects all columns of a table.
-
-    Args:
-        table: The table.
-        computed: Whether what is selected from lacks the columns in `COMPUTED`, so that they are computed.
-    """
-    expressions = COMPUTED.get(table, {}) if computed else {}
+def columns_of_lines(table: str) -> str:
+    """Return SQL that selects all columns of a table from journal lines."""
+    expressions = COMPUTED.get(table, {})
     return ", ".join(f"{expressions[name]} as {name}" if name in expressions else name for name in TABLES[table])
-
-
-def add_computed(connection: duckdb.DuckDBPyConnection, catalog: str) -> None:
-    """Give a file of the layout `EARLIER` the columns in `COMPUTED`, even for rows that are no longer in the journal.
-
-    The tables are written again, since DuckDB would keep all rows in memory to update a list in each. A crash leaves a
-    file of the earlier layout.
-    """
-    for table in COMPUTED:
-        connection.execute(f"drop table if exists {catalog}.{table}_{VERSION}")
-        connection.execute(
-            f"create table {catalog}.{table}_{VERSION} as"  # noqa: S608 - our own
-            f" select {selected_columns(table, computed=True)} from {catalog}.{table}"
-        )
-    connection.execute("begin")
-    for table in COMPUTED:
-        connection.execute(f"drop table {catalog}.{table}")
-        connection.execute(f"alter table {catalog}.{table}_{VERSION} rename to {table}")
-    connection.execute(f"update {catalog}.{META} set value = '{VERSION}' where key = 'format'")  # noqa: S608
-    connection.execute("commit")
 
 
 def create_tables(connection: duckdb.DuckDBPyConnection, catalog: str, extra: str = "") -> None:
@@ -203,7 +155,7 @@ def drop_staged(connection: duckdb.DuckDBPyConnection) -> None:
 def insert_staged(connection: duckdb.DuckDBPyConnection, catalog: str, extra: str = "") -> None:
     """Insert the staged lines into the tables, with expressions in `extra` for the additional columns."""
     for table in TABLES:
-        names = selected_columns(table, computed=True)
         connection.execute(
-            f"insert into {catalog}.{table} select {names}{extra} from line where kind = '{KINDS[table]}'"  # noqa: S608
+            f"insert into {catalog}.{table} select {columns_of_lines(table)}{extra} from line"  # noqa: S608 - our own
+            f" where kind = '{KINDS[table]}'"
         )

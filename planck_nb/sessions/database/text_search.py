@@ -18,9 +18,12 @@ RANKED = 10_000
 _AROUND = 60
 _EXCERPT = 198
 
+DEFAULT_MATCHES = 20
+"""Messages in a result unless the caller sets a limit."""
+
 
 def search(
-    directory: Path, words: str, limit: int = 20, *, agent: str | None = None, session: str | None = None
+    directory: Path, words: str, limit: int = DEFAULT_MATCHES, *, agent: str | None = None, session: str | None = None
 ) -> pd.DataFrame:
     """Find the messages that contain all of the words, in any case and order.
 
@@ -46,7 +49,7 @@ def search(
 
 
 async def search_async(
-    directory: Path, words: str, limit: int = 20, *, agent: str | None = None, session: str | None = None
+    directory: Path, words: str, limit: int = DEFAULT_MATCHES, *, agent: str | None = None, session: str | None = None
 ) -> pd.DataFrame:
     """Search like `search` does, but on another thread while the event loop goes on. Cancelling ends the search.
 

@@ -12,7 +12,7 @@ import duckdb
 from planck_nb.base.errors import SessionError, SessionFormatError, SessionLockedError
 from planck_nb.sessions.database.database_match import parse_position, read_meta
 from planck_nb.sessions.database.duckdb import connect, sql_literal
-from planck_nb.sessions.database.materialize import BLOCK_SIZE, materialize
+from planck_nb.sessions.database.materialize import materialize
 from planck_nb.sessions.directory import SessionInfo, list_sessions, session_files
 from planck_nb.sessions.journal.journal_file import JournalFile
 from planck_nb.sessions.journal.segments import (
@@ -133,9 +133,9 @@ def _saved_by_rebuilding(session: SessionInfo) -> int:
         connection.execute(f"attach {sql_literal(session.database)} as file (read_only)")
         blocks = "select block_size, free_blocks from pragma_database_size() where database_name = 'file'"
         found, progress = connection.execute(blocks).fetchone(), parse_position(read_meta(connection, "file"))
-        if found is not None and found[0] == BLOCK_SIZE and progress is not None:
+        if found is not None and progress is not None:
             unused = found[0] * found[1]
-    if unused is None:  # it has large blocks or another layout; a new one takes a third to a half of the journal
+    if unused is None:  # it has another layout; a new one takes a third to a half of the journal
         unused = max(0, size - journal_bytes(session.path) // 2)
     return unused if unused * 4 >= size else 0
 

@@ -7,7 +7,7 @@
 -- The clock may have been set back, so a duration is at least 0.
 create macro store.seconds(first, last) as case when last < first then 0 else epoch(last - first) end;
 
--- Version 0.1.0 stored what servers reported; what cannot be right is unknown, as in planck_nb/ai/numbers.py.
+-- Somebody else may have written the session; what cannot be right is unknown, as in planck_nb/ai/numbers.py.
 create macro store.tokens(n) as case when n between 0 and 1000000000 then n end;
 create macro store.measured(seconds) as case when try_cast(seconds as double) >= 0 then try_cast(seconds as double) end;
 create macro store.dollars(amount) as case when amount between 0 and 1000000000 then amount end;

@@ -28,8 +28,7 @@ def import_notice(name: str, records: Iterable[JsonObject]) -> str:
     agents, settings = _agents(records), _settings(records)
     rules = {_text(pair[1]) for stored in settings for pair in _pairs(stored.get("rules")) if pair[0] == "allow"}
     rules |= {_text(data.get("rule")) for data in _of_type(records, "approval_decision") if _is_remembered(data)}
-    addresses = {_text(url) for stored in settings for url in _table(stored.get("base_urls")).values()}
-    addresses |= {_text(_table(agent.get("model_source")).get("base_url")) for agent in agents}
+    addresses = {_text(_table(agent.get("model_source")).get("base_url")) for agent in agents}
     tools = {tool for agent in agents for tool in _list(agent.get("tools")) if isinstance(tool, str)}
     named = sorted(tool for tool in tools if tool in KERNEL_NAMES or not is_reserved(tool))
     others = one_line(", ".join(named), _SHOWN)

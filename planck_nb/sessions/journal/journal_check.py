@@ -21,7 +21,8 @@ from planck_nb.sessions.journal.segments import (
     read_rows,
 )
 
-_DIGESTED = 64 * 1024
+DIGESTED = 64 * 1024
+"""Bytes for a digest: a line starts with id and time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,11 +120,11 @@ def _has_grown(journal: Path, before: _Checked, files: dict[Path, _Status], end:
     if any(now.get(status.inode) != status for path, status in before.files.items() if path != journal):
         return False
     try:
-        line = read_before(journal, before.end, before.line_bytes, max_bytes=_DIGESTED)
+        line = read_before(journal, before.end, before.line_bytes, max_bytes=DIGESTED)
     except (OSError, EOFError, SessionFormatError):
         return False
     return _digest(line) == before.last_line
 
 
 def _digest(line: bytes) -> bytes:
-    return hashlib.blake2b(line[:_DIGESTED], digest_size=16).digest()
+    return hashlib.blake2b(line[:DIGESTED], digest_size=16).digest()

@@ -42,7 +42,7 @@ class Writer:
     Args:
         journal: The file to append to. The writer closes it.
         on_written: Called on the writer's thread after each write, with the number of lines written.
-        gather_seconds: How long lines wait for others if no callback waits for them.
+        gather_seconds: How long lines without a callback wait for others.
         max_segment: Bytes after which a new segment is started even if lines are written faster than they are copied
             into DuckDB.
     """
@@ -120,9 +120,8 @@ class Writer:
 
     def _start_segment(self) -> None:
         self._journal = start_segment(self._journal)
-        self._segment_end = (
-            self._journal.size + self._max_segment
-        )  # also if the segment has grown, where files have no links
+        # Also if the segment has grown, where files have no links.
+        self._segment_end = self._journal.size + self._max_segment
         self._earlier.add_new()
 
     def _run(self) -> None:
@@ -130,7 +129,7 @@ class Writer:
         while not closing:
             self._wakeups.get()
             if not (self._urgent or self._closing):
-                # Lines that nothing waits for are gathered, so that many events wake the thread only now and then.
+                # Lines without a callback are gathered, so that many events wake the thread only now and then.
                 with suppress(Empty):
                     self._wakeups.get(timeout=self._gather_seconds)
             with self._lock:

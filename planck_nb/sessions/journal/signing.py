@@ -1,8 +1,9 @@
-"""Signs the rows of a session that give agents power: on resume, only rows that the user has signed have any.
+"""Signatures for session rows which give agents power.
 
-Such rows are the start and change of an agent (its tools, its model's address, its grants), approvals that are
-remembered, and settings with rules. A signature covers the content of the row, its id, its agent and the session's id:
-a row that was edited, moved within the session or copied from another one is not authentic.
+On resume, only rows with the user's signature have any. Such rows are an agent's start and changes (its tools, its
+model's address, its grants), remembered approvals, and settings with rules. A signature covers the row's content, its
+id, its agent and the session's id: a row is not authentic after it was edited, moved within the session or copied from
+another one.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from planck_nb.agent.events import AgentEvent
 from planck_nb.base.json_types import JsonObject
 
 SIGNATURE = "signature"
-"""The key of the signature in the data of a row. Rows of version 0.1.0 and of imported sessions have none."""
+"""The key of the signature in the data of a row. Rows of imported sessions have none that is valid."""
 
 _PURPOSE = "planck_nb session row 1"
 

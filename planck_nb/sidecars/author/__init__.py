@@ -1,1 +1,1 @@
-"""For authors of sidecars: runs in the sidecar's own process, with nothing installed but `mcp`."""
+"""The authors' side, in the sidecar's own process with `mcp` alone."""

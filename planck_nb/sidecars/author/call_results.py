@@ -1,6 +1,6 @@
-"""Runs a tool and converts its result to the JSON data of an MCP result.
+"""Tool results as JSON data for MCP.
 
-Without importing `mcp`, so that the processes of sync tools start quickly.
+This does not import `mcp`, so the processes for sync tools start quickly.
 """
 
 from __future__ import annotations
@@ -24,7 +24,10 @@ _MB = 1024 * 1024
 async def call_result(
     tool: SidecarTool, args: JsonObject, *, agent_id: str, call_id: str, progress: Callable[[str], None]
 ) -> JsonObject:
-    """Run a tool. Returns the result, also of a failure; raises only if it is cancelled."""
+    """Run a tool, and return its result or its failure as one.
+
+    Only a cancellation raises.
+    """
     try:
         with returned_values() as values:
             output = await tool.run(args, agent_id=agent_id, call_id=call_id, progress=progress)
@@ -36,14 +39,14 @@ async def call_result(
 
 
 def failure(reason: str) -> JsonObject:
-    """The result of a call that failed, which the model reads."""
+    """Return the result for a failed call, for the model."""
     return {"content": [_text(encodable(reason))], "isError": True}
 
 
 def _result(tool: SidecarTool, values: list[object], output: ToolOutput) -> JsonObject:
     value = values[-1] if values else output
-    if isinstance(given := _as_mcp(value), dict):
-        return given if "content" in given and "type" not in given else {"content": [given]}
+    if isinstance(block := _as_mcp(value), dict):
+        return block if "content" in block and "type" not in block else {"content": [block]}
     if isinstance(value, list | tuple) and any(isinstance(_as_mcp(item), dict) for item in value):
         return {"content": [block for item in value for block in _blocks(item)]}
     result: JsonObject = {"content": _output_blocks(output)}
@@ -53,7 +56,10 @@ def _result(tool: SidecarTool, values: list[object], output: ToolOutput) -> Json
 
 
 def _as_mcp(value: object) -> JsonObject | None:
-    """The JSON data of an object of `mcp.types`, such as AudioContent, None for others."""
+    """Return JSON data for an object from `mcp.types`, None for others.
+
+    An example is AudioContent.
+    """
     if type(value).__module__.partition(".")[0] not in {"mcp", "mcp_types"}:
         return None
     dump: Any = getattr(value, "model_dump", None)
@@ -61,8 +67,8 @@ def _as_mcp(value: object) -> JsonObject | None:
 
 
 def _blocks(value: object) -> list[JsonObject]:
-    given = _as_mcp(value)
-    return _output_blocks(as_output(value)) if given is None else [given]
+    block = _as_mcp(value)
+    return _output_blocks(as_output(value)) if block is None else [block]
 
 
 def _output_blocks(output: ToolOutput) -> list[Any]:

@@ -1,6 +1,8 @@
-"""Compactors of a sidecar: functions that shorten a conversation, served as tools that models do not see.
+"""A sidecar's compactors: functions which shorten a conversation.
 
-The kernel sends messages with ids and receives the ids to keep, so that a sidecar cannot rewrite history.
+They are served as tools which models do not see.
+
+The kernel sends messages with ids and receives the ids to keep, so a sidecar cannot rewrite history.
 """
 
 from __future__ import annotations
@@ -60,16 +62,16 @@ _RESULT: JsonObject = {
 }
 
 _PAIR = 2
-"""A compactor returns a summary and messages, and accepts messages and a model."""
+"""Number of values which a compactor returns, and which it may accept."""
 
 
 @dataclass(frozen=True, slots=True)
 class CompactedModel:
-    """The model of the agent whose conversation is compacted.
+    """The agent's model, for a conversation under compaction.
 
     Args:
         reference: The model as "provider:model".
-        context_window: How many tokens it accepts, None if that is unknown.
+        context_window: Number of tokens which it accepts, None if unknown.
     """
 
     reference: str
@@ -99,19 +101,21 @@ def compactor(
     timeout_ms: int = DEFAULT_COMPACTOR_TIMEOUT_MS,
     process: bool | None = None,
 ) -> SidecarTool | Callable[[Callable[..., Any]], SidecarTool]:
-    """Make a compactor of a sidecar from a Python function; use it as `@compactor` or `@compactor(timeout_ms=…)`.
+    """Make a compactor from a Python function.
+
+    Use it as `@compactor` or `@compactor(timeout_ms=…)`.
 
     Args:
         function: Called with the messages, a list of `planck_nb.ai` messages, and optionally with the agent's
             `CompactedModel`. It returns a summary and the messages to keep unchanged, `("…", messages[-5:])`,
             or None to leave the conversation as it is. It may be async.
-        name: The name that agents choose it by; by default the function's name.
-        description: What it does, for display; by default the docstring.
-        timeout_ms: The time that a call may take, in milliseconds; after it, the kernel uses its own compactor.
+        name: The agents' name for it; by default the function's name.
+        description: Its purpose, for display; by default the docstring.
+        timeout_ms: Time limit for a call, in milliseconds; after it, the kernel uses its own compactor.
         process: As for `tool`.
 
     Returns:
-        The compactor as a tool, or a decorator that makes it if no function is given.
+        The compactor as a tool, or a decorator which makes it from a function.
 
     Raises:
         UsageError: If the name or `timeout_ms` is not valid, or `process` is True for a function that cannot run in a
@@ -144,7 +148,7 @@ def compactor(
 
 
 def _executed(function: Callable[..., Any], name: str, *, is_async: bool) -> Callable[[JsonObject], Any]:
-    """Wrap the function so that it accepts and returns JSON data, as MCP does."""
+    """Wrap the function for JSON data, as in MCP."""
     takes_model = _accepts_model(function)
 
     def call(args: Mapping[str, Any]) -> tuple[Any, list[tuple[int, Message]]]:
@@ -194,14 +198,14 @@ def _result(value: object, numbered: Sequence[tuple[int, Message]], name: str) -
     if value is None:
         return {"action": ACTION_SKIP}
     summary, kept = _summary_and_kept(value, name)
-    # By identity, because two messages of a conversation can be equal.
+    # By identity, because two messages in a conversation can be equal.
     numbers = {id(message): number for number, message in numbered}
-    found = [numbers.get(id(message)) for message in kept]
-    if None in found:
+    positions = [numbers.get(id(message)) for message in kept]
+    if None in positions:
         raise ToolError(
             f"The compactor {name} returned a message that it was not given; return some of its messages as they are."
         )
-    keep_ids = [number for number in found if number is not None]
+    keep_ids = [number for number in positions if number is not None]
     return {"action": ACTION_COMPACT, "summary": summary, "keep_ids": list(dict.fromkeys(keep_ids))}
 
 

@@ -1,4 +1,7 @@
-"""Observers of a sidecar: functions that receive the events of a session, served as tools that models do not see."""
+"""A sidecar's observers: functions which receive a session's events.
+
+They are served as tools which models do not see.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,7 @@ _PARAMETERS: JsonObject = {
 }
 
 _PAIR = 2
-"""An observer accepts events and the id of the session."""
+"""An observer accepts events and the session id."""
 
 
 @overload
@@ -45,17 +48,19 @@ def observer(
     timeout_ms: int = DEFAULT_TIMEOUT_MS,
     process: bool | None = False,
 ) -> SidecarTool | Callable[[Callable[..., Any]], SidecarTool]:
-    """Make an observer of a sidecar from a Python function; use it as `@observer` or `@observer(name=…)`.
+    """Make an observer from a Python function.
+
+    Use it as `@observer` or `@observer(name=…)`.
 
     Args:
-        function: Called with a list of `planck_nb.events` in their order, and optionally with the id of their session.
-            It may be async. What it returns is ignored.
-        name: The name of the observer; by default the function's name.
-        timeout_ms: The time that a call may take, in milliseconds.
-        process: As for `tool`, but False by default: observers usually remember what they have seen.
+        function: Called with a list of `planck_nb.events` in their order, and optionally with their session id. It may
+            be async. Its result is ignored.
+        name: The observer's name; by default the function's name.
+        timeout_ms: Time limit for a call, in milliseconds.
+        process: As for `tool`, but False by default: observers usually remember earlier events.
 
     Returns:
-        The observer as a tool, or a decorator that makes it if no function is given.
+        The observer as a tool, or a decorator which makes it from a function.
 
     Raises:
         UsageError: If the name or `timeout_ms` is not valid.
@@ -91,9 +96,9 @@ def _executed(function: Callable[..., Any], *, is_async: bool) -> Callable[[Json
     parameters = inspect.signature(function).parameters.values()
     accepts_session = sum(item.kind in positional for item in parameters) >= _PAIR
 
-    def call(args: JsonObject) -> Any:  # noqa: ANN401 - whatever the function returns
-        given = args["events"]
-        events = [event for item in given if (event := _decoded(item)) is not None] if isinstance(given, list) else []
+    def call(args: JsonObject) -> Any:  # noqa: ANN401 - the function's own result
+        items = args["events"]
+        events = [event for item in items if (event := _decoded(item)) is not None] if isinstance(items, list) else []
         return function(events, str(args.get("session_id", ""))) if accepts_session else function(events)
 
     if is_async:

@@ -1,4 +1,7 @@
-"""Lists and calls the tools of a sidecar in this process, without a server; for tests and scripts."""
+"""Lists and calls a sidecar's tools in this process, without a server.
+
+It is for tests and scripts.
+"""
 
 from __future__ import annotations
 
@@ -18,18 +21,18 @@ from planck_nb.sidecars.author.sidecar_tools import SidecarTool
 from planck_nb.sidecars.conventions import ROLE_TOOL, RUNS_ASYNC
 
 _NO_ENTRY = "no sidecar entry module found"
-"""Worded as in Planck."""
+"""The words in Planck."""
 
 
 def list_tools(module: object | None = None) -> list[ToolSpec]:
-    """List the tools that models see: names, descriptions and schemas, without functions.
+    """List the models' tools: names, descriptions and schemas, without functions.
 
     Args:
-        module: A `Sidecar`, a class or a module; by default what `discover` returns.
+        module: A `Sidecar`, a class or a module; by default the result of `discover`.
 
     Returns:
-        The tools as JSON-serialisable data (`dataclasses.asdict`), none if there is no sidecar. Compactors and
-        observers are left out.
+        The tools as JSON-serialisable data (`dataclasses.asdict`), empty without a sidecar. Compactors and observers
+        are left out.
 
     Raises:
         ConfigError: If the sidecar cannot be imported.
@@ -66,20 +69,22 @@ def execute_tool(
     args: JsonObject | None = None,
     module: object | None = None,
 ) -> Any:
-    """Call a tool in this process and return what its function returns; `aexecute_tool` is its async sibling.
+    """Call a tool in this process and return its function's value.
+
+    `aexecute_tool` is its async sibling.
 
     Args:
-        name: The name of the tool.
-        agent_id: The id of the agent that calls.
-        call_id: The id of the call; it can be left out: `execute_tool(name, agent_id, args)`.
+        name: The tool's name.
+        agent_id: The calling agent's id.
+        call_id: The call's id; it can be left out: `execute_tool(name, agent_id, args)`.
         args: The arguments object.
-        module: A `Sidecar`, a class or a module; by default what `discover` returns.
+        module: A `Sidecar`, a class or a module; by default the result of `discover`.
 
     Returns:
-        What the function returned, as it is; for a generator, its output as models read it.
+        The function's value as it is; for a generator, the models' version of its output.
 
     Raises:
-        ToolError: If there is no sidecar or no such tool, the arguments are not valid, or the tool failed.
+        ToolError: If the sidecar or the tool is unknown, the arguments are invalid, or the tool failed.
         UsageError: If the tool is async and an event loop is running in this thread.
 
     Example:
@@ -109,26 +114,26 @@ async def aexecute_tool(
     args: JsonObject | None = None,
     module: object | None = None,
 ) -> Any:  # noqa: ANN401 - whatever the tool returns
-    """Call a tool in this process and return what its function returns.
+    """Call a tool in this process and return its function's value.
 
     Args:
-        name: The name of the tool.
-        agent_id: The id of the agent that calls.
-        call_id: The id of the call; it can be left out: `aexecute_tool(name, agent_id, args)`.
+        name: The tool's name.
+        agent_id: The calling agent's id.
+        call_id: The call's id; it can be left out: `aexecute_tool(name, agent_id, args)`.
         args: The arguments object.
-        module: A `Sidecar`, a class or a module; by default what `discover` returns.
+        module: A `Sidecar`, a class or a module; by default the result of `discover`.
 
     Returns:
-        What the function returned, as it is; for a generator, its output as models read it.
+        The function's value as it is; for a generator, the models' version of its output.
 
     Raises:
-        ToolError: If there is no sidecar or no such tool, the arguments are not valid, or the tool failed.
+        ToolError: If the sidecar or the tool is unknown, the arguments are invalid, or the tool failed.
     """
     return await _DirectCall(name, agent_id, call_id, args, module).run()
 
 
 class _DirectCall:
-    """A call of a tool in this process. Raises `ToolError` if there is no such tool."""
+    """A tool call in this process, or `ToolError` for an unknown tool."""
 
     def __init__(
         self, name: str, agent_id: str, call_id: str | JsonObject, args: JsonObject | None, module: object | None
@@ -154,21 +159,21 @@ class _DirectCall:
 
 
 def find_tool(tools: dict[str, SidecarTool], name: str) -> SidecarTool:
-    """Return a tool by its name. Raises `ToolError` if there is none."""
+    """Return a tool by its name, or raise `ToolError`."""
     if name not in tools:
         raise ToolError(f"unknown tool: {name}")
     return tools[name]
 
 
 def _in_own_thread(function: Callable[[], object]) -> object:
-    """Call a function in a thread without an event loop, and wait for it."""
+    """Call a function in a thread without an event loop, and wait."""
     outcome: list[object] = []
     failure: list[BaseException] = []
 
     def call() -> None:
         try:
             outcome.append(function())
-        except BaseException as error:  # noqa: BLE001 - raised again below, in the thread of the caller
+        except BaseException as error:  # noqa: BLE001 - raised again below, in the caller's thread
             failure.append(error)
 
     thread = threading.Thread(target=call, daemon=True)

@@ -1,4 +1,4 @@
-"""`elicit`: asks the person who uses the client a question while a tool runs."""
+"""`elicit`: asks the client's user a question while a tool runs."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ class Elicited:
 
     @property
     def accepted(self) -> bool:
-        """Whether the person answered."""
+        """Return whether the person answered."""
         return self.action == "accept"
 
 
 class Asker(Protocol):
-    """Sends a question to the client and waits for the answer."""
+    """A function which sends a question and waits for the answer."""
 
     def __call__(self, message: str, schema: JsonObject) -> Awaitable[Elicited]:
-        """Send a question with the schema of its answer."""
+        """Send a question with its answer's schema."""
         ...
 
 
@@ -56,11 +56,13 @@ def asking_with(asker: Asker) -> Iterator[None]:
 
 
 async def elicit(message: str, schema: Any = None) -> Elicited:  # noqa: ANN401 - a schema or a model class
-    """Ask the person who uses the client a question; for async tools. A client without a person declines.
+    """Ask the client's user a question; for async tools.
+
+    A client without a person declines.
 
     Args:
         message: The question. Never ask for passwords or keys.
-        schema: What is asked for: a JSON Schema of type object whose properties are text, numbers, booleans or
+        schema: The requested content: a JSON Schema with type object whose properties are text, numbers, booleans or
             choices, or a pydantic model class with such fields. None asks for agreement only.
 
     Returns:

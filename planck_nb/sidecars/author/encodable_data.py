@@ -1,4 +1,7 @@
-"""Removes lone surrogates from JSON data: writing a message with one would fail and end the connection."""
+"""Removes lone surrogates from JSON data.
+
+Writing a message with one would fail and end the connection.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,10 @@ from planck_nb.base.text import encodable
 
 
 def encodable_data(value: Any) -> Any:  # noqa: ANN401 - JSON data of the same type
-    """The same JSON data, with a question mark for each lone surrogate, also in names."""
+    """Return the same JSON data, with question marks for lone surrogates.
+
+    Names are included.
+    """
     if isinstance(value, str):
         return value if value.isascii() else encodable(value)
     if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""Finds the sidecar of this environment by its entry point."""
+"""This environment's sidecar, found by its entry point."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from planck_nb.sidecars.conventions import ENTRY_POINT_GROUP
 
 
 class Discovery:
-    """Finds the entry of a sidecar, once: success is remembered, failure is not.
+    """A search for a sidecar's entry, which remembers success only.
 
     Args:
-        find_entry_points: Returns the entry points, by default those of all installed packages.
+        find_entry_points: Returns the entry points, by default from all installed packages.
     """
 
     def __init__(self, find_entry_points: Callable[[], Iterable[EntryPoint]] | None = None) -> None:
@@ -24,11 +24,14 @@ class Discovery:
         self._entry: object | None = None
 
     def point(self) -> EntryPoint | None:
-        """Return the first entry point by name, None if there is none. Nothing is imported or remembered."""
+        """Return the first entry point by name, if any.
+
+        This neither imports nor remembers anything.
+        """
         return min(self._find(), key=lambda point: point.name, default=None)
 
     def entry(self) -> object | None:
-        """Return the entry that `point` names, None if there is none.
+        """Return the entry behind `point`, if any.
 
         Raises:
             ConfigError: If it cannot be imported.
@@ -58,11 +61,13 @@ _discovery = Discovery()
 
 
 def discover() -> object | None:
-    """Return the sidecar of this environment: what the first entry point of the group `planck_nb.sidecars` names.
+    """Return this environment's sidecar.
+
+    The first entry point in the group `planck_nb.sidecars` names it.
 
     Returns:
-        A `Sidecar`, a class or a module; None if no installed package has such an entry point. A sidecar that was
-        found is remembered; if none was found, the next call looks again.
+        A `Sidecar`, a class or a module; None without such an entry point in any installed package. Success is
+        remembered; after a failure, the next call looks again.
 
     Raises:
         ConfigError: If the sidecar cannot be imported.
@@ -76,6 +81,9 @@ def forget_discovered() -> None:
 
 
 def entry_point_reference() -> str | None:
-    """Return the first entry point as "module:name", None if there is none; nothing is imported."""
+    """Return the first entry point as "module:name", without importing it.
+
+    The result is None without an entry point.
+    """
     point = _discovery.point()
     return None if point is None else point.value

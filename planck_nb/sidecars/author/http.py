@@ -1,4 +1,4 @@
-"""Serves a sidecar over Streamable HTTP, with a bearer token."""
+"""A sidecar over Streamable HTTP, with a bearer token."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from planck_nb.sidecars.author.server import SidecarServer
 from planck_nb.sidecars.conventions import MAX_MESSAGE_BYTES, TOKEN_VARIABLE
 
 PATH = "/mcp"
-"""The path of the endpoint."""
+"""The endpoint's path."""
 
 _UNAUTHORIZED = 401
 _BODY = 2 * MAX_MESSAGE_BYTES
-"""The most bytes that a request may have: JSON may encode a character with several."""
+"""Largest request in bytes: JSON may encode a character with several."""
 
 
 class TokenRequired:
-    """An ASGI application that requires the header `Authorization: Bearer TOKEN`.
+    """An ASGI application which requires the header `Authorization: Bearer TOKEN`.
 
     Args:
         app: The application.
@@ -47,33 +47,45 @@ class TokenRequired:
         await send({"type": "http.response.body", "body": b"A bearer token is required.\n"})
 
     def _is_allowed(self, headers: Sequence[tuple[bytes, bytes]]) -> bool:
-        given = [value for name, value in headers if name == b"authorization"]
-        if len(given) != 1:
+        values = [value for name, value in headers if name == b"authorization"]
+        if len(values) != 1:
             return False
-        scheme, _, token = given[0].partition(b" ")
-        # In constant time, so that its duration does not tell how much of a guess is right.
+        scheme, _, token = values[0].partition(b" ")
+        # In constant time, so its duration tells nothing about a partly right guess.
         return hmac.compare_digest(b"Bearer " + token.strip(), self._expected) and scheme.lower() == b"bearer"
+
+
+def sidecar_app(live: LiveOffer, address: ListeningAddress, token: str | None) -> Any:  # noqa: ANN401 - an ASGI application
+    """Make the ASGI application of a sidecar.
+
+    Args:
+        live: What the sidecar offers.
+        address: Where it is served.
+        token: The token that clients must send, None if they need not.
+
+    Returns:
+        The application.
+    """
+    app = SidecarServer(live).mcp.streamable_http_app(
+        streamable_http_path=PATH, max_request_body_size=_BODY, transport_security=_security(address)
+    )
+    return app if token is None else TokenRequired(app, token)
 
 
 async def serve_http(live: LiveOffer, address: ListeningAddress, token: str | None) -> None:
     """Serve until the process is interrupted.
 
     Args:
-        live: What the sidecar offers.
-        address: Where to listen.
-        token: The token that clients must send, None for none.
+        live: The sidecar's offers.
+        address: The listening address.
+        token: The clients' token, if any.
 
     Raises:
         ConfigError: If the token cannot be used or the address is taken.
     """
     token = checked_token(token, address)
     listener = _listener(address)
-    server = SidecarServer(live)
-    app: Any = server.mcp.streamable_http_app(
-        streamable_http_path=PATH, max_request_body_size=_BODY, transport_security=_security(address)
-    )
-    if token is not None:
-        app = TokenRequired(app, token)
+    app = sidecar_app(live, address, token)
     host = f"[{address.host}]" if ":" in address.host else address.host
     url = f"http://{host}:{listener.getsockname()[1]}{PATH}"
     protected = "with the token" if token else f"without a token, because {TOKEN_VARIABLE} is not set"
@@ -83,7 +95,10 @@ async def serve_http(live: LiveOffer, address: ListeningAddress, token: str | No
 
 
 def _security(address: ListeningAddress) -> TransportSecuritySettings:
-    """The values of `Host` and `Origin` that are accepted; others may come from a web page by DNS rebinding."""
+    """Return the accepted values of `Host` and `Origin`.
+
+    Others may come from a web page by DNS rebinding.
+    """
     hosts = address.hosts()
     origins = [f"{scheme}://{host}" for host in hosts for scheme in ("http", "https")]
     return TransportSecuritySettings(
@@ -95,12 +110,12 @@ def _security(address: ListeningAddress) -> TransportSecuritySettings:
 
 def _listener(address: ListeningAddress) -> socket.socket:
     try:
-        family, kind, protocol, _, where = socket.getaddrinfo(
+        family, kind, protocol, _, place = socket.getaddrinfo(
             address.host, address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )[0]
         listener = socket.socket(family, kind, protocol)
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind(where)
+        listener.bind(place)
         listener.listen(1_024)
     except OSError as error:
         raise ConfigError(

@@ -1,6 +1,6 @@
-"""Where a sidecar listens, who may reach it there, and whether that needs a token.
+"""A sidecar's listening address, its clients and its token.
 
-Without importing `mcp`, so that the command refuses at once what is not safe.
+This does not import `mcp`, so the command refuses an unsafe address at once.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from planck_nb.base.errors import ConfigError
 from planck_nb.sidecars.conventions import TOKEN_VARIABLE
 
 MIN_TOKEN = 16
-"""The fewest characters of a token."""
+"""Shortest token in characters."""
 
 _MAX_PORT = 65_535
 
 
 @dataclass(frozen=True, slots=True)
 class ListeningAddress:
-    """Where a sidecar listens.
+    """A sidecar's listening address.
 
     Args:
         host: A host name or an IP address.
-        port: The port, 0 for any that is free.
+        port: The port, 0 for any free port.
         names: Further host names by which clients reach it.
     """
 
@@ -41,7 +41,7 @@ class ListeningAddress:
             names: Further host names by which clients reach it.
 
         Raises:
-            ConfigError: If the text is not of this form, or the host stands for every address and no name is given.
+            ConfigError: If the text has another form, or the host stands for every address and a name is missing.
         """
         host, separator, port = text.rpartition(":")
         host = host.removeprefix("[").removesuffix("]")
@@ -57,7 +57,7 @@ class ListeningAddress:
 
     @property
     def is_loopback(self) -> bool:
-        """Whether only programs on this computer can reach it."""
+        """Return whether only programs on this computer can reach it."""
         if self.host == "localhost":
             return True
         try:
@@ -73,7 +73,7 @@ class ListeningAddress:
             return False
 
     def hosts(self) -> list[str]:
-        """Return the hosts that requests may name, as URLs write them."""
+        """Return the possible hosts in requests, as in URLs."""
         hosts = [name for name in (self.host, *self.names) if not (name == self.host and self._is_unspecified)]
         if self.is_loopback:
             hosts += ["127.0.0.1", "localhost", "::1"]
@@ -81,14 +81,14 @@ class ListeningAddress:
 
 
 def checked_token(token: str | None, address: ListeningAddress) -> str | None:
-    """Return the token to ask for, None for none.
+    """Return the required token, if any.
 
     Args:
-        token: The token, None if there is none.
-        address: Where the sidecar listens.
+        token: The token, if any.
+        address: The sidecar's listening address.
 
     Raises:
-        ConfigError: If it is too short, has characters that a header cannot contain, or is missing although other
+        ConfigError: If it is too short, has characters which a header cannot contain, or is missing although other
             computers can reach the address.
     """
     if token is None:

@@ -1,4 +1,4 @@
-"""What a served sidecar offers now: its code is loaded again when a source file has changed."""
+"""A served sidecar's current offers, with code from changed source files."""
 
 from __future__ import annotations
 
@@ -16,38 +16,37 @@ from planck_nb.sidecars.author.sources import Sources, Stamp
 
 
 class LiveOffer:
-    """Loads a sidecar, and loads it again when one of its source files has changed.
+    """A loader for a sidecar, repeated after changes in its source files.
 
-    All modules of the sidecar are imported again together, so that they fit one another; calls that are running go on
-    with the code they began with.
+    All its modules are imported again together, so they fit one another; running calls go on with their original code.
 
     Args:
-        reference: The entry as "module:name" or "module"; None for the first entry point of this environment.
+        reference: The entry as "module:name" or "module"; None for this environment's first entry point.
 
     Raises:
-        ConfigError: If there is no such sidecar, or it cannot be loaded.
+        ConfigError: If the sidecar is unknown, or cannot be loaded.
     """
 
     def __init__(self, reference: str | None = None) -> None:
-        found = reference or entry_point_reference()
-        if found is None:
+        name = reference or entry_point_reference()
+        if name is None:
             raise ConfigError(
                 "no sidecar entry module found: name one, `python -m planck_nb.sidecars MODULE:NAME`, or install a "
                 "package with an entry point of the group planck_nb.sidecars."
             )
-        self.reference = found
-        self._module, _, self._attribute = found.partition(":")
+        self.reference = name
+        self._module, _, self._attribute = name.partition(":")
         self._sources = Sources(self._module)
         self._lock = asyncio.Lock()
         self._failure = ""
         self.reloads = 0
-        """How often the code was loaded again."""
+        """Number of reloads."""
         self._entry: object = None
         self.offer = self._offer(lambda: self._found(self._sources.load))
         self._stamps = self._sources.stamps()
 
     async def current(self) -> Offer:
-        """Return what the sidecar offers now.
+        """Return the sidecar's current offers.
 
         Raises:
             ConfigError: If a source file has changed and the code cannot be loaded any more.
@@ -61,7 +60,7 @@ class LiveOffer:
             return self._answer()
 
     def renewed(self) -> Offer:
-        """Ask the entry again what it offers, because `tools()` may return others than before.
+        """Ask the entry for its offers again, because `tools()` may have changed.
 
         Raises:
             ConfigError: If it does not return tools any more.
@@ -76,7 +75,7 @@ class LiveOffer:
         except PlanckError as error:
             self._failure = str(error)
         self.reloads += 1
-        # A file that was changed while it was being loaded differs from its stamp here, and is loaded once more.
+        # A file which changed during loading differs from its stamp here, and is loaded once more.
         self._stamps = {**self._sources.stamps(), **stamps}
 
     def _answer(self) -> Offer:
@@ -106,7 +105,7 @@ class LiveOffer:
 
 
 def _place(error: BaseException) -> str:
-    """Where in the sidecar's code an error was raised."""
+    """Return the place in the sidecar's code where an error was raised."""
     if isinstance(error, SyntaxError) or error.__traceback__ is None:
         return ""  # its text contains the place
     frames = [frame for frame in inspect.getinnerframes(error.__traceback__) if "importlib" not in frame.filename]

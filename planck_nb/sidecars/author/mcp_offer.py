@@ -1,4 +1,4 @@
-"""What a sidecar offers, in the types of MCP."""
+"""A sidecar's offers, in MCP's types."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from planck_nb.sidecars.author.sidecar_tools import SidecarTool
 from planck_nb.sidecars.conventions import ROLE, ROLE_TOOL, RUNS, TIMEOUT
 
 _MAX_COMPLETIONS = 100
-"""The most values that MCP allows in an answer."""
+"""Largest number of completions in an MCP answer."""
 
 
 def mcp_tool(tool: SidecarTool) -> types.Tool:
@@ -58,15 +58,15 @@ def mcp_templates(offer: Offer) -> list[types.ResourceTemplate]:
 
 
 async def read_resource(offer: Offer, uri: str) -> types.ReadResourceResult | None:
-    """Read a resource by its address, None if there is none.
+    """Read a resource by its address; None for an unknown address.
 
     Raises:
         PlanckError: If its function raises.
     """
-    found = _find_resource(offer, uri)
-    if found is None:
+    match = _find_resource(offer, uri)
+    if match is None:
         return None
-    resource, variables = found
+    resource, variables = match
     content = await _called(resource, variables)
     if isinstance(content, bytes | bytearray):
         mime = resource.mime_type or "application/octet-stream"
@@ -118,13 +118,13 @@ async def prompt_result(prompt: SidecarPrompt, arguments: dict[str, str]) -> typ
     Raises:
         PlanckError: If an argument is missing or unknown, or its function raises.
     """
-    known = {item.name for item in prompt.arguments}
+    names = {item.name for item in prompt.arguments}
     missing = [item.name for item in prompt.arguments if item.required and item.name not in arguments]
     if missing:
         raise PlanckError(f"The prompt {prompt.name} needs the argument {missing[0]}; add it.")
-    if unknown := arguments.keys() - known:
+    if unknown := arguments.keys() - names:
         raise PlanckError(
-            f"The prompt {prompt.name} has no argument {min(unknown)}; it has {', '.join(sorted(known))}."
+            f"The prompt {prompt.name} has no argument {min(unknown)}; it has {', '.join(sorted(names))}."
         )
     try:
         value = await call_offering(prompt.function, dict(arguments))
@@ -139,7 +139,7 @@ async def prompt_result(prompt: SidecarPrompt, arguments: dict[str, str]) -> typ
 
 
 def completions(prompt: SidecarPrompt | None, argument: str, begun: str) -> list[str]:
-    """Return the values of an argument that start with what was typed."""
+    """Return the argument values which start with the typed text."""
     arguments = () if prompt is None else prompt.arguments
     choices = next((item.choices for item in arguments if item.name == argument), ())
     return [choice for choice in choices if choice.lower().startswith(begun.lower())][:_MAX_COMPLETIONS]

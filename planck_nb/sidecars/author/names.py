@@ -1,4 +1,4 @@
-"""The names of what a sidecar offers."""
+"""Names for a sidecar's offers."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from typing import Any
 from planck_nb.base.errors import UsageError
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,48}")
-"""Shorter than the names of tools, because a prefix precedes it."""
+"""Shorter than tool names, because a prefix precedes it."""
 
 
 def name_of(function: Callable[..., Any], given: str | None, kind: str) -> str:
-    """Return the name of a compactor or an observer.
+    """Return a compactor's or an observer's name.
 
     Args:
         function: Its function.
-        given: The name that the author has given, if any.
-        kind: What it is, for the error message.
+        given: The author's name for it, if any.
+        kind: Its kind, for the error message.
 
     Raises:
-        UsageError: If the name has characters that names of tools cannot have.
+        UsageError: If the name has characters which tool names cannot have.
     """
     name = str(given or getattr(function, "__name__", type(function).__name__))
     if not _NAME.fullmatch(name):

@@ -1,4 +1,4 @@
-"""Writes the files of a new sidecar: a package with a tool, a compactor and a test that passes."""
+"""A new sidecar: a package with a tool, compactor and test."""
 
 from __future__ import annotations
 
@@ -105,18 +105,18 @@ A sidecar for planck_nb: an MCP server with tools and a compactor.
 
 
 def new_sidecar(name: str, path: str | os.PathLike[str] | None = None) -> Path:
-    """Write the files of a new sidecar.
+    """Write a new sidecar's files.
 
     Args:
-        name: The name of the sidecar, such as "my-sidecar": letters, digits, `-` and `_`.
-        path: The folder to write to, which must be empty or not exist; by default a folder of this name in the working
+        name: The sidecar's name, such as "my-sidecar": letters, digits, `-` and `_`.
+        path: The folder to write to, which must be empty or missing; by default a folder with this name in the working
             directory.
 
     Returns:
         The folder.
 
     Raises:
-        UsageError: If the name is not valid, or the folder has files in it or cannot be written.
+        UsageError: If the name is invalid, or the folder has files in it or cannot be written.
 
     Example:
         >>> import tempfile
@@ -146,7 +146,7 @@ def new_sidecar(name: str, path: str | os.PathLike[str] | None = None) -> Path:
 
 
 def _module_of(name: str) -> str:
-    """The name of the module for the name of a sidecar. Raises `UsageError` if there is none."""
+    """Return the module name for a sidecar's name, or raise `UsageError`."""
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise UsageError(f"{name!r} cannot be the name of a sidecar: use letters, digits, - and _, such as my-sidecar.")
     module = name.replace("-", "_").lower()

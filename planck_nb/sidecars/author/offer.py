@@ -1,4 +1,4 @@
-"""What a sidecar offers, whether it is written as a `Sidecar`, a class or a module."""
+"""A sidecar's offers, whether a `Sidecar`, a class or a module."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from planck_nb.sidecars.author.sidecar_tools import SidecarTool, as_sidecar_tool
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """What a sidecar offers at one time.
+    """A sidecar's offers at one time.
 
     Args:
-        name: The name of the sidecar.
+        name: The sidecar's name.
         tools: Its tools, compactors and observers, by name.
         resources: Its resources and templates.
         prompts: Its prompts, by name.
         version: Its version.
         instructions: How to use it.
-        processes: How many sync tools run at the same time.
+        processes: Number of sync tools at the same time.
     """
 
     name: str
@@ -38,7 +38,7 @@ class Offer:
 
 
 def offer_of(entry: object) -> Offer:
-    """Return what an entry offers.
+    """Return an entry's offers.
 
     Args:
         entry: A `Sidecar`; a class or an object with `tools()`; or a module with a function `tools` or one `Sidecar`.
@@ -69,30 +69,30 @@ def offer_of(entry: object) -> Offer:
 
 
 def _only_sidecar(module: ModuleType) -> object:
-    """The `Sidecar` of a module, or the module if it has none."""
-    found: dict[Sidecar, str] = {}
+    """Return a module's `Sidecar`, or the module without one."""
+    sidecars: dict[Sidecar, str] = {}
     for name, value in vars(module).items():
         if isinstance(value, Sidecar):
-            found.setdefault(value, name)  # which may have two names
-    if len(found) > 1:
-        names = " or ".join(f"{module.__name__}:{name}" for name in found.values())
+            sidecars.setdefault(value, name)  # as it may have two names
+    if len(sidecars) > 1:
+        names = " or ".join(f"{module.__name__}:{name}" for name in sidecars.values())
         raise UsageError(f"The module {module.__name__} has several sidecars; name one of them: {names}.")
-    return next(iter(found), module)
+    return next(iter(sidecars), module)
 
 
 def _name(entry: object) -> str:
     if isinstance(entry, ModuleType):
         return entry.__name__
-    given = getattr(entry, "name", None)
-    return given if isinstance(given, str) and given else type(entry).__name__
+    name = getattr(entry, "name", None)
+    return name if isinstance(name, str) and name else type(entry).__name__
 
 
 def _called(entry: object, function: str, name: str) -> list[Any]:
-    """What a function of the entry returns, an empty list if it has none."""
-    found = getattr(entry, function, None)
-    if found is None:
+    """Return the value from an entry's function, an empty list without one."""
+    value_or_function = getattr(entry, function, None)
+    if value_or_function is None:
         return []
-    value = found() if callable(found) else found
+    value = value_or_function() if callable(value_or_function) else value_or_function
     if isinstance(value, str) or not isinstance(value, Iterable):
         raise UsageError(f"{function}() of the sidecar {name} must return a list, not a {type(value).__name__}.")
     return list(value)

@@ -1,4 +1,4 @@
-"""Resources and prompts of a sidecar: texts and data that people and clients choose, not models."""
+"""A sidecar's resources and prompts, chosen by people and clients rather than models."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class SidecarResource:
 
     @property
     def is_template(self) -> bool:
-        """Whether the address has variables."""
+        """Return whether the address has variables."""
         return "{" in self.uri
 
 
@@ -72,7 +72,10 @@ class SidecarPrompt:
 
 
 def prompt_of(function: Callable[..., Any], *, name: str | None, description: str | None) -> SidecarPrompt:
-    """Make a prompt from a function. Raises `UsageError` if its parameters cannot be given by name."""
+    """Make a prompt from a function whose parameters can be given by name.
+
+    Other functions raise `UsageError`.
+    """
     called = str(name or getattr(function, "__name__", type(function).__name__))
     text = documented(inspect.getdoc(function) or "")
     hints = _hints(function)
@@ -97,7 +100,7 @@ def _hints(function: Callable[..., Any]) -> dict[str, Any]:
 
 
 async def call_offering(function: Callable[..., Any], keywords: dict[str, Any]) -> object:
-    """Call the function of a resource or a prompt; a sync one in a thread."""
+    """Call a resource's or a prompt's function; a sync one in a thread."""
     if inspect.iscoroutinefunction(function):
         return await function(**keywords)
     value = await run_in_thread(lambda: function(**keywords), interruptible=True)

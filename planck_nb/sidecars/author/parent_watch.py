@@ -1,4 +1,4 @@
-"""Ends the sidecar soon after its client has gone, even if a tool blocks."""
+"""The sidecar's end soon after its client's, despite blocked tools."""
 
 from __future__ import annotations
 
@@ -13,14 +13,17 @@ from contextlib import suppress
 from planck_nb.sidecars.author.process_groups import kill_all_groups
 
 STOP_GRACE = 0.8
-"""Seconds that the server has to end in the usual way."""
+"""Seconds for the server's usual end."""
 
 _INTERVAL_MS = 1_000
-"""How often systems that cannot report the end of a process are asked, in milliseconds."""
+"""Interval for polling, in milliseconds.
+
+It is for systems which cannot report a process's end.
+"""
 
 
 def end_now(code: int = 0) -> None:
-    """End this process and everything that it started, without waiting for threads."""
+    """End this process and everything started by it, without waiting for threads."""
     kill_all_groups()
     with suppress(Exception):
         sys.stdout.flush()
@@ -30,13 +33,15 @@ def end_now(code: int = 0) -> None:
 
 
 def end_with_client(end: Callable[[], None] = end_now) -> None:
-    """End this process when standard input is closed or the parent process has ended. Call it before serving.
+    """End this process after its standard input or its parent.
+
+    Call it before serving.
 
     Args:
         end: Called after `STOP_GRACE` seconds, unless the process has ended by then.
     """
     if not hasattr(select, "poll"):
-        return  # without it, the end of standard input ends the server, unless a tool blocks
+        return  # the end of standard input then ends the server, unless a tool blocks
     poll = select.poll()
     poll.register(os.dup(0), 0)  # only the end of the other side is reported, whatever there is to read
     parent = os.getppid()

@@ -1,4 +1,4 @@
-"""The process groups that a sidecar has started, each ended with everything that it started."""
+"""A sidecar's process groups, each ended with everything started by it."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from planck_nb.tools.watchdog import ProcessTree
 from planck_nb.tools.watchdog_process import ENTRY, MARK, watchdog_process
 
 ON_POSIX: bool = os.name == "posix"
-"""Whether there are process groups; elsewhere only the first process is ended."""
+"""True on systems with process groups; elsewhere only the first process ends."""
 
 _JOIN = 0.5
-"""Seconds to wait for a thread that kills processes."""
+"""Seconds to wait for a thread which kills processes."""
 
 _groups: dict[int, ProcessGroup] = {}
 _killing: set[threading.Thread] = set()
 
 
 class ProcessGroup:
-    """A process group that this process has started.
+    """A process group from this process.
 
     Args:
-        pid: The id of its first process, which leads the group.
-        mark: The value by which processes that left the group are recognised.
+        pid: Id of its first process, which leads the group.
+        mark: Value for recognising processes which left the group.
     """
 
     def __init__(self, pid: int, mark: str) -> None:
@@ -38,17 +38,20 @@ class ProcessGroup:
         _groups[pid] = self
 
     def kill(self) -> None:
-        """Kill the group at once; a thread then looks for processes that have left it, and kills them."""
+        """Kill the group at once, and stray processes in a thread.
+
+        Strays have left the group.
+        """
         if self._signal():
             _in_thread(self._kill_strays)
 
     def kill_all(self) -> None:
-        """Kill the group and, before this returns, the processes that have left it."""
+        """Kill the group and its strays before returning."""
         self._signal()
         self._kill_strays()
 
     def ended(self) -> None:
-        """Note that the group has ended: its number may soon be another's."""
+        """Note the group's end: its number may soon be another's."""
         _groups.pop(self._pid, None)
         if ON_POSIX:
             watchdog_process.end_group(self._pid)
@@ -68,7 +71,7 @@ class ProcessGroup:
 
 
 def kill_all_groups() -> None:
-    """Kill all groups that run, because this process ends."""
+    """Kill all groups, because this process ends."""
     for group in list(_groups.values()):
         group.kill_all()
     for thread in list(_killing):
@@ -90,7 +93,10 @@ def _in_thread(function: Callable[[], None]) -> None:
 
 
 def watched(command: list[str]) -> tuple[list[str], int, str]:
-    """Return a command that is ended even if this process is killed, its standard input, and the mark for `MARK`."""
+    """Return a watched command, its standard input, and the mark for `MARK`.
+
+    It is ended even if this process is killed.
+    """
     if not ON_POSIX:
         return command, subprocess.DEVNULL, secrets.token_hex(8)
     pipe, mark = watchdog_process.begin_group()

@@ -1,4 +1,4 @@
-"""`run`: a program that ends with the call that started it."""
+"""`run`: a program which ends with its call."""
 
 from __future__ import annotations
 
@@ -17,19 +17,25 @@ from planck_nb.tools.process import child_environment
 from planck_nb.tools.watchdog_process import MARK
 
 MAX_OUTPUT = 1_000_000
-"""How many bytes of a program's output are kept by default: half of them from its beginning, half from its end."""
+"""Largest program output to keep, in bytes, by default.
+
+Half is from its beginning, half from its end.
+"""
 
 _CHUNK = 65_536
 _DRAIN = 0.2
-"""Seconds to go on reading after the end, if a process outside the group still has the pipe open."""
+"""Seconds of reading after the end.
+
+A process outside the group may still have the pipe open.
+"""
 
 
 class Completed(NamedTuple):
-    """How a program ended.
+    """A program's exit status and output.
 
     Args:
-        code: Its exit status, or minus the number of the signal that ended it.
-        output: What it wrote to standard output and standard error.
+        code: Its exit status, or minus the final signal's number.
+        output: Its standard output and standard error.
     """
 
     code: int
@@ -46,16 +52,16 @@ async def run(
 ) -> Completed:
     r"""Run a program and wait for its end; for async tools.
 
-    The program runs in a process group of its own. If the call is cancelled or this process ends, the program is
-    killed with everything that it started. No shell is used, and it reads nothing from standard input.
+    The program runs in its own process group. If the call is cancelled or this process ends, the program is killed with
+    everything started by it. It runs without a shell, and its standard input is empty.
 
     Args:
-        *command: The program and its arguments. Programs of the sidecar's own environment, such as "python", take
+        *command: The program and its arguments. Programs in the sidecar's own environment, such as "python", take
             precedence.
-        cwd: Its working directory; by default that of this process.
-        env: Variables to add to its environment, which is that of this process without what looks like a secret.
-        timeout: Seconds after which it is killed; None for no limit.
-        max_output: How many bytes of its output are kept; of a longer one, the beginning and the end.
+        cwd: Its working directory; by default this process's own.
+        env: Variables to add to its environment, which is this process's own without apparent secrets.
+        timeout: Seconds after which it is killed; None for unlimited time.
+        max_output: Largest output in bytes; a longer one keeps its beginning and end.
         progress: Called with the output while it is written.
 
     Returns:
@@ -63,7 +69,7 @@ async def run(
 
     Raises:
         ToolError: If it cannot be started or took longer than `timeout`.
-        UsageError: If no program is given.
+        UsageError: If the program is missing.
 
     Example:
         >>> import asyncio
@@ -79,7 +85,7 @@ async def run(
     environment |= env or {}
     words[0] = _found(words[0], cwd, environment)
     watched_words, stdin, mark = watched(words)
-    # A pipe of our own: asyncio waits for the end of its pipes, which background processes may hold open.
+    # A pipe of our own: asyncio waits until its pipes end, which background processes may hold open.
     source, target = os.pipe()
     try:
         process = await asyncio.create_subprocess_exec(
@@ -108,7 +114,7 @@ async def run(
     except TimeoutError as error:
         raise ToolError(f"{words[0]} did not end within {timeout:g} s and was killed.") from error
     finally:
-        group.kill()  # what the program left running, or all of it
+        group.kill()  # the program's remaining processes, or all of it
         try:
             await asyncio.wait([reading], timeout=_DRAIN)
             await process.wait()
@@ -119,7 +125,7 @@ async def run(
 
 
 def _found(program: str, cwd: str | os.PathLike[str] | None, environment: Mapping[str, str]) -> str:
-    """The path of a program. Raises `ToolError` if there is none."""
+    """Return a program's path, or raise `ToolError`."""
     folder = Path(cwd or ".")
     if not folder.is_dir():
         raise ToolError(f"The working directory {folder} does not exist.")
@@ -127,14 +133,14 @@ def _found(program: str, cwd: str | os.PathLike[str] | None, environment: Mappin
         if not (folder / program).exists():
             raise ToolError(f"There is no program {program}.")
         return program
-    found = shutil.which(program, path=environment.get("PATH"))
-    if found is None:
+    path = shutil.which(program, path=environment.get("PATH"))
+    if path is None:
         raise ToolError(f"There is no program {program} on the PATH of the sidecar; install it or give its path.")
-    return found
+    return path
 
 
 class _Output:
-    """The output of a program, in bounded memory."""
+    """A program's output, in bounded memory."""
 
     def __init__(self, max_bytes: int, progress: Callable[[str], None] | None) -> None:
         self._half = max(max_bytes, 2) // 2

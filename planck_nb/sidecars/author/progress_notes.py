@@ -1,4 +1,4 @@
-"""Sends the progress of a call to its client, in order, without making the tool wait."""
+"""A call's progress for its client, in order and without waiting."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from planck_nb.agent.calling.progress import ProgressReporter
 from planck_nb.base.text import encodable
 
 Send = Callable[[float, str], Awaitable[None]]
-"""Sends a notification, given its number and its text."""
+"""A function which sends a notification, by number and text."""
 
 
 class ProgressNotes:
-    """The progress of one call.
+    """Progress notifications for a call.
 
     Args:
         send: Sends a notification to the client.
@@ -26,7 +26,7 @@ class ProgressNotes:
         self._count = 0
         self._sending: asyncio.Task[None] | None = None
         self.report = ProgressReporter(self._put)
-        """Shows text; can be called from any thread. Texts that come quickly are joined."""
+        """Shows text, from any thread; quick texts are joined."""
 
     def _put(self, text: str) -> None:
         if self._sending is None:  # most tools report nothing
@@ -34,7 +34,7 @@ class ProgressNotes:
         self._texts.put_nowait(text)
 
     async def finish(self) -> None:
-        """Send what has not been sent yet; called when the tool has ended."""
+        """Send the remaining texts; called when the tool has ended."""
         self.report.close()
         if self._sending is not None:
             self._texts.put_nowait(None)

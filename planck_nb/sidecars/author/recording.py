@@ -1,4 +1,4 @@
-"""Keeps what a tool's function returned, beside the text that models read."""
+"""The value from a tool's function, beside the text for models."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _returned: ContextVar[list[object] | None] = ContextVar("planck_nb_returned", de
 
 @contextmanager
 def returned_values() -> Iterator[list[object]]:
-    """Collect what recorded functions return within the context, also in threads that it starts."""
+    """Collect recorded functions' values within the context, also in its threads."""
     values: list[object] = []
     token = _returned.set(values)
     try:
@@ -24,7 +24,10 @@ def returned_values() -> Iterator[list[object]]:
 
 
 def recorded(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The same function, with the same signature, whose return values `returned_values` collects."""
+    """Return the same function, whose values `returned_values` collects.
+
+    The signature stays.
+    """
     if inspect.iscoroutinefunction(function):
 
         @wraps(function)
@@ -44,7 +47,7 @@ def recorded(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def _record(value: object) -> object:
     values = _returned.get()
-    unfinished = inspect.isawaitable(value) or inspect.isgenerator(value) or inspect.isasyncgen(value)
-    if values is not None and not unfinished:
+    is_unfinished = inspect.isawaitable(value) or inspect.isgenerator(value) or inspect.isasyncgen(value)
+    if values is not None and not is_unfinished:
         values.append(value)
     return value

@@ -1,4 +1,4 @@
-"""`resource_changed`: tells clients that a resource that they have subscribed to has new content."""
+"""`resource_changed`: tells clients about new content in a subscribed resource."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ _listeners: list[Callable[[str], None]] = []
 
 
 def resource_changed(uri: str) -> None:
-    """Tell the clients that have subscribed to a resource that its content has changed; from any thread or process.
+    """Tell subscribed clients about a resource's new content.
+
+    This may be called from any thread or process.
 
     Args:
-        uri: The address of the resource.
+        uri: The resource's address.
 
     Example:
         >>> resource_changed("notes://today")
@@ -21,13 +23,13 @@ def resource_changed(uri: str) -> None:
 
 
 def add_listener(listener: Callable[[str], None]) -> Callable[[], None]:
-    """Call a function with the address of each resource that changes.
+    """Call a function with the address of each changed resource.
 
     Args:
-        listener: The function; called in the thread that reports the change.
+        listener: The function; called in the reporting thread.
 
     Returns:
-        A function that ends this.
+        A function which ends this.
     """
     _listeners.append(listener)
     return lambda: _listeners.remove(listener)

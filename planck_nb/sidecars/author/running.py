@@ -1,4 +1,7 @@
-"""Decides how a function of a sidecar is run: on the event loop, in a process that can be killed, or in a thread."""
+"""The way in which a sidecar's function runs.
+
+It may run on the event loop, in a process which can be killed, or in a thread.
+"""
 
 from __future__ import annotations
 
@@ -12,15 +15,15 @@ from planck_nb.sidecars.conventions import RUNS_ASYNC, RUNS_PROCESS, RUNS_THREAD
 
 
 def runs_of(function: Callable[..., Any], name: str, *, process: bool | None = None) -> str:
-    """Return how a function is run, one of the `RUNS_...` values.
+    """Return how a function runs, one of the `RUNS_...` values.
 
-    A sync function defined at the top level of a module runs in a process, because only a process can be killed when
-    its call is cancelled. Closures and methods cannot be found by another process, so they run in a thread.
+    A sync function at a module's top level runs in a process, because only a process can be killed when its call is
+    cancelled. Closures and methods cannot be found by another process, so they run in a thread.
 
     Args:
         function: The function.
-        name: The name of its tool, for error messages.
-        process: False to run it in a thread, where it shares the state of the sidecar; True to insist on a process.
+        name: Its tool's name, for error messages.
+        process: False to run it in a thread, where it shares the sidecar's state; True to insist on a process.
 
     Raises:
         UsageError: If `process` is True and the function cannot run in a process.

@@ -1,4 +1,4 @@
-"""Calls of tools over MCP: where they run, where their progress goes, and the questions that they ask."""
+"""Tool calls over MCP: their places, their progress and their questions."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ from planck_nb.sidecars.conventions import AGENT_ID, CALL_ID, RUNS_PROCESS, RUNS
 Context = ServerRequestContext[Any, Any]
 
 _ANSWER_TIMEOUT = 600.0
-"""Seconds that a call waits for its client to come back with the answer to a question."""
+"""Seconds for which a call waits for its client's answer."""
 
 _QUESTION = "question"
-"""The key of the only question of a round."""
+"""Key for the only question in a round."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class _Question:
 
 
 class _ServedCall:
-    """One call of a tool. The client may come back with answers several times before it ends."""
+    """A tool call; its client may come back with answers several times."""
 
     def __init__(self, context: Context) -> None:
         self.context = context
@@ -60,8 +60,8 @@ class _ServedCall:
             raise ToolError("The client cannot ask its user questions; call the tool with all that it needs.")
         if self.context.protocol_version in MODERN_PROTOCOL_VERSIONS:
             return await self._ask_in_result(message, schema)
-        given = await self.context.session.elicit_form(message, schema, self.context.request_id)
-        return Elicited(given.action, given.content or {})
+        reply = await self.context.session.elicit_form(message, schema, self.context.request_id)
+        return Elicited(reply.action, reply.content or {})
 
     async def _ask_in_result(self, message: str, schema: JsonObject) -> Elicited:
         self.question = _Question(message, schema, asyncio.get_running_loop().create_future())
@@ -70,10 +70,10 @@ class _ServedCall:
 
 
 class ToolCalls:
-    """Calls the tools of a sidecar.
+    """Calls to a sidecar's tools.
 
     Args:
-        live: What the sidecar offers.
+        live: The sidecar's offers.
     """
 
     def __init__(self, live: LiveOffer) -> None:
@@ -85,7 +85,10 @@ class ToolCalls:
     async def __call__(
         self, context: Context, params: types.CallToolRequestParams, changed: Callable[[], Awaitable[None]]
     ) -> types.CallToolResult | types.InputRequiredResult:
-        """Call a tool. `changed` is awaited first if the code was loaded again."""
+        """Call a tool.
+
+        `changed` is awaited first if the code was loaded again.
+        """
         if params.request_state is not None:
             return await self._resume(context, params)
         try:
@@ -100,7 +103,7 @@ class ToolCalls:
         return await self._start(context, params, offer)
 
     async def aclose(self) -> None:
-        """End idle processes, and calls that wait for an answer."""
+        """End idle processes and waiting calls."""
         for call in self._waiting.values():
             if call.task is not None:
                 call.task.cancel()
@@ -140,7 +143,10 @@ class ToolCalls:
             await notes.finish()
 
     async def _until_asked(self, call: _ServedCall) -> types.CallToolResult | types.InputRequiredResult:
-        """Wait until the call has ended or asks a question, which is then the result."""
+        """Wait until the call ends or asks a question.
+
+        The question is then the result.
+        """
         if call.task is None:
             raise RuntimeError("The call was not started.")
         either: list[asyncio.Future[Any]] = [call.task, call.asked]
@@ -172,9 +178,9 @@ class ToolCalls:
         question, call.question = call.question, None
         call.context = context
         call.asked = asyncio.get_running_loop().create_future()
-        given = (params.input_responses or {}).get(_QUESTION)
+        reply = (params.input_responses or {}).get(_QUESTION)
         if not question.answer.done():
-            question.answer.set_result(_elicited(given))
+            question.answer.set_result(_elicited(reply))
         return await self._until_asked(call)
 
     def _expire(self, state: str) -> None:

@@ -34,10 +34,10 @@ T = TypeVar("T")
 
 
 class SidecarServer:
-    """Serves a sidecar over MCP.
+    """A server for a sidecar over MCP.
 
     Args:
-        live: What the sidecar offers.
+        live: The sidecar's offers.
     """
 
     def __init__(self, live: LiveOffer) -> None:
@@ -65,7 +65,7 @@ class SidecarServer:
         )
 
     def initialization_options(self) -> InitializationOptions:
-        """What the server says about itself in the handshake."""
+        """Return the server's own description for the handshake."""
         return self.mcp.create_initialization_options(NotificationOptions(tools_changed=True))
 
     @asynccontextmanager
@@ -77,7 +77,10 @@ class SidecarServer:
             await self._calls.aclose()
 
     async def _offer(self) -> Offer:
-        """What the sidecar offers now or, while its code cannot be loaded, what it offered last."""
+        """Return the sidecar's current offers, or the last working ones.
+
+        Its code may currently be broken.
+        """
         with suppress(PlanckError):  # calls report it
             return await self._live.current()
         return self._live.offer
@@ -138,7 +141,7 @@ class SidecarServer:
 
 
 async def _reported(awaitable: Awaitable[T]) -> T:
-    """Await, and raise errors as MCP reports them."""
+    """Await, and raise errors in MCP's form."""
     try:
         return await awaitable
     except PlanckError as error:

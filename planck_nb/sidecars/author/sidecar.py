@@ -1,4 +1,4 @@
-"""`Sidecar`: the tools, compactors, observers, resources and prompts that one application adds to a kernel."""
+"""`Sidecar`: an application's tools, compactors, observers, resources and prompts."""
 
 from __future__ import annotations
 
@@ -15,11 +15,13 @@ from planck_nb.sidecars.conventions import DEFAULT_COMPACTOR_TIMEOUT_MS, DEFAULT
 F = TypeVar("F", bound=Callable[..., Any])
 
 DEFAULT_PROCESSES = 8
-"""How many sync tools of a sidecar run at the same time by default; further calls wait."""
+"""Default number of sync tools at the same time; further calls wait."""
 
 
 class SidecarModule:
-    """A sidecar written as a class: override `tools`. Name the class in the entry point.
+    """A sidecar written as a class.
+
+    Override `tools`, and name the class in the entry point.
 
     Example:
         >>> class Empty(SidecarModule):
@@ -29,21 +31,24 @@ class SidecarModule:
     """
 
     def tools(self) -> Sequence[object]:
-        """Return the tools: `planck_nb.Tool` objects, functions, compactors and observers. None by default."""
+        """Return the tools, by default an empty list.
+
+        They may be `planck_nb.Tool` objects, functions, compactors and observers.
+        """
         return []
 
 
 class Sidecar:
-    """What one application adds to the agents of a kernel, declared with decorators.
+    """An application's additions to a kernel's agents, declared with decorators.
 
-    Name it in an entry point of the group `planck_nb.sidecars`, or serve it with
+    Name it in an entry point in the group `planck_nb.sidecars`, or serve it with
     `python -m planck_nb.sidecars MODULE:NAME`.
 
     Args:
-        name: The name of the sidecar, for people and logs.
+        name: The sidecar's name, for people and logs.
         version: Its version.
-        instructions: How to use it, for clients that show this to a model.
-        processes: How many sync tools run at the same time, each in a process of its own.
+        instructions: How to use it, for clients which show this to a model.
+        processes: Number of sync tools at the same time, each in its own process.
 
     Raises:
         UsageError: If `name` is empty or `processes` is below 1.
@@ -77,11 +82,11 @@ class Sidecar:
         return f"<Sidecar {self.name}: {len(self._tools)} tools>"
 
     def tools(self) -> list[SidecarTool]:
-        """Return the tools, compactors and observers in the order of their declaration."""
+        """Return the tools, compactors and observers as they were declared."""
         return list(self._tools.values())
 
     def resources(self) -> list[SidecarResource]:
-        """Return the resources and the templates of resources."""
+        """Return the resources and the resource templates."""
         return list(self._resources.values())
 
     def prompts(self) -> list[SidecarPrompt]:
@@ -89,16 +94,16 @@ class Sidecar:
         return list(self._prompts.values())
 
     def add(self, candidate: object) -> SidecarTool:
-        """Add a tool that was made elsewhere.
+        """Add a tool from elsewhere.
 
         Args:
-            candidate: A `planck_nb.Tool`, a function, or what `tool`, `compactor` or `observer` returned.
+            candidate: A `planck_nb.Tool`, a function, or a result from `tool`, `compactor` or `observer`.
 
         Returns:
             The tool as it is served.
 
         Raises:
-            UsageError: If it is not a tool, or there is one of this name.
+            UsageError: If it is not a tool, or the name is in use.
         """
         made = as_sidecar_tool(candidate)
         if made.name in self._tools:
@@ -140,25 +145,25 @@ class Sidecar:
         idempotent: bool | None = None,
         open_world: bool | None = None,
     ) -> SidecarTool | Callable[[Callable[..., Any]], SidecarTool]:
-        """Add a function as a tool; use it as `@sidecar.tool` or `@sidecar.tool(timeout_ms=…)`.
+        """Add a function as a tool: `@sidecar.tool` or `@sidecar.tool(timeout_ms=…)`.
 
         Args:
             function: The function, sync or async; see `planck_nb.sidecars.tool` for all arguments.
-            name: The name that the model sees.
-            description: The description that the model sees.
-            timeout_ms: The time that a call may take by default, in milliseconds.
-            process: False to run a sync function in a thread of the sidecar.
+            name: The models' name for it.
+            description: The models' description.
+            timeout_ms: Default time for a call, in milliseconds.
+            process: False to run a sync function in a sidecar's thread.
             title: A name for display.
-            read_only: Whether it changes nothing.
+            read_only: Whether it is free of changes.
             destructive: Whether it may delete or overwrite.
             idempotent: Whether a lost call may be repeated.
             open_world: Whether it interacts with the outside world.
 
         Returns:
-            The tool, or a decorator that makes it if no function is given.
+            The tool, or a decorator which makes it from a function.
 
         Raises:
-            UsageError: If the function or a setting is not valid, or there is a tool of this name.
+            UsageError: If the function or a setting is invalid, or the name is in use.
         """
         decorate = tool(
             name=name,
@@ -197,20 +202,22 @@ class Sidecar:
         timeout_ms: int = DEFAULT_COMPACTOR_TIMEOUT_MS,
         process: bool | None = None,
     ) -> SidecarTool | Callable[[Callable[..., Any]], SidecarTool]:
-        """Add a function as a compactor; use it as `@sidecar.compactor` or `@sidecar.compactor(timeout_ms=…)`.
+        """Add a function as a compactor.
+
+        Use it as `@sidecar.compactor` or `@sidecar.compactor(timeout_ms=…)`.
 
         Args:
             function: The function; see `planck_nb.sidecars.compactor` for all arguments.
-            name: The name that agents choose it by.
-            description: What it does, for display.
-            timeout_ms: The time that a call may take, in milliseconds.
-            process: False to run a sync function in a thread of the sidecar.
+            name: The agents' name for it.
+            description: Its purpose, for display.
+            timeout_ms: Time limit for a call, in milliseconds.
+            process: False to run a sync function in a sidecar's thread.
 
         Returns:
-            The compactor as a tool, or a decorator that makes it if no function is given.
+            The compactor as a tool, or a decorator which makes it from a function.
 
         Raises:
-            UsageError: If a setting is not valid, or there is a compactor of this name.
+            UsageError: If a setting is invalid, or the name is in use.
         """
         return self._adding(
             compactor(name=name, description=description, timeout_ms=timeout_ms, process=process), function
@@ -238,38 +245,40 @@ class Sidecar:
         timeout_ms: int = DEFAULT_TIMEOUT_MS,
         process: bool | None = False,
     ) -> SidecarTool | Callable[[Callable[..., Any]], SidecarTool]:
-        """Add a function that receives the events of sessions; use it as `@sidecar.observer`.
+        """Add a function for sessions' events; use it as `@sidecar.observer`.
 
         Args:
             function: The function; see `planck_nb.sidecars.observer` for all arguments.
-            name: The name of the observer.
-            timeout_ms: The time that a call may take, in milliseconds.
+            name: The observer's name.
+            timeout_ms: Time limit for a call, in milliseconds.
             process: Whether to run a sync function in a process.
 
         Returns:
-            The observer as a tool, or a decorator that makes it if no function is given.
+            The observer as a tool, or a decorator which makes it from a function.
 
         Raises:
-            UsageError: If a setting is not valid, or there is an observer of this name.
+            UsageError: If a setting is invalid, or the name is in use.
         """
         return self._adding(observer(name=name, timeout_ms=timeout_ms, process=process), function)
 
     def resource(
         self, uri: str, *, name: str | None = None, description: str | None = None, mime_type: str | None = None
     ) -> Callable[[F], F]:
-        """Add a function that returns text or bytes as a resource; use it as `@sidecar.resource("notes://today")`.
+        """Add a function as a resource: `@sidecar.resource("notes://today")`.
+
+        It returns text or bytes.
 
         Args:
             uri: The address, or a template such as "notes://{day}" whose variables are the function's arguments.
             name: A name for display; by default the function's name.
-            description: What it contains; by default the docstring.
+            description: Its content; by default the docstring.
             mime_type: The media type; by default "text/plain" for text.
 
         Returns:
             A decorator, which returns the function.
 
         Raises:
-            UsageError: If there is a resource of this address.
+            UsageError: If the address is in use.
         """
 
         def add(function: F) -> F:
@@ -303,18 +312,18 @@ class Sidecar:
         name: str | None = None,
         description: str | None = None,
     ) -> F | Callable[[F], F]:
-        """Add a function that returns the text of a prompt; use it as `@sidecar.prompt`.
+        """Add a function which returns a prompt's text; use it as `@sidecar.prompt`.
 
         Args:
-            function: The function; its parameters are the arguments of the prompt, all text.
-            name: The name of the prompt; by default the function's name.
-            description: What it is for; by default the docstring.
+            function: The function; its parameters are the prompt's arguments, all text.
+            name: The prompt's name; by default the function's name.
+            description: Its purpose; by default the docstring.
 
         Returns:
-            The function, or a decorator that returns it if no function is given.
+            The function, or a decorator which returns it.
 
         Raises:
-            UsageError: If there is a prompt of this name.
+            UsageError: If the name is in use.
         """
 
         def add(function: F) -> F:

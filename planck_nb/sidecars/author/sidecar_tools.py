@@ -1,4 +1,4 @@
-"""The tools of a sidecar: how `@tool` makes one from a function, and how any other tool is served."""
+"""A sidecar's tools: `@tool` for functions, and other tools as served."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ class SidecarTool(Tool):
     """A tool as a sidecar serves it; usually made by `@sidecar.tool`.
 
     Args:
-        role: Whether models call it or it stands for a compactor or an observer: one of the `ROLE_...` values.
-        runs: How it is run: one of the `RUNS_...` values.
-        timeout_ms: The time that a call may take, in milliseconds, unless the call names another. The caller enforces
-            it, so that a model can ask for more.
-        structure: The structured form of its results, None if they are text and images only.
+        role: Its caller, a model or the kernel for a compactor or an observer: one of the `ROLE_...` values.
+        runs: How it runs: one of the `RUNS_...` values.
+        timeout_ms: Time limit for a call, in milliseconds, unless the call names another. The caller enforces it, so a
+            model can ask for more.
+        structure: The structured form for its results, None for text and images only.
         title: A name for display.
-        annotations: MCP's hints about what it does, such as `readOnlyHint`.
+        annotations: MCP's hints about its effects, such as `readOnlyHint`.
     """
 
     role: str = ROLE_TOOL
@@ -81,28 +81,29 @@ def tool(
     idempotent: bool | None = None,
     open_world: bool | None = None,
 ) -> SidecarTool | Callable[[Callable[..., Any]], SidecarTool]:
-    """Make a tool of a sidecar from a Python function; use it as `@tool`, `@tool(timeout_ms=…)` or `tool(function)`.
+    """Make a sidecar's tool from a Python function.
+
+    Use it as `@tool`, `@tool(timeout_ms=…)` or `tool(function)`.
 
     Name, description and schema come from the function, as with `planck_nb.tool`. An async function runs on the
-    sidecar's event loop. A sync function at the top level of a module runs in a process of its own, which is killed
-    with its children when the call is cancelled; other sync functions run in a thread, which may go on running.
+    sidecar's event loop. A sync function at a module's top level runs in its own process, which is killed with its
+    children when the call is cancelled; other sync functions run in a thread, which may go on running.
 
     Args:
         function: The function, sync or async. `ToolError` reports a failure to the model in the function's own words.
-        name: The name that the model sees; by default the function's name.
-        description: The description that the model sees; by default the docstring without its sections.
-        timeout_ms: The time that a call may take by default, in milliseconds, from 1 to 3,600,000.
-        process: False to run a sync function in a thread, so that it shares the state of the sidecar; True to refuse
-            functions that cannot run in a process.
+        name: The models' name for it; by default the function's name.
+        description: The models' description; by default the docstring without its sections.
+        timeout_ms: Default time for a call, in milliseconds, from 1 to 3,600,000.
+        process: False to run a sync function in a thread, so it shares the sidecar's state; True to refuse functions
+            which cannot run in a process.
         title: A name for display, None for the name.
-        read_only: Whether it changes nothing; None if that is not known. This and the following are hints for clients.
+        read_only: Whether it is free of changes; None if unknown. This and the following are hints for clients.
         destructive: Whether it may delete or overwrite.
-        idempotent: Whether a second call with the same arguments changes nothing more, so that a lost call may be
-            repeated.
+        idempotent: Whether a second call with the same arguments changes nothing more, so a lost call may be repeated.
         open_world: Whether it interacts with the outside world, such as the web.
 
     Returns:
-        The tool, or a decorator that makes it if no function is given.
+        The tool, or a decorator which makes it from a function.
 
     Raises:
         UsageError: If a JSON object cannot supply the function's parameters, `timeout_ms` is out of bounds, or
@@ -124,21 +125,24 @@ def tool(
     }
 
     def make(function: Callable[..., Any]) -> SidecarTool:
-        made = function_tool(name=name, description=description, timeout=None)(function)
-        served = as_sidecar_tool(made, process=process)
+        plain_tool = function_tool(name=name, description=description, timeout=None)(function)
+        sidecar_tool = as_sidecar_tool(plain_tool, process=process)
         annotations: JsonObject = {key: value for key, value in hints.items() if value is not None}
         return replace(
-            served, timeout_ms=checked_timeout_ms(timeout_ms, made.name), title=title, annotations=annotations
+            sidecar_tool,
+            timeout_ms=checked_timeout_ms(timeout_ms, plain_tool.name),
+            title=title,
+            annotations=annotations,
         )
 
     return make if function is None else make(function)
 
 
 def as_sidecar_tool(candidate: object, *, process: bool | None = None) -> SidecarTool:
-    """Make a tool that can be served from a tool of any kind or a function.
+    """Make a servable tool from any kind of tool or a function.
 
     Args:
-        candidate: A `Tool`, or what `planck_nb.tool` accepts.
+        candidate: A `Tool`, or an argument for `planck_nb.tool`.
         process: As for `tool`.
 
     Raises:
@@ -146,27 +150,27 @@ def as_sidecar_tool(candidate: object, *, process: bool | None = None) -> Sideca
     """
     if isinstance(candidate, SidecarTool):
         return candidate
-    made = as_tool(candidate)
-    if made.server is not None:
-        raise UsageError(f"{made.name} is run by a model's server and cannot be served by a sidecar; remove it.")
-    function = made.function or made.execute_fn
+    plain_tool = as_tool(candidate)
+    if plain_tool.server is not None:
+        raise UsageError(f"{plain_tool.name} is run by a model's server and cannot be served by a sidecar; remove it.")
+    function = plain_tool.function or plain_tool.execute_fn
     return SidecarTool(
-        name=made.name,
-        description="\n\n".join(filter(None, (made.description, made.guidance))),  # MCP has no other place for it
-        parameters=made.parameters,
-        execute_fn=recorded(made.execute_fn),
+        name=plain_tool.name,
+        description="\n\n".join(filter(None, (plain_tool.description, plain_tool.guidance))),  # only place in MCP
+        parameters=plain_tool.parameters,
+        execute_fn=recorded(plain_tool.execute_fn),
         timeout=None,
-        function=made.function,
-        aliases=made.aliases,
-        accept=made.accept,
-        runs=runs_of(function, made.name, process=process),
-        timeout_ms=DEFAULT_TIMEOUT_MS if made.timeout is None else clamp_timeout_ms(made.timeout * _SECOND),
-        structure=structure_of(function, made.name),
+        function=plain_tool.function,
+        aliases=plain_tool.aliases,
+        accept=plain_tool.accept,
+        runs=runs_of(function, plain_tool.name, process=process),
+        timeout_ms=DEFAULT_TIMEOUT_MS if plain_tool.timeout is None else clamp_timeout_ms(plain_tool.timeout * _SECOND),
+        structure=structure_of(function, plain_tool.name),
     )
 
 
 def checked_timeout_ms(timeout_ms: object, name: str) -> int:
-    """Return a time that an author has set. Raises `UsageError` if it is not valid."""
+    """Return an author's time, or raise `UsageError` if it is invalid."""
     if isinstance(timeout_ms, int) and type(timeout_ms) is not bool and MIN_TIMEOUT_MS <= timeout_ms <= MAX_TIMEOUT_MS:
         return timeout_ms
     raise UsageError(

@@ -1,4 +1,4 @@
-"""The source files of a sidecar: which modules are its own, whether they changed, and how they are imported again."""
+"""A sidecar's source files: its own modules, their changes and reloads."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ _INSTALLED = ("site-packages", "dist-packages")
 _LIBRARIES = ("planck_nb", "mcp", "mcp_types")
 
 Stamp = tuple[int, int, int]
-"""When a file was changed in nanoseconds, its size in bytes and its inode; zeros if it is missing."""
+"""A file's change time in nanoseconds, size and inode; zeros if missing."""
 
 
 class Sources:
-    """The modules of a sidecar: those of its package, and those beside it unless they are installed.
+    """A sidecar's modules: those in its package or, unless installed, beside it.
 
     Args:
-        module: The module of its entry.
+        module: Its entry's module.
 
     Raises:
-        ConfigError: If there is no such module.
+        ConfigError: If the module is missing.
     """
 
     def __init__(self, module: str) -> None:
@@ -37,10 +37,10 @@ class Sources:
         self._root = _root(self._top)
         self._finder = _FreshSourceFinder(self)
         self.files: set[str] = set()
-        """The files that were imported, or could not be."""
+        """The files which were imported, or could not be."""
 
     def owns(self, name: str, file: str) -> bool:
-        """Whether a module belongs to the sidecar."""
+        """Return whether a module belongs to the sidecar."""
         if name.partition(".")[0] in _LIBRARIES or name == "__main__":
             return False
         path = Path(file)
@@ -49,36 +49,42 @@ class Sources:
         return not any(part in _INSTALLED for part in path.relative_to(self._root).parts)
 
     def stamps(self) -> dict[str, Stamp]:
-        """Return the state of the files, to be compared with an earlier one."""
+        """Return the files' state, to be compared with an earlier one."""
         return {file: _stamp(file) for file in self.files}
 
     def load(self) -> ModuleType:
-        """Import the module, and return it. Its own modules are compiled from their sources."""
+        """Import the module, and return it.
+
+        Its own modules are compiled from their sources.
+        """
         if self._finder not in sys.meta_path:  # it stays, because functions import modules, too
             sys.meta_path.insert(0, self._finder)
         return importlib.import_module(self._module)
 
     def load_again(self) -> ModuleType:
-        """Import the module and all others of the sidecar again; those in use stay as they are if this raises."""
-        own = {
+        """Import the sidecar's modules again, or leave them as they are.
+
+        They stay in use if this raises.
+        """
+        modules = {
             name: module
             for name, module in list(sys.modules.items())
             if (file := getattr(module, "__file__", None)) and self.owns(name, file)
         }
-        for name in own:
+        for name in modules:
             del sys.modules[name]
         importlib.invalidate_caches()
         try:
             return self.load()
         except BaseException:
-            sys.modules.update(own)
+            sys.modules.update(modules)
             raise
 
 
 class _FreshSourceFinder(MetaPathFinder):
-    """Finds modules of a sidecar, and makes Python compile them from their sources.
+    """A finder for a sidecar's modules, compiled from their sources.
 
-    Python uses cached bytecode if the source still has the modification time in seconds and the size that it had; an
+    Python uses cached bytecode if the source still has its former modification time in seconds and its former size; an
     edit within the same second can leave both unchanged.
     """
 
@@ -99,7 +105,7 @@ class _FreshSourceFinder(MetaPathFinder):
 
 
 class _FreshLoader(SourceFileLoader):
-    """Compiles the source at each import."""
+    """A loader which compiles the source at each import."""
 
     def get_code(self, fullname: str) -> CodeType | None:
         path = self.get_filename(fullname)
@@ -107,7 +113,7 @@ class _FreshLoader(SourceFileLoader):
 
 
 def _root(top: str) -> Path:
-    """The folder whose modules belong to the sidecar, or its only file."""
+    """Return the folder with the sidecar's modules, or its only file."""
     try:
         spec = find_spec(top)
     except (ImportError, ValueError) as error:
@@ -117,8 +123,8 @@ def _root(top: str) -> Path:
             f"There is no module {top}; install the sidecar, or start it in the folder where {top}.py is."
         )
     folders = list(spec.submodule_search_locations or ())
-    own = Path(folders[0] if folders else spec.origin or top)
-    return own if own.parent.name in _INSTALLED else own.parent
+    place = Path(folders[0] if folders else spec.origin or top)
+    return place if place.parent.name in _INSTALLED else place.parent
 
 
 def _stamp(file: str) -> Stamp:

@@ -1,4 +1,4 @@
-"""Serves a sidecar over standard input and output."""
+"""A sidecar over standard input and output."""
 
 from __future__ import annotations
 
@@ -15,10 +15,12 @@ from planck_nb.sidecars.author.server import SidecarServer
 
 
 async def serve_stdio(live: LiveOffer) -> None:
-    """Serve until standard input ends. What tools and their children print goes to standard error.
+    """Serve until standard input ends.
+
+    Tools' and their children's prints go to standard error.
 
     Args:
-        live: What the sidecar offers.
+        live: The sidecar's offers.
     """
     end_with_client()
     server = SidecarServer(live)
@@ -29,7 +31,9 @@ async def serve_stdio(live: LiveOffer) -> None:
 
 @contextmanager
 def _printing_to_stderr() -> Iterator[None]:
-    """Print to standard error, and leave nothing in a buffer that would reach the client when the server ends.
+    """Print to standard error, and leave the stream's buffer empty.
+
+    Otherwise the buffer would reach the client when the server ends.
 
     Modules may hold the stream itself, for instance in a log handler; while the server runs, its file descriptor leads
     to standard error, too.

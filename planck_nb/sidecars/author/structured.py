@@ -1,4 +1,7 @@
-"""Structured results: the schema of what a function is annotated to return, and its values as JSON data."""
+"""Structured results, from a function's return annotation.
+
+A schema describes them, and values are converted to JSON data.
+"""
 
 from __future__ import annotations
 
@@ -28,11 +31,13 @@ class Structure:
 
 
 def structure_of(function: Callable[..., Any], name: str) -> Structure | None:
-    """Return the structure of a function's results, None if it is not annotated to return a model or a dictionary.
+    """Return the structure of a function's results.
+
+    It is None unless the function is annotated to return a model or a dictionary.
 
     Args:
         function: The function.
-        name: The name of its tool, for error messages.
+        name: Its tool's name, for error messages.
     """
     try:
         returns = get_type_hints(function, include_extras=True).get("return")
@@ -62,7 +67,7 @@ def structure_of(function: Callable[..., Any], name: str) -> Structure | None:
 
 
 def _is_plain(returns: object) -> bool:
-    """Whether this is a class whose values are only text, images or content for MCP."""
+    """Return whether the class has only text, images or MCP content."""
     if not inspect.isclass(returns):
         return False
     home = returns.__module__.partition(".")[0]
@@ -70,7 +75,10 @@ def _is_plain(returns: object) -> bool:
 
 
 def _with_object_root(schema: JsonObject) -> JsonObject:
-    """The schema with a type at its root, where the schema of a recursive model has only a reference."""
+    """Return the schema with a type at its root.
+
+    A recursive model's schema has only a reference there.
+    """
     reference, definitions = schema.get("$ref"), schema.get("$defs")
     if not isinstance(reference, str) or not isinstance(definitions, dict):
         return schema

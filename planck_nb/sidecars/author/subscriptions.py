@@ -1,4 +1,4 @@
-"""The clients that want to know when a resource changes."""
+"""Clients with subscriptions to resources."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from planck_nb.sidecars.author.resource_changes import add_listener
 
 
 class Subscriptions:
-    """Sends changes of resources to the clients that have subscribed to them.
+    """A sender for changed resources, to subscribed clients.
 
     Args:
-        bus: Sends them to clients of the newest protocol.
+        bus: Sends them to clients with the newest protocol.
     """
 
     def __init__(self, bus: InMemorySubscriptionBus) -> None:
@@ -44,7 +44,7 @@ class Subscriptions:
         self._sessions.setdefault(uri, {})[_connection(session)] = session
 
     def remove(self, uri: str, session: ServerSession) -> None:
-        """End the subscription of a client."""
+        """End a client's subscription."""
         self._sessions.get(uri, {}).pop(_connection(session), None)
 
     async def _send(self, uri: str) -> None:
@@ -57,5 +57,8 @@ class Subscriptions:
 
 
 def _connection(session: ServerSession) -> int:
-    """What identifies the client; the session itself is made for each request."""
-    return id(session._connection)  # noqa: SLF001 - the SDK has no public name for it; the session keeps it alive
+    """Return the client's identity.
+
+    The session itself is made for each request.
+    """
+    return id(session._connection)  # noqa: SLF001 - the SDK lacks a public name for it; the session keeps it alive

@@ -1,7 +1,9 @@
-"""The process that runs sync tools of a sidecar, one call at a time; it is killed if the call is cancelled.
+"""The process for sync tools, with one call at a time.
 
-Requests and replies are JSON objects, one a line, on what were standard input and output; what tools print goes to
-standard error. When the sidecar ends, the process ends with everything that it started.
+It is killed if the call is cancelled.
+
+Requests and replies are JSON objects, one a line, on the former standard input and output; tools' prints go to standard
+error. When the sidecar ends, the process ends with everything started by it.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ from planck_nb.tools.watchdog_process import MARK
 
 
 class _Wire:
-    """The pipes to the sidecar, moved away from the descriptors that tools and their children write to."""
+    """The pipes to the sidecar, away from tools' standard input and output."""
 
     def __init__(self) -> None:
         self._inbound = os.fdopen(os.dup(0), "rb")
@@ -38,7 +40,10 @@ class _Wire:
         self.requests: SimpleQueue[JsonObject] = SimpleQueue()
 
     def read(self) -> None:
-        """Read requests until the sidecar closes the pipe; then end this process and its children."""
+        """Read requests until the pipe's end, then end this process.
+
+        Its children end, too.
+        """
         for line in self._inbound:
             self.requests.put(json.loads(line))
         _end()
@@ -56,26 +61,26 @@ class _Wire:
 
 _MARK = f"{MARK}={os.environ.get(MARK, '')}".encode()
 _ROUNDS = 5
-"""How often processes that left the group are looked for."""
+"""Number of searches for processes which left the group."""
 
 
 def _end() -> None:
-    """End this process and everything that it started."""
+    """End this process and everything started by it."""
     tree = ProcessTree(_MARK)
     for _ in range(_ROUNDS if _MARK[-1:] != b"=" else 0):
-        if not (others := [process for process in tree.running() if process != os.getpid()]):
+        if not (remaining := [process for process in tree.running() if process != os.getpid()]):
             break
-        send(signal.SIGKILL, [], others)
+        send(signal.SIGKILL, [], remaining)
     if os.name == "posix" and os.getpgrp() == os.getpid():
         os.killpg(0, signal.SIGKILL)
     os._exit(0)
 
 
 def main(reference: str) -> None:
-    """Serve the tools of a sidecar to the process that started this one.
+    """Serve a sidecar's tools to the parent process.
 
     Args:
-        reference: The entry of the sidecar as "module:name".
+        reference: The sidecar's entry as "module:name".
     """
     wire = _Wire()
     threading.Thread(target=wire.read, name="planck-requests", daemon=True).start()
@@ -95,17 +100,17 @@ def main(reference: str) -> None:
 
 
 async def _answer(live: LiveOffer, wire: _Wire, request: JsonObject) -> JsonObject:
-    given: Any = request
-    tool = live.offer.tools.get(given["name"])
+    fields: Any = request
+    tool = live.offer.tools.get(fields["name"])
     if tool is None:
         return failure(
-            f"{given['name']} is not found in a new process: declare it whenever its module is imported, or with "
+            f"{fields['name']} is not found in a new process: declare it whenever its module is imported, or with "
             "process=False."
         )
     return await call_result(
         tool,
-        given["args"],
-        agent_id=given["agent_id"],
-        call_id=given["call_id"],
+        fields["args"],
+        agent_id=fields["agent_id"],
+        call_id=fields["call_id"],
         progress=lambda text: wire.send({"progress": text}),
     )

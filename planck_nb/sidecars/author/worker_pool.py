@@ -1,4 +1,7 @@
-"""The processes that run sync tools: one for each concurrent call, reused while the code stays the same."""
+"""Processes for sync tools: one for each concurrent call.
+
+They are reused while the code stays the same.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ from planck_nb.sidecars.conventions import MAX_MESSAGE_BYTES
 from planck_nb.tools.watchdog_process import MARK
 
 _LINE = 4 * MAX_MESSAGE_BYTES
-"""The most bytes that a line may have: JSON may encode a character with several."""
+"""Longest line in bytes: JSON may encode a character with several."""
 
 _PROGRAM = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
@@ -32,13 +35,13 @@ _PROGRAM = (
 
 @dataclass(frozen=True, slots=True)
 class WorkerCall:
-    """A call of a sync tool.
+    """A call to a sync tool.
 
     Args:
-        name: The name of the tool.
+        name: The tool's name.
         args: The arguments object.
-        agent_id: The id of the agent that calls.
-        call_id: The id of the call.
+        agent_id: The calling agent's id.
+        call_id: The call's id.
         progress: Called with text to show while the tool runs.
     """
 
@@ -50,11 +53,11 @@ class WorkerCall:
 
 
 class WorkerPool:
-    """Runs sync tools in processes.
+    """A pool of processes for sync tools.
 
     Args:
-        reference: The entry of the sidecar as "module:name", which each process imports.
-        max_processes: How many processes there are at the same time; further calls wait.
+        reference: The sidecar's entry as "module:name", which each process imports.
+        max_processes: Largest number of processes; further calls wait.
     """
 
     def __init__(self, reference: str, max_processes: int) -> None:
@@ -64,7 +67,10 @@ class WorkerPool:
         self._generation = 0
 
     async def call(self, call: WorkerCall) -> JsonObject:
-        """Run a tool and return its result. If this is cancelled, its process is killed at once."""
+        """Run a tool and return its result.
+
+        Cancelling this kills its process at once.
+        """
         async with self._slots:
             generation = self._generation
             worker = self._idle.pop() if self._idle else await _Worker.start(self._reference)
@@ -80,7 +86,7 @@ class WorkerPool:
             return result
 
     def renew(self) -> None:
-        """Have calls from now on use new processes, because the code has changed."""
+        """Let further calls use new processes, because the code has changed."""
         self._generation += 1
         while self._idle:
             self._idle.pop().kill()
@@ -94,7 +100,7 @@ class WorkerPool:
 
 
 class _Worker:
-    """One process."""
+    """A process in the pool."""
 
     def __init__(self, process: asyncio.subprocess.Process, mark: str) -> None:
         self._process = process
@@ -142,18 +148,21 @@ class _Worker:
         return failure(_death(call.name, await self._process.wait()))
 
     def kill(self) -> None:
-        """Kill the process with everything that it started."""
+        """Kill the process with everything started by it."""
         self._group.kill()
         spawn(self.ended(), name="planck-reap-worker")
 
     async def ended(self) -> None:
-        """Wait until the process has ended."""
+        """Wait for the process's end."""
         await self._process.wait()
         self._group.ended()
 
 
 async def _read_line(stream: asyncio.StreamReader) -> bytes:
-    """The next line, empty at the end or if the process was killed while it wrote one."""
+    """Return the next line, empty at the end.
+
+    It is also empty if the process was killed while it wrote a line.
+    """
     try:
         line = await stream.readline()
     except (ValueError, ConnectionError):

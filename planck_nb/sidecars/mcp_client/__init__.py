@@ -1,1 +1,1 @@
-"""For the kernel: starts sidecars, calls them and presents what they offer."""
+"""The kernel's side: starts sidecars, calls them and presents their offers."""

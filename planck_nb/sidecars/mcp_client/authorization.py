@@ -1,4 +1,4 @@
-"""The authentication of one connection to a server, and the person whom it asks."""
+"""Authentication for a connection to a server, and the person to ask."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ if TYPE_CHECKING:
 
 
 class Person(Protocol):
-    """The person who uses a sidecar."""
+    """The sidecar's user."""
 
     async def ask(self, question: Question) -> QuestionAnswer | None:
-        """Show a question and return the answer; None if no person can be asked."""
+        """Show a question and return the answer; None without a person."""
         ...
 
     def waiting(self) -> AbstractContextManager[None]:
-        """Return a context in which the time limits of calls and of the start are paused."""
+        """Return a context in which calls and the start have unlimited time."""
         ...
 
     def failed(self, error: SidecarSignInError) -> None:
-        """Called when the user did not sign in, which ends the connection."""
+        """End the connection after a failed sign-in."""
         ...
 
 
 Authorize: TypeAlias = "Callable[[Person], httpx2.Auth]"
-"""Makes the authentication of one connection to a server."""
+"""Factory for a connection's authentication at a server."""

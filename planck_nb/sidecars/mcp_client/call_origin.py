@@ -1,4 +1,4 @@
-"""Who made a call to a sidecar, for the requests that the sidecar makes during it."""
+"""A call's origin, for the sidecar's requests during the call."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class CallOrigin:
-    """Who made the call that runs in the current task."""
+    """The agent and the call in the current task."""
 
     agent_id: str = ""
     call_id: str = ""

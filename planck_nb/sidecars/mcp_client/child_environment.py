@@ -1,11 +1,11 @@
-"""Which variables of the kernel's environment the process of a sidecar gets."""
+"""The kernel's environment variables for a sidecar's process."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 _INHERITED = frozenset("HOME PATH SHELL TERM USER LOGNAME LANG LANGUAGE TZ TMPDIR".split())
-"""None of them holds a secret, and none leads to the kernel's packages."""
+"""Variables without secrets, which do not lead to the kernel's packages."""
 
 _FOR_INSTALLERS = frozenset(
     "HTTP_PROXY HTTPS_PROXY ALL_PROXY NO_PROXY SSL_CERT_FILE SSL_CERT_DIR REQUESTS_CA_BUNDLE CURL_CA_BUNDLE "
@@ -13,16 +13,19 @@ _FOR_INSTALLERS = frozenset(
 )
 _PREFIXES_FOR_INSTALLERS = ("PIP_", "UV_", "NPM_CONFIG_")
 _NOT_FOR_INSTALLERS = frozenset({"PIP_TARGET", "PIP_PREFIX", "PIP_USER", "UV_PROJECT_ENVIRONMENT", "UV_SYSTEM_PYTHON"})
-"""They would install somewhere other than the environment of the sidecar."""
+"""Variables which would redirect an installation to another environment."""
 
 
-def sidecar_environment(environment: Mapping[str, str], own: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment of a sidecar: harmless variables of the kernel, and its own."""
-    return {**_kept(environment), **own}
+def sidecar_environment(environment: Mapping[str, str], additions: Mapping[str, str]) -> dict[str, str]:
+    """Return a sidecar's environment: harmless kernel variables, and its own."""
+    return {**_kept(environment), **additions}
 
 
 def installer_environment(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment for installing packages: also proxies, certificates, and where packages come from."""
+    """Return the environment for installing packages.
+
+    It also has proxies, certificates, and package sources.
+    """
     settings = {
         name: value
         for name, value in environment.items()

@@ -1,4 +1,7 @@
-"""A child process in a group of its own, which leaves nothing running however it or this process ends."""
+"""A child process in its own group, which never leaves anything running.
+
+That holds however it or this process ends.
+"""
 
 from __future__ import annotations
 
@@ -19,14 +22,20 @@ from planck_nb.tools.watchdog_process import MARK, watchdog_process
 
 _CHUNK = 1 << 20
 _DRAIN = 0.05
-"""Seconds to go on reading after the process has ended, if something else keeps its output open."""
+"""Seconds of reading after the process's end.
+
+Other processes may keep its output open.
+"""
 
 _KILL_GRACE = 0.5
 """Seconds between SIGTERM and SIGKILL."""
 
 
 class InputPipe(asyncio.BaseProtocol):
-    """The standard input of a process; writing waits while the process does not read."""
+    """A process's standard input.
+
+    Writing waits while the process does not read.
+    """
 
     def __init__(self) -> None:
         self._transport: asyncio.WriteTransport | None = None
@@ -35,25 +44,28 @@ class InputPipe(asyncio.BaseProtocol):
         self._open = True
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Called by asyncio."""
+        """Note the transport, for asyncio."""
         assert isinstance(transport, asyncio.WriteTransport)  # noqa: S101 - for type checkers
         self._transport = transport
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's signature
-        """Called by asyncio."""
+        """Note the end, for asyncio."""
         self._open = False
         self._flowing.set()
 
     def pause_writing(self) -> None:
-        """Called by asyncio when too much is buffered."""
+        """Pause writing with a full buffer, for asyncio."""
         self._flowing.clear()
 
     def resume_writing(self) -> None:
-        """Called by asyncio."""
+        """Resume writing, for asyncio."""
         self._flowing.set()
 
     async def write(self, data: bytes) -> None:
-        """Write, and wait while too much is buffered. Raises `BrokenPipeError` if the process has stopped reading."""
+        """Write, and wait while too much is buffered.
+
+        Raises `BrokenPipeError` if the process has stopped reading.
+        """
         if not self._open or self._transport is None:
             raise BrokenPipeError
         self._transport.write(data)
@@ -63,7 +75,7 @@ class InputPipe(asyncio.BaseProtocol):
                 raise BrokenPipeError
 
     def close(self) -> None:
-        """Close it when everything is written, which tells the process to end."""
+        """Close it after all writing, which tells the process to end."""
         if self._transport is not None:
             self._transport.close()
 
@@ -74,7 +86,7 @@ class InputPipe(asyncio.BaseProtocol):
 
 
 class _ErrorOutput(asyncio.Protocol):
-    """The error output of a process, which is kept as a log."""
+    """A process's error output, which is kept as a log."""
 
     def __init__(self, log: LogLines) -> None:
         self._log = log
@@ -84,7 +96,7 @@ class _ErrorOutput(asyncio.Protocol):
 
 
 class ChildProcess:
-    """A child process in a group of its own, with its pipes."""
+    """A child process in its own group, with its pipes."""
 
     def __init__(self, process: subprocess.Popen[bytes], mark: str) -> None:
         self.id = process.pid
@@ -92,7 +104,10 @@ class ChildProcess:
         self.input = InputPipe()
         self.ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self.status: int | None = None
-        """The exit status, or minus the number of the signal that ended it; None while it runs."""
+        """The exit status, or minus the final signal's number.
+
+        None while the process runs.
+        """
         self._process = process
         self._tree = ProcessTree(f"{MARK}={mark}".encode())
         self._transports: list[asyncio.BaseTransport] = []
@@ -101,7 +116,7 @@ class ChildProcess:
     async def start(
         cls, name: str, command: Sequence[str], *, cwd: Path, environment: Mapping[str, str], log: LogLines
     ) -> ChildProcess:
-        """Start the process. Raises `SidecarError` if that is not possible."""
+        """Start the process, or raise `SidecarError`."""
         if os.name != "posix":
             raise SidecarError(
                 f"The sidecar {name} cannot be started on this system; start it yourself and give `url`."
@@ -122,25 +137,28 @@ class ChildProcess:
         except (OSError, ValueError) as error:
             raise SidecarError(_why_not_started(name, command, cwd, error)) from error
         watchdog_process.add_group(process.pid)
-        started = cls(process, mark)
-        started._watch(loop)
+        child = cls(process, mark)
+        child._watch(loop)
         try:
-            protocol = asyncio.StreamReaderProtocol(started.output)
+            protocol = asyncio.StreamReaderProtocol(child.output)
             for pipe, make in ((process.stdout, lambda: protocol), (process.stderr, lambda: _ErrorOutput(log))):
                 transport, _ = await loop.connect_read_pipe(make, pipe)
-                started._transports.append(transport)
-            await loop.connect_write_pipe(lambda: started.input, process.stdin)
+                child._transports.append(transport)
+            await loop.connect_write_pipe(lambda: child.input, process.stdin)
         except BaseException:
-            await started.stop(0)
+            await child.stop(0)
             raise
-        return started
+        return child
 
     def when_ended(self, on_end: Callable[[str], None]) -> None:
-        """Call this with a sentence when the process has ended."""
+        """Call this with a sentence after the process's end."""
         self.ended.add_done_callback(lambda ended: on_end(ended.result()))
 
     async def stop(self, grace: float) -> None:
-        """End the process and everything that it started: politely, if it ends within `grace` seconds."""
+        """End the process and everything started by it.
+
+        This is polite, if it ends within `grace` seconds.
+        """
         try:
             self.input.close()
             await self._wait(grace)
@@ -157,7 +175,7 @@ class ChildProcess:
             transport.close()
 
     def _kill_rest(self) -> None:
-        """Kill what it started and what has outlived it, in whatever group."""
+        """Kill its remaining descendants, in whatever group."""
         roots = [] if self.ended.done() else [self.id]
         if self._tree.running(roots):
             self._tree.kill([], roots)
@@ -172,7 +190,7 @@ class ChildProcess:
             await asyncio.wait([self.ended], timeout=seconds)
 
     def _watch(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Notice the end of the process without polling."""
+        """Notice the process's end without polling."""
         try:
             handle = os.pidfd_open(self.id)
         except (AttributeError, OSError):  # another system

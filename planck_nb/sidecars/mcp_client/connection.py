@@ -1,4 +1,4 @@
-"""One connection to a sidecar, from its start to its end."""
+"""A connection to a sidecar, from its start to its end."""
 
 from __future__ import annotations
 
@@ -30,29 +30,31 @@ from planck_nb.sidecars.mcp_client.sidecar_spec import SidecarSpec
 _MAX_PAGES = 1_000
 _MAX_ITEMS = 10_000
 _MAX_QUESTIONS = 8
-"""The most questions that may be open at the same time, so that a person is not flooded."""
+"""Largest number of open questions, so a person is not flooded."""
 
 _QUESTION_CHECK = 0.2
-"""Seconds between two checks whether a question is still open."""
+"""Seconds between two checks for open questions."""
 
 _SUBSCRIBE_AGAIN = 1.0
-"""Seconds until changes are subscribed to again after the server ended the subscription."""
+"""Seconds between a subscription's end and the next subscription."""
 
 for _name in ("mcp", "client"):  # the SDK's; without a handler Python would print its warnings into a cell
     logging.getLogger(_name).addHandler(logging.NullHandler())
 
 
 class Connection:
-    """A connection. `serve` opens and closes it, in one task; calls are made from any other.
+    """A connection, opened and closed by `serve` in one task.
+
+    Calls are made from other tasks.
 
     Args:
         spec: The sidecar.
-        transport: Opens its streams of messages.
-        log: Gets what the sidecar logs.
-        ask: Asks a person, None if no person can be asked.
+        transport: Opens its message streams.
+        log: Gets the sidecar's log.
+        ask: Asks a person, None without a person.
         sample: Has a model reply, None if that is not allowed.
-        root: The folder that the sidecar is told, if its spec allows that.
-        question_seconds: How long a person has to answer.
+        root: The folder to tell the sidecar, if its spec allows that.
+        question_seconds: Time for a person's answer.
         on_tools: Called when the list of tools has changed.
     """
 
@@ -71,16 +73,16 @@ class Connection:
         loop = asyncio.get_running_loop()
         self.ready: asyncio.Future[None] = loop.create_future()
         self.lost: asyncio.Future[str] = loop.create_future()
-        """Done with a reason as soon as no call can be answered any more."""
+        """Done with a reason as soon as calls remain unanswered."""
         self.failure: SidecarSignInError | None = None
-        """Why it is pointless to connect again."""
+        """The reason why connecting again is pointless."""
         self.tools: dict[str, ToolDefinition] = {}
         self.sidecar = spec.name
         self.server = ""
         self.protocol = ""
         self.open_questions = 0
         self.waited = 0.0
-        """Seconds that people had questions open; time limits of calls do not include them."""
+        """Seconds with open questions; calls' time limits exclude them."""
         self.origins: dict[asyncio.Task[Any], CallOrigin] = {}
         """The calls in flight."""
         self._spec = spec
@@ -106,49 +108,55 @@ class Connection:
         )
 
     async def ask(self, question: Question) -> QuestionAnswer | None:
-        """Show a question of planck_nb about the sidecar to the person; None if no person can be asked."""
+        """Show planck_nb's own question about the sidecar to the person.
+
+        The result is None without a person.
+        """
         return None if self._ask is None else await self._ask(question)
 
     @contextmanager
     def waiting(self) -> Iterator[None]:
         """Return a context in which time limits are paused."""
         loop = asyncio.get_running_loop()
-        begun = loop.time()
+        start = loop.time()
         self.open_questions += 1
         try:
             yield
         finally:
             self.open_questions -= 1
-            self.waited += loop.time() - begun
+            self.waited += loop.time() - start
 
     def failed(self, error: SidecarSignInError) -> None:
-        """Give up the connection for good, because the person did not sign in."""
+        """Give up the connection for good, because the sign-in failed."""
         self.failure = error
         self.lose(str(error).rstrip("."))
 
     async def first_of(self, *futures: asyncio.Future[Any], seconds: float) -> bool:
-        """Wait for one of these up to this long, not counting the time in which people have questions open.
+        """Wait up to this long, without the time for open questions.
 
         Returns:
-            Whether one of them is done.
+            Whether any future is done.
         """
         loop = asyncio.get_running_loop()
-        waited, deadline = self.waited, loop.time() + seconds
+        earlier, deadline = self.waited, loop.time() + seconds
         while True:
-            left = _QUESTION_CHECK if self.open_questions else max(deadline + self.waited - waited - loop.time(), 0)
+            left = _QUESTION_CHECK if self.open_questions else max(deadline + self.waited - earlier - loop.time(), 0)
             await asyncio.wait(futures, timeout=left, return_when=asyncio.FIRST_COMPLETED)
             if any(future.done() for future in futures):
                 return True
-            if not self.open_questions and loop.time() >= deadline + self.waited - waited:
+            if not self.open_questions and loop.time() >= deadline + self.waited - earlier:
                 return False
 
     def lose(self, reason: str) -> None:
-        """Give up all calls in flight. The first reason counts."""
+        """Give up all calls in flight; the first reason counts."""
         if not self.lost.done():
             self.lost.set_result(reason)
 
     def check(self) -> None:
-        """Find out whether the server still answers; if it is gone, the SDK ends the connection."""
+        """Find out whether the server still answers.
+
+        If it is gone, the SDK ends the connection.
+        """
         if self.ready.done() and not self.lost.done():
             spawn(self._refresh(), name=f"planck-sidecar-{self._spec.name}-check")
 
@@ -173,17 +181,20 @@ class Connection:
                 await cancel_and_wait(changes)
 
     async def list_tools(self) -> None:
-        """Fetch all tools. Raises what the SDK raises, or `SidecarError`."""
+        """Fetch all tools, or raise the SDK's errors or `SidecarError`."""
         async with self._listing:
             self._waits_to_list = False
-            found: dict[str, ToolDefinition] = {}
+            tools: dict[str, ToolDefinition] = {}
             if self.client.server_capabilities.tools is not None:
                 async for tool in pages(lambda cursor: self.client.list_tools(cursor=cursor), "tools"):
-                    found.setdefault(tool.name, tool_definition(tool))
-            self.tools = found
+                    tools.setdefault(tool.name, tool_definition(tool))
+            self.tools = tools
 
     async def _check_result(self, name: str, result: types.CallToolResult) -> None:
-        """Check the result of a call instead of the SDK. Raises `SidecarError` if it does not match its schema."""
+        """Check a call's result instead of the SDK.
+
+        Raises `SidecarError` for a result unlike its schema.
+        """
         definition = self.tools.get(name)
         if definition is None or definition.output_schema is None:
             return
@@ -198,7 +209,7 @@ class Connection:
             )
 
     async def _follow_changes(self) -> None:
-        """Subscribe to changes of the lists, if the protocol of the server requires it."""
+        """Subscribe to the lists' changes, if the server's protocol requires it."""
         tools = self.client.server_capabilities.tools
         if self.protocol not in MODERN_PROTOCOL_VERSIONS or not (tools and tools.list_changed):
             return
@@ -212,7 +223,10 @@ class Connection:
                 await self._refresh()
 
     async def _refresh(self) -> None:
-        """Fetch the tools again. However often a server says that they have changed, only one fetch waits."""
+        """Fetch the tools again.
+
+        However often a server announces changes, only one fetch waits.
+        """
         if self._waits_to_list:
             return
         before = self.tools
@@ -230,10 +244,13 @@ class Connection:
         self._log.add(f"{params.level}: {params.data}")
 
     def _origin(self) -> CallOrigin:
-        """The call that a request of the server belongs to; before 2026-07-28 the protocol does not say."""
+        """Return the call behind a server's request.
+
+        Before 2026-07-28 the protocol does not say.
+        """
         if (origin := current_origin.get(None)) is not None:
             return origin
-        calls = [origin for origin in self.origins.values() if origin.agent_id]  # those of observers are of no agent
+        calls = [origin for origin in self.origins.values() if origin.agent_id]  # observers' calls belong to no agent
         return calls[0] if len(calls) == 1 else CallOrigin()
 
     async def _elicit(
@@ -293,9 +310,12 @@ class Connection:
 
 
 async def pages(fetch: Callable[[str | None], Any], field: str) -> AsyncIterator[Any]:
-    """Yield the items of all pages of a list. Raises `SidecarError` if the list does not end."""
+    """Yield the items on all pages of a list.
+
+    Raises `SidecarError` for an endless list.
+    """
     cursor: str | None = None
-    seen: set[str] = set()
+    earlier_cursors: set[str] = set()
     count = 0
     for _ in range(_MAX_PAGES):
         page = await fetch(cursor)
@@ -307,7 +327,7 @@ async def pages(fetch: Callable[[str | None], Any], field: str) -> AsyncIterator
         cursor = page.next_cursor
         if cursor is None:
             return
-        if cursor in seen:
+        if cursor in earlier_cursors:
             raise SidecarError(f"its list of {field} never ends")
-        seen.add(cursor)
+        earlier_cursors.add(cursor)
     raise SidecarError(f"its list of {field} has more than {_MAX_PAGES:,} pages")

@@ -1,4 +1,4 @@
-"""What a sidecar offers, as plain values that do not depend on the MCP library."""
+"""A sidecar's offers as plain values, independent of the MCP library."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ from planck_nb.sidecars.conventions import (
 
 @dataclass(frozen=True, slots=True)
 class ToolDefinition:
-    """A tool as a sidecar describes it.
+    """A tool in a sidecar's own words.
 
     Args:
         name: Its name on the sidecar.
-        description: Its description, as it came.
-        parameters: The JSON Schema of its arguments, as it came.
-        output_schema: The JSON Schema of its structured results, None if it declares none.
+        description: Its original description.
+        parameters: The original JSON Schema for its arguments.
+        output_schema: The JSON Schema for its structured results, if declared.
         role: "tool", "compactor" or "observer"; models see only tools.
-        timeout_ms: The time that a call may take by default, in milliseconds.
-        runs: How the sidecar runs it, as `%planck sidecar list` shows it; empty if it does not say.
-        read_only: Whether it declares that it changes nothing.
-        destructive: Whether it declares that it may destroy something.
-        idempotent: Whether it declares that repeating a call has no further effect.
-        open_world: Whether it declares that it communicates with other systems.
+        timeout_ms: Default time for a call, in milliseconds.
+        runs: How the sidecar runs it, for `%planck sidecar list`; empty if unknown.
+        read_only: Whether it declares itself as free of changes.
+        destructive: Whether it declares itself as destructive.
+        idempotent: Whether it declares repeated calls as harmless.
+        open_world: Whether it declares communication with other systems.
     """
 
     name: str
@@ -51,24 +51,24 @@ class ToolDefinition:
 
     @property
     def may_be_repeated(self) -> bool:
-        """Whether a call whose answer was lost may be made again."""
+        """Return whether a call with a lost answer may be made again."""
         return self.read_only or self.idempotent
 
     @property
     def declares_timeout(self) -> bool:
-        """Whether the tool itself has the argument `timeout_ms`."""
+        """Return whether the tool itself has the argument `timeout_ms`."""
         properties = self.parameters.get("properties")
         return isinstance(properties, dict) and "timeout_ms" in properties
 
 
 @dataclass(frozen=True, slots=True)
 class ResourceDefinition:
-    """A resource, or a template of resources.
+    """A resource, or a resource template.
 
     Args:
-        uri: Its address; with `{placeholders}` if it is a template.
+        uri: Its address; with `{placeholders}` for a template.
         name: Its name.
-        description: What it is.
+        description: An explanation.
         mime: Its media type, empty if unknown.
         is_template: Whether `uri` is a template.
     """
@@ -82,12 +82,12 @@ class ResourceDefinition:
 
 @dataclass(frozen=True, slots=True)
 class PromptArgument:
-    """An argument of a prompt.
+    """An argument for a prompt.
 
     Args:
         name: Its name.
-        description: What it is.
-        required: Whether it must be given.
+        description: An explanation.
+        required: Whether it is mandatory.
     """
 
     name: str
@@ -97,11 +97,11 @@ class PromptArgument:
 
 @dataclass(frozen=True, slots=True)
 class PromptDefinition:
-    """A prompt that a sidecar offers.
+    """A sidecar's prompt.
 
     Args:
         name: Its name.
-        description: What it is for.
+        description: Its purpose.
         arguments: Its arguments.
     """
 
@@ -111,13 +111,13 @@ class PromptDefinition:
 
 
 def tool_definition(tool: Any) -> ToolDefinition:  # noqa: ANN401 - an mcp_types.Tool; this module loads without mcp
-    """Convert a tool of the MCP library."""
+    """Convert a tool from the MCP library."""
     meta = tool.meta if isinstance(tool.meta, dict) else {}
     role = meta.get(ROLE, ROLE_TOOL)
     role = role if role in (ROLE_COMPACTOR, ROLE_OBSERVER) else ROLE_TOOL
-    given = meta.get(TIMEOUT)
-    if isinstance(given, bool) or not isinstance(given, int | float):
-        given = DEFAULT_COMPACTOR_TIMEOUT_MS if role == ROLE_COMPACTOR else DEFAULT_TIMEOUT_MS
+    timeout = meta.get(TIMEOUT)
+    if isinstance(timeout, bool) or not isinstance(timeout, int | float):
+        timeout = DEFAULT_COMPACTOR_TIMEOUT_MS if role == ROLE_COMPACTOR else DEFAULT_TIMEOUT_MS
     hints = tool.annotations
     return ToolDefinition(
         name=tool.name,
@@ -125,7 +125,7 @@ def tool_definition(tool: Any) -> ToolDefinition:  # noqa: ANN401 - an mcp_types
         parameters=dict(tool.input_schema),
         output_schema=tool.output_schema,
         role=role,
-        timeout_ms=clamp_timeout_ms(given),
+        timeout_ms=clamp_timeout_ms(timeout),
         runs=str(meta.get(RUNS, ""))[:20],
         read_only=bool(hints and hints.read_only_hint),
         destructive=bool(hints and hints.destructive_hint),

@@ -1,4 +1,7 @@
-"""Builds the environment of a project's own sidecar, a folder with a pyproject.toml such as `.planck/sidecar`."""
+"""The environment for a project's own sidecar.
+
+That is a folder with a pyproject.toml, such as `.planck/sidecar`.
+"""
 
 from __future__ import annotations
 
@@ -23,16 +26,16 @@ from planck_nb.sidecars.mcp_client.child_environment import installer_environmen
 from planck_nb.sidecars.mcp_client.child_process import ChildProcess
 from planck_nb.sidecars.mcp_client.lines import LineCutter
 from planck_nb.sidecars.mcp_client.log_lines import LogLines
-from planck_nb.sidecars.mcp_client.sidecar_spec import SidecarSpec
+from planck_nb.sidecars.mcp_client.sidecar_spec import PROJECT_NAME, SidecarSpec
 
 REQUIREMENTS = ("mcp>=2.3,<3",)
-"""What the environment gets besides planck_nb and what the project requires."""
+"""Requirements besides planck_nb and the project's own."""
 
 PACKAGE = Path(__file__).parents[2]
-"""The folder of planck_nb."""
+"""planck_nb's folder."""
 
 _FORMAT = "2"
-"""Part of the digest; increased when environments are built in another way."""
+"""Part of the digest, increased when environments are built differently."""
 
 _MAX_PROJECT_BYTES = 1_048_576
 _LINE_BYTES = 10_000
@@ -44,23 +47,25 @@ _MERGED = 'exec "$@" 2>&1'
 
 
 def _ignore(_line: str) -> None:
-    """Show nothing."""
+    """Ignore progress."""
 
 
 class SidecarEnvironment:
-    """The environment of a sidecar: `.venv` in its folder, with its requirements, `mcp` and the kernel's planck_nb.
+    """A sidecar's environment, `.venv` in its folder.
 
-    The project is installed so that a changed source file is used without building again. It is built again only if its
-    pyproject.toml, its lock file or planck_nb has changed. uv installs the versions of `uv.lock`, if there is one.
-    planck_nb is copied from the kernel's own files, without its dependencies: so it is exactly the kernel's version, no
-    index needs to have it, and the sidecar's other packages are the project's own. Commands under `setup` in
+    It has the project's requirements, `mcp` and the kernel's planck_nb.
+
+    The project is installed so that a changed source file is used without building again. It is built again only after
+    changes to its pyproject.toml, its lock file or planck_nb. uv installs the versions in `uv.lock`, if it exists.
+    planck_nb is copied from the kernel's own files, without its dependencies: so it is exactly the kernel's version,
+    needs no package index, and the sidecar's other packages are the project's own. Commands under `setup` in
     `[tool.planck_nb.sidecar]`, such as `[["npm", "ci"]]`, run last.
 
     Args:
-        folder: The folder of the sidecar.
-        environment: The kernel's environment; installers get its proxies, certificates, and settings of pip and uv,
-            and nothing else of it. `os.environ` by default.
-        requirements: What is installed besides the project.
+        folder: The sidecar's folder.
+        environment: The kernel's environment; installers get only its proxies, certificates, and settings for pip and
+            uv. `os.environ` by default.
+        requirements: Packages to install besides the project.
         uv: The program uv, empty for pip; by default uv if it is installed.
 
     Example:
@@ -86,14 +91,14 @@ class SidecarEnvironment:
 
     @property
     def python(self) -> Path:
-        """The Python of the environment."""
+        """Return the environment's Python."""
         return self._venv / "bin" / "python"
 
-    def spec(self, name: str = "sidecar") -> SidecarSpec:
-        """Return how the sidecar is started: with the entry point of the group `planck_nb.sidecars` of its project.
+    def spec(self, name: str = PROJECT_NAME) -> SidecarSpec:
+        """Return how to start the sidecar, with its project's entry point.
 
         Args:
-            name: The name of the sidecar.
+            name: The sidecar's name.
         """
         return SidecarSpec(
             name,
@@ -111,10 +116,10 @@ class SidecarEnvironment:
             return False
 
     def digest(self) -> str:
-        """Return the digest of all that the environment is built from.
+        """Return the digest for everything behind the environment.
 
         Raises:
-            SidecarError: If the folder has no pyproject.toml that can be read.
+            SidecarError: If the folder has no readable pyproject.toml.
         """
         content = [_FORMAT, sys.executable, *self._requirements, self._read_project()]
         content.append(self._lock.read_text("utf-8", "replace") if self._lock.is_file() else "")
@@ -122,10 +127,12 @@ class SidecarEnvironment:
         return hashlib.sha256("\0".join(content).encode("utf-8", "replace")).hexdigest()
 
     async def build(self, progress: Callable[[str], None] = _ignore) -> None:
-        """Build the environment unless it is up to date. Cancelling this ends everything that it started.
+        """Build the environment unless it is up to date.
+
+        Cancelling this ends everything started by it.
 
         Args:
-            progress: Called with each line that the installers write.
+            progress: Called with each line from the installers.
 
         Raises:
             SidecarError: If it cannot be built; the message has the last lines of output.
@@ -149,20 +156,20 @@ class SidecarEnvironment:
 
     async def _install(self, progress: Callable[[str], None]) -> None:
         if self._lock.is_file() and self._uv:
-            # Without --inexact uv would remove the copy of planck_nb, which no project names.
+            # Without --inexact uv would remove the copy of planck_nb, which projects do not name.
             await self._run([self._uv, "sync", "--locked", "--inexact", "--no-dev", "--no-progress"], progress)
-            what = list(self._requirements)
+            packages = list(self._requirements)
         else:
             if self._lock.is_file():
                 progress("uv.lock is not used, because uv is not installed; the newest versions are installed")
-            what = ["-e", ".", *self._requirements]
-        if not what:
+            packages = ["-e", ".", *self._requirements]
+        if not packages:
             return
         if self._uv:
-            command = [self._uv, "pip", "install", "--no-progress", "--python", str(self.python), *what]
+            command = [self._uv, "pip", "install", "--no-progress", "--python", str(self.python), *packages]
         else:
             quiet = ["--disable-pip-version-check", "--no-input", "--progress-bar", "off"]
-            command = [str(self.python), "-m", "pip", "install", *quiet, *what]
+            command = [str(self.python), "-m", "pip", "install", *quiet, *packages]
         await self._run(command, progress)
 
     async def _set_up(self, progress: Callable[[str], None]) -> None:
@@ -177,7 +184,10 @@ class SidecarEnvironment:
             await self._run(command, progress)
 
     async def _run(self, command: Sequence[str], progress: Callable[[str], None]) -> None:
-        """Run a command in the folder. Raises `SidecarError` with its last lines if it fails."""
+        """Run a command in the folder.
+
+        Raises `SidecarError` with its last lines after a failure.
+        """
         log = LogLines()
         process = await ChildProcess.start(
             self.folder.name,
@@ -199,10 +209,10 @@ class SidecarEnvironment:
         finally:
             await process.stop(0)
         if process.status:
-            shown = " ".join(command)
+            words = " ".join(command)
             last = one_line(" / ".join(log.lines(_LAST_LINES)), _LAST_CHARACTERS)
             raise SidecarError(
-                f"The environment of the sidecar in {self.folder} could not be built: `{one_line(shown, 200)}` ended "
+                f"The environment of the sidecar in {self.folder} could not be built: `{one_line(words, 200)}` ended "
                 f"with status {process.status}: {last}"
             )
 
@@ -224,7 +234,7 @@ class SidecarEnvironment:
 
     @asynccontextmanager
     async def _locked(self, progress: Callable[[str], None]) -> AsyncIterator[None]:
-        """Only one kernel builds at a time."""
+        """Let only one kernel build at a time."""
         lock = filelock.FileLock(self.folder / ".venv.lock", thread_local=False)
         waited = False
         while True:
@@ -251,18 +261,18 @@ def _is_command(item: object) -> bool:
 
 
 def _package_files() -> list[tuple[str, str]]:
-    """The files of planck_nb, with their sizes and times."""
+    """Return planck_nb's files, with their sizes and times."""
     root = PACKAGE
-    found = []
+    files = []
     for path in sorted(root.rglob("*")):
         if "__pycache__" not in path.parts and path.is_file():
             status = path.stat()
-            found.append((path.relative_to(root).as_posix(), f"{status.st_size} {status.st_mtime_ns}"))
-    return found
+            files.append((path.relative_to(root).as_posix(), f"{status.st_size} {status.st_mtime_ns}"))
+    return files
 
 
 def _copy_package(venv: Path) -> None:
-    """Copy planck_nb, with metadata that tells installers that it is installed, but without requirements."""
+    """Copy planck_nb, with metadata for installers but without requirements."""
     site = next(iter(sorted(venv.glob("lib/python*/site-packages"))), None)
     if site is None:
         raise SidecarError(f"{venv} has no folder for packages; remove it and start the sidecar again.")
@@ -277,6 +287,6 @@ def _copy_package(venv: Path) -> None:
     }
     for file, content in files.items():
         (information / file).write_text(content, encoding="utf-8")
-    listed = [f"{name}/{path}" for path, _ in _package_files()]
-    listed += [f"{information.name}/{file}" for file in (*files, "RECORD")]
-    (information / "RECORD").write_text("".join(f"{path},,\n" for path in listed), encoding="utf-8")
+    paths = [f"{name}/{path}" for path, _ in _package_files()]
+    paths += [f"{information.name}/{file}" for file in (*files, "RECORD")]
+    (information / "RECORD").write_text("".join(f"{path},,\n" for path in paths), encoding="utf-8")

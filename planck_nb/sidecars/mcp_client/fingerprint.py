@@ -1,4 +1,4 @@
-"""A digest of what a sidecar may do, by which trust in it is remembered."""
+"""A digest for a sidecar's abilities, for remembering trust in it."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from planck_nb.sidecars.mcp_client.sidecar_spec import SidecarSpec
 
 
 def fingerprint(spec: SidecarSpec, tools: Iterable[ToolDefinition] = ()) -> str:
-    """Return a digest that changes when trust in a sidecar should be asked for again.
+    """Return a digest which changes when a sidecar needs new trust.
 
     It covers the command, the arguments, the working directory, the address, the names of environment variables and
     headers, whether sampling and roots are allowed, and the names, descriptions, schemas and roles of the tools. It
-    does not cover the values of variables, so that a new token changes nothing.
+    excludes variables' values, so a new token changes nothing.
 
     Args:
         spec: The sidecar.
-        tools: Its tools, in any order; none if it has not been started.
+        tools: Its tools, in any order; empty before its start.
 
     Returns:
         The SHA-256 digest, in hexadecimal.
@@ -30,7 +30,7 @@ def fingerprint(spec: SidecarSpec, tools: Iterable[ToolDefinition] = ()) -> str:
         >>> fingerprint(one) == fingerprint(two), fingerprint(one) == fingerprint(one, [ToolDefinition("delete")])
         (True, False)
     """
-    covered = {
+    content = {
         "command": [spec.command, *spec.args],
         "cwd": "" if spec.cwd is None else str(spec.cwd),
         "env": sorted(spec.env),
@@ -44,4 +44,4 @@ def fingerprint(spec: SidecarSpec, tools: Iterable[ToolDefinition] = ()) -> str:
             for tool in tools
         ),
     }
-    return hashlib.sha256(json.dumps(covered, sort_keys=True).encode("utf-8", "backslashreplace")).hexdigest()
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode("utf-8", "backslashreplace")).hexdigest()

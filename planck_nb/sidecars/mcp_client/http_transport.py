@@ -1,4 +1,4 @@
-"""MCP over Streamable HTTP to a server that somebody else runs."""
+"""MCP over Streamable HTTP to somebody else's server."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _FIRST_ERROR = 400
 async def connect_http(
     spec: SidecarSpec, *, sign_in: Callable[[], httpx2.Auth | None], on_status: Callable[[int], None]
 ) -> AsyncIterator[Any]:
-    """Open a connection, as a pair of streams of messages.
+    """Open a connection, as a pair of message streams.
 
     Args:
         spec: The sidecar.
-        sign_in: Makes the authentication; None if a token or nothing is sent.
-        on_status: Called with each HTTP status that is an error.
+        sign_in: Makes the authentication; None if a token suffices or is unnecessary.
+        on_status: Called with each HTTP error status.
     """
 
     async def note_status(response: httpx2.Response) -> None:
@@ -55,7 +55,10 @@ def _headers(headers: Mapping[str, str], token: str) -> dict[str, str]:
 
 
 class _Bounded(httpx2.AsyncHTTPTransport):
-    """Stops reading answers that are too long; events are bounded one by one by the SDK."""
+    """A transport which stops reading overlong answers.
+
+    The SDK bounds events one by one.
+    """
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         response = await super().handle_async_request(request)
@@ -65,7 +68,7 @@ class _Bounded(httpx2.AsyncHTTPTransport):
 
 
 class TooLargeError(httpx2.StreamError):
-    """The answer of a server is too long."""
+    """A server's answer is too long."""
 
 
 class _BoundedStream(httpx2.AsyncByteStream):

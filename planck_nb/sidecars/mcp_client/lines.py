@@ -1,4 +1,4 @@
-"""Cuts a stream of bytes into lines of limited length."""
+"""Lines with limited length, cut from a byte stream."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _ENDS = 2_000
 
 @dataclass(frozen=True, slots=True)
 class TooLongLine:
-    """A line that was too long and is not kept.
+    """A line which was too long and is not kept.
 
     Args:
         head: Its beginning.
@@ -22,10 +22,10 @@ class TooLongLine:
 
 
 class LineCutter:
-    """Cuts bytes into lines. Of a line that is too long only the beginning and the end are kept.
+    """A cutter for lines of bytes, which keeps an overlong line's ends.
 
     Args:
-        limit: The number of bytes that a line may have.
+        limit: Longest line in bytes.
     """
 
     def __init__(self, limit: int) -> None:
@@ -33,10 +33,10 @@ class LineCutter:
         self._pieces: list[bytes] = []
         self._size = 0
         self._head: bytes | None = None
-        """The beginning of the line that is being dropped."""
+        """The beginning of an overlong line."""
 
     def feed(self, data: bytes) -> Iterator[bytes | TooLongLine]:
-        """Add bytes, and yield the lines that they complete, without their ends."""
+        """Add bytes, and yield the completed lines without their ends."""
         start = 0
         while (end := data.find(b"\n", start)) >= 0:
             self._add(data[start:end] if start or end < len(data) else data)
@@ -46,17 +46,17 @@ class LineCutter:
             self._add(data[start:] if start else data)
 
     def rest(self) -> bytes:
-        """Return what has arrived of the line that is not complete."""
+        """Return the incomplete line so far."""
         return b"".join(self._pieces)
 
     def _add(self, piece: bytes) -> None:
         self._pieces.append(piece)
         self._size += len(piece)
         if self._size > self._limit:
-            held = b"".join(self._pieces)
+            content = b"".join(self._pieces)
             if self._head is None:
-                self._head = held[:_ENDS]
-            self._pieces = [held[-_ENDS:]]
+                self._head = content[:_ENDS]
+            self._pieces = [content[-_ENDS:]]
             self._size = self._limit  # one more byte drops it again
 
     def _finish(self) -> bytes | TooLongLine:

@@ -1,4 +1,7 @@
-"""Requests to one sidecar: each waits while the sidecar is starting, and none is ever cancelled by its loss."""
+"""Requests to a sidecar, which wait for its start.
+
+They are never cancelled by its loss.
+"""
 
 from __future__ import annotations
 
@@ -22,27 +25,27 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _OWN_LIMIT_GRACE = 2.0
-"""Seconds that a tool which has the time limit as its own argument may take longer to report that it was reached."""
+"""Additional seconds for a tool to report its own timeout."""
 
 _READ_SECONDS = 60.0
 
 
 class LinkCalls:
-    """Makes requests to one sidecar, from any event loop.
+    """Makes requests to a sidecar, from any event loop.
 
     Args:
-        state: The state of its link.
+        state: Its link's state.
     """
 
     def __init__(self, state: LinkState) -> None:
         self._state = state
 
     async def read(self, read: Callable[[Client], Coroutine[Any, Any, T]], what: str) -> T:
-        """Make a request that may be repeated.
+        """Make a request which may be repeated.
 
         Args:
             read: Makes it.
-            what: What is requested, for errors.
+            what: The requested object, for errors.
         """
         from planck_nb.sidecars.mcp_client.responses import answer_to  # noqa: PLC0415 - loads mcp
 
@@ -67,9 +70,9 @@ class LinkCalls:
         Args:
             tool: Its name on the sidecar.
             args: Its arguments.
-            meta: What the sidecar is told about the call.
-            origin: Who makes it.
-            timeout_ms: The time limit in milliseconds, None for that of the arguments or of the tool.
+            meta: Facts about the call, for the sidecar.
+            origin: The caller.
+            timeout_ms: The time limit in milliseconds, None for the limit in the arguments or the tool.
             progress: Called with texts while the tool runs.
         """
 
@@ -78,19 +81,19 @@ class LinkCalls:
 
             definition = self._state.definitions.get(tool)
             if definition is None:
-                known = did_you_mean(tool, self._state.definitions)
-                raise SidecarError(f"The sidecar {self._state.name} no longer offers {tool}. {known}".rstrip())
-            if connection.tools.get(tool) != definition:  # and nobody has accepted that yet
+                hint = did_you_mean(tool, self._state.definitions)
+                raise SidecarError(f"The sidecar {self._state.name} no longer offers {tool}. {hint}".rstrip())
+            if connection.tools.get(tool) != definition:  # and this is not accepted yet
                 raise SidecarError(
                     f"The sidecar {self._state.name} has changed {tool}; look at its tools before you use it."
                 )
-            given = args if definition.declares_timeout else {k: v for k, v in args.items() if k != "timeout_ms"}
+            arguments = args if definition.declares_timeout else {k: v for k, v in args.items() if k != "timeout_ms"}
             token = current_origin.set(origin)
             try:
                 request = asyncio.create_task(
                     connection.client.call_tool(
                         tool,
-                        given,
+                        arguments,
                         progress_callback=None if progress is None else _ProgressCallback(progress),
                         meta=meta or None,  # type: ignore[arg-type]
                     ),
@@ -116,7 +119,10 @@ class LinkCalls:
     async def _request(
         self, make: Callable[[Connection, float], Awaitable[T]], seconds: float, what: str, *, repeat: bool
     ) -> T:
-        """Make a request on the loop of the link; once more if it was lost and may be repeated."""
+        """Make a request on the link's loop.
+
+        If it was lost and may be repeated, it is made once more.
+        """
         loop = self._state.loop
         if loop is not None and not is_running_here(loop) and loop.is_running():
             return await await_in_loop(loop, lambda: self._request(make, seconds, what, repeat=repeat))
@@ -131,7 +137,7 @@ class LinkCalls:
                 repeat = False
 
     async def _connected(self, deadline: float, what: str) -> Connection:
-        """The connection; waits while the sidecar is starting."""
+        """Return the connection, and wait for the sidecar's start."""
         state = self._state
         while True:
             connection = state.connection
@@ -150,19 +156,19 @@ class LinkCalls:
 
 
 def _limit(args: JsonObject) -> float | None:
-    """The time limit among the arguments. Raises `ToolError` if it is not a number."""
-    given = args.get("timeout_ms")
-    if given is None:
+    """Return the time limit in the arguments, or raise `ToolError`."""
+    limit = args.get("timeout_ms")
+    if limit is None:
         return None
-    if isinstance(given, bool) or not isinstance(given, int | float):
+    if isinstance(limit, bool) or not isinstance(limit, int | float):
         raise ToolError(
-            f"timeout_ms must be a number of milliseconds from {MIN_TIMEOUT_MS} to {MAX_TIMEOUT_MS:,}, not {given!r}."
+            f"timeout_ms must be a number of milliseconds from {MIN_TIMEOUT_MS} to {MAX_TIMEOUT_MS:,}, not {limit!r}."
         )
-    return given
+    return limit
 
 
 class _ProgressCallback:
-    """Shows what a tool reports, for the SDK."""
+    """Progress output for a tool, as the SDK calls it."""
 
     def __init__(self, show: Callable[[str], None]) -> None:
         self._show = show

@@ -1,4 +1,4 @@
-"""The timing and the callbacks of a link."""
+"""A link's timing and callbacks."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from planck_nb.sidecars.mcp_client.status import SidecarEvent
 
 @dataclass(frozen=True, slots=True)
 class LinkTiming:
-    """The times of a link, in seconds.
+    """A link's times, in seconds.
 
     Args:
-        start: How long a sidecar may take until it has listed its tools.
+        start: Time for a sidecar until it has listed its tools.
         first_delay: The pause before a lost sidecar is started again.
-        longest_delay: The pause doubles up to this one.
+        longest_delay: Limit up to which the pause doubles.
         steady: After being connected for this long, the pauses start over.
-        attempts: How many starts in a row may fail before the link gives up.
-        stop_grace: How long a stopped sidecar has to end before it is killed.
-        question: How long a person has to answer a question.
+        attempts: Largest number of failed starts in a row before the link gives up.
+        stop_grace: Time for a stopped sidecar to end before it is killed.
+        question: Time for a person to answer a question.
     """
 
     start: float = 60.0
@@ -37,22 +37,22 @@ class LinkTiming:
 
 
 Accept: TypeAlias = Callable[[SidecarSpec, str, tuple[ToolDefinition, ...]], bool | Awaitable[bool]]
-"""Decides whether what a sidecar offers may be used, given its fingerprint and its tools."""
+"""Decision about a sidecar's offers, by fingerprint and tools."""
 
 
 Build: TypeAlias = Callable[[Callable[[str], None]], Coroutine[Any, Any, None]]
-"""Builds what a sidecar needs to start, and passes lines about it to its argument."""
+"""Builder for a sidecar's needs, which passes lines about it on."""
 
 
 @dataclass(frozen=True, slots=True)
 class LinkCallbacks:
-    """The callbacks of a link.
+    """A link's callbacks.
 
     Args:
-        ask: Shows a question of the sidecar to a person; None declines all questions.
+        ask: Shows the sidecar's question to a person; None declines all questions.
         sample: Has a model reply, after approval; None refuses all requests. Only called if the spec allows sampling.
         accept: Called with each new fingerprint of the sidecar; None accepts all.
-        on_event: Called with each event, on the event loop of the link.
+        on_event: Called with each event, on the link's event loop.
         on_tools: Called when the tools may have changed.
     """
 

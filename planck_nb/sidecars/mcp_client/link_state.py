@@ -1,4 +1,4 @@
-"""`LinkState`: what is known of one sidecar, shared by the parts of a link, and how changes are announced."""
+"""`LinkState`: a sidecar's state, shared by the parts of a link."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 
 class LinkState:
-    """The state of one sidecar. It is changed only on the event loop of its link.
+    """A sidecar's state, changed only on its link's event loop.
 
     Args:
         spec: The sidecar.
-        callbacks: What is called after changes.
+        callbacks: Called after changes.
     """
 
     def __init__(self, spec: SidecarSpec, callbacks: LinkCallbacks) -> None:
@@ -33,38 +33,42 @@ class LinkState:
         self.callbacks = callbacks
         self.log = LogLines()
         self.loop: asyncio.AbstractEventLoop | None = None
-        """The event loop of the link, None before its first start."""
+        """The link's event loop, None before its first start."""
         self.connection: Connection | None = None
         self.definitions: dict[str, ToolDefinition] = {}
-        """What the sidecar offers, by name; it stays while the sidecar is started again."""
+        """The sidecar's offers by name; they stay during a restart."""
         self.status = SidecarStatus(spec.name, since=clock.time(), transport=spec.transport)
         self.changed = asyncio.Event()
-        """Set and replaced whenever the state changes."""
+        """Set and replaced after every state change."""
 
     @property
     def name(self) -> str:
-        """The name of the sidecar."""
+        """Return the sidecar's name."""
         return self.spec.name
 
     def enter(self, state: SidecarState, reason: str = "") -> None:
         """Change the state, and wake everything that waits for a change."""
-        kept = self.status
+        before = self.status
         self.status = replace(
-            kept, state=state, reason=reason, since=clock.time(), process=kept.process if state == "connected" else None
+            before,
+            state=state,
+            reason=reason,
+            since=clock.time(),
+            process=before.process if state == "connected" else None,
         )
         if self.connection is not None and state == "connected":
             self.describe(self.connection)
-        changed, self.changed = self.changed, asyncio.Event()
-        changed.set()
+        event, self.changed = self.changed, asyncio.Event()
+        event.set()
 
     def describe(self, connection: Connection) -> None:
-        """Put what is offered and who the server is into the status."""
-        offered = self.definitions.values()
+        """Put the offers and the server's identity into the status."""
+        definitions = self.definitions.values()
         self.status = replace(
             self.status,
-            tools=sum(item.role == ROLE_TOOL for item in offered),
+            tools=sum(item.role == ROLE_TOOL for item in definitions),
             compactors=tuple(
-                item.name.removeprefix(COMPACTOR_PREFIX) for item in offered if item.role == ROLE_COMPACTOR
+                item.name.removeprefix(COMPACTOR_PREFIX) for item in definitions if item.role == ROLE_COMPACTOR
             ),
             server=visible(connection.server[:100]),
             protocol=connection.protocol,
@@ -87,16 +91,16 @@ class LinkState:
             self._call_back(self.callbacks.on_tools)
 
     def show_progress(self, line: str) -> None:
-        """Log a line about the build, and pass it on as an event."""
+        """Log a line about the build, and emit it as an event."""
         self.log.add(line)
         self.emit("progress", line)
 
     def note_process(self, process: int) -> None:
-        """Put the id of the sidecar's process into the status."""
+        """Put the sidecar's process id into the status."""
         self.status = replace(self.status, process=process)
 
     def not_running(self) -> str:
-        """Return a sentence on why the sidecar cannot be called."""
+        """Return a sentence about why the sidecar cannot be called."""
         if self.status.state == "failed":
             return self.status.reason
         return f"The sidecar {self.name} is not running; start it with `%planck sidecar start {self.name}`."

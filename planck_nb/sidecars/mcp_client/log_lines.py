@@ -1,4 +1,4 @@
-"""The newest lines that a sidecar wrote to its log, in bounded memory."""
+"""A sidecar's newest log lines, in bounded memory."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from planck_nb.base.secrets import redact
 from planck_nb.base.visible import visible
 
 KEPT_LINES = 500
-"""How many lines are kept."""
+"""Number of lines to keep."""
 
 _LINE_BYTES = 4_000
-"""Longer lines are cut."""
+"""Longest line in bytes; longer ones are cut."""
 
 _ESCAPES = re.compile(
-    r"\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?"  # titles and links of terminals
+    r"\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?"  # terminals' titles and links
     r"|\x1b[PX^_].*?(?:\x1b\\|$)"
     r"|\x1b\[[0-?]*[ -/]*[@-~]"  # colours and movements
     r"|\x1b[ -/]*[0-~]"
@@ -23,10 +23,10 @@ _ESCAPES = re.compile(
 
 
 class LogLines:
-    """The newest lines, cheap to add: they are decoded and redacted only when they are read.
+    """The newest lines, cheap to add: decoded and redacted only on reading.
 
     Args:
-        kept: How many lines are kept.
+        kept: Number of lines to keep.
     """
 
     def __init__(self, kept: int = KEPT_LINES) -> None:
@@ -41,7 +41,7 @@ class LogLines:
         self._rest = rest[:_LINE_BYTES]
 
     def add(self, line: str) -> None:
-        """Add a line of our own."""
+        """Add planck_nb's own line."""
         self._lines.extend(part[:_LINE_BYTES] for part in line.encode("utf-8", "replace").split(b"\n"))
 
     def clear(self) -> None:
@@ -51,11 +51,11 @@ class LogLines:
 
     def lines(self, count: int | None = None) -> list[str]:
         """Return the newest lines without control codes and secrets, the oldest first."""
-        kept = [*self._lines, *([self._rest] if self._rest else [])]
+        newest = [*self._lines, *([self._rest] if self._rest else [])]
         if count is not None:
-            kept = kept[-count:]
-        if not kept:
+            newest = newest[-count:]
+        if not newest:
             return []
         # Redacted as one text, because a private key, for example, has many lines.
-        text = "\n".join(_ESCAPES.sub("", line.decode("utf-8", "replace").rstrip("\r")) for line in kept)
+        text = "\n".join(_ESCAPES.sub("", line.decode("utf-8", "replace").rstrip("\r")) for line in newest)
         return [visible(line.rpartition("\r")[2]) for line in redact(text, formats=True).split("\n")]

@@ -1,4 +1,4 @@
-"""`Sidecars`: all sidecars of a notebook, by name, and what they offer together."""
+"""`Sidecars`: a notebook's sidecars by name, and their common offers."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from planck_nb.sidecars.mcp_client.offered_tools import make_tool, prefixed, pro
 from planck_nb.sidecars.mcp_client.remote_compactors import remote_compactor, sidecar_compactor
 from planck_nb.sidecars.mcp_client.search import SEARCH_NAME, search_tool
 from planck_nb.sidecars.mcp_client.sidecar_link import SidecarLink
-from planck_nb.sidecars.mcp_client.sidecar_spec import SidecarSpec
+from planck_nb.sidecars.mcp_client.sidecar_spec import PROJECT_NAME, SidecarSpec
 from planck_nb.sidecars.mcp_client.status import SidecarEvent, SidecarStatus
 from planck_nb.tools.reserved_names import is_reserved
 
@@ -35,17 +35,20 @@ if TYPE_CHECKING:
     from planck_nb.sidecars.mcp_client.sampling import Sample
 
 SEARCH_THRESHOLD = 40
-"""With more tools of sidecars than this, agents get a tool that finds them instead of all of them."""
+"""Largest number of tools to give directly.
+
+With more tools, agents get a tool which finds them.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class OfferedTools:
-    """The tools of all sidecars under the names by which models know them.
+    """All sidecars' tools under the models' names for them.
 
     Args:
         tools: The tools by name.
-        owners: The sidecar of each tool and the tool's name there, by name.
-        notes: A sentence for each tool that has another name here than on its sidecar, or is left out.
+        owners: Each tool's sidecar and its own name there, by name.
+        notes: A sentence for each tool which is renamed here or left out.
     """
 
     tools: Mapping[str, Tool]
@@ -62,25 +65,25 @@ def _no_session() -> str:
 
 
 class Sidecars:
-    """All sidecars of a notebook.
+    """A notebook's sidecars.
 
-    All callbacks are optional and are called on the event loop of the sidecars. Methods that do not wait can be called
-    from any thread.
+    All callbacks are optional and are called on the sidecars' event loop. Methods which do not wait can be called from
+    any thread.
 
     Args:
-        cwd: The folder of the session: the working directory of sidecars whose spec has none.
+        cwd: The session's folder: working directory for sidecars without their own.
         environment: The kernel's environment, from which a few harmless variables are passed on; `os.environ` by
             default.
-        ask: Shows a question of a sidecar to a person; without it all questions are declined.
-        sample: Has a model reply for a sidecar whose spec allows that, after approval; without it none replies.
+        ask: Shows a sidecar's question to a person; without it all questions are declined.
+        sample: Has a model reply for a sidecar whose spec allows it, after approval; without it, requests are refused.
         accept: Called with each new fingerprint of a sidecar and its tools; decides whether it may be used. Without it
             all may.
-        on_event: Called with each event of any sidecar.
-        on_tools: Called when the tools may have changed, so that running agents can be given them.
-        add_tools: Called with the id of an agent and the tools that it has found; without it there is no search.
-        taken: Returns the names of other tools, which tools of sidecars must not have.
-        session_id: Returns the id of the current session, which sidecars are told.
-        timing: Times of the links.
+        on_event: Called with each sidecar's events.
+        on_tools: Called when the tools may have changed, for passing them to running agents.
+        add_tools: Called with an agent's id and the tools which it has found; without it searching is off.
+        taken: Returns names which are not available for tools in sidecars.
+        session_id: Returns the current session's id, for the sidecars.
+        timing: Times for the links.
         search_threshold: With more tools than this, `tools` returns the search tool instead.
         auth: Returns the authentication for a spec, such as `sign_in(spec, folder)`; without it no sign-in is offered.
 
@@ -124,9 +127,12 @@ class Sidecars:
         self._links: dict[str, SidecarLink] = {}
         self._offered = OfferedTools({}, {})
         self._events: EventQueue | None = None
-        """Made with the first observer."""
+        """The queue, made with the first observer."""
         self._made: dict[tuple[str, str, str], Tool] = {}
-        """Tools that were made before, so that running agents keep the same ones: by sidecar, definition and name."""
+        """Earlier tools by sidecar, definition and name.
+
+        Running agents thereby keep the same ones.
+        """
 
     # The sidecars
 
@@ -134,11 +140,11 @@ class Sidecars:
         """Add a sidecar without starting it.
 
         Args:
-            spec: How it is started or reached.
-            environment: What is built before it starts.
+            spec: The way to start or reach it.
+            environment: Built before it starts.
 
         Raises:
-            UsageError: If there is another one of this name.
+            UsageError: If the name is in use.
         """
         if spec.name in self._links:
             if self._links[spec.name].spec == spec:
@@ -155,21 +161,21 @@ class Sidecars:
         )
 
     def add_project(
-        self, folder: Path, name: str = "sidecar", *, sampling: bool = False, roots: bool = False
+        self, folder: Path, name: str = PROJECT_NAME, *, sampling: bool = False, roots: bool = False
     ) -> SidecarSpec:
-        """Add the sidecar of a folder with a pyproject.toml, such as `.planck/sidecar`, without starting it.
+        """Add the sidecar in a folder with a pyproject.toml, without starting it.
 
         Args:
             folder: The folder.
-            name: The name of the sidecar.
-            sampling: Whether it may ask for replies of the user's models.
-            roots: Whether it is told the folder of the session.
+            name: The sidecar's name.
+            sampling: Whether it may ask the user's models for replies.
+            roots: Whether it is told the session's folder.
 
         Returns:
             Its spec.
 
         Raises:
-            UsageError: If there is another sidecar of this name.
+            UsageError: If the name is in use.
         """
         environment = SidecarEnvironment(folder, environment=self._environment)
         spec = replace(environment.spec(name), sampling=sampling, roots=roots)
@@ -177,18 +183,18 @@ class Sidecars:
         return spec
 
     def names(self) -> list[str]:
-        """Return the names of all sidecars, in the order in which they were added."""
+        """Return all sidecars' names, in the order in which they were added."""
         return list(self._links)
 
     def specs(self) -> list[SidecarSpec]:
-        """Return the specs of all sidecars, in the order in which they were added."""
+        """Return all sidecars' specs, in the order in which they were added."""
         return [link.spec for link in self._links.values()]
 
     def link(self, name: str) -> SidecarLink:
         """Return the link to a sidecar.
 
         Raises:
-            UsageError: If there is none of this name.
+            UsageError: If the name is unknown.
         """
         if name not in self._links:
             hint = did_you_mean(name, self._links) or "Add one with `%planck sidecar add FILE`."
@@ -196,16 +202,16 @@ class Sidecars:
         return self._links[name]
 
     async def start(self, names: Iterable[str] | None = None) -> list[SidecarStatus]:
-        """Start sidecars at the same time, and return when each is connected or has failed.
+        """Start sidecars at the same time, and wait for all results.
 
         Args:
-            names: Which ones, None for all.
+            names: The sidecars, None for all.
 
         Returns:
-            Their states, in the same order; `reason` says why one failed.
+            Their states, in the same order; `reason` explains a failure.
 
         Raises:
-            UsageError: If there is no sidecar of such a name.
+            UsageError: If a name is unknown.
         """
         links = self._named(names)
         results = await asyncio.gather(*(link.start() for link in links), return_exceptions=True)
@@ -215,112 +221,120 @@ class Sidecars:
         return [link.status() for link in links]
 
     async def stop(self, names: Iterable[str] | None = None) -> None:
-        """Stop sidecars and everything that they started.
+        """Stop sidecars and everything started by them.
 
         Args:
-            names: Which ones, None for all.
+            names: The sidecars, None for all.
 
         Raises:
-            UsageError: If there is no sidecar of such a name.
+            UsageError: If a name is unknown.
         """
         await asyncio.gather(*(link.stop() for link in self._named(names)))
         self._refresh()
 
     async def restart(self, names: Iterable[str] | None = None) -> list[SidecarStatus]:
         """Stop sidecars and start them again, like `stop` and `start`."""
-        chosen = [link.name for link in self._named(names)]
-        await self.stop(chosen)
-        return await self.start(chosen)
+        selection = [link.name for link in self._named(names)]
+        await self.stop(selection)
+        return await self.start(selection)
 
     async def remove(self, name: str) -> None:
         """Stop a sidecar and forget it.
 
         Raises:
-            UsageError: If there is none of this name.
+            UsageError: If the name is unknown.
         """
         await self.link(name).stop()
         self._links.pop(name, None)
         self._refresh()
 
     async def aclose(self) -> None:
-        """Stop all sidecars. Events that have not been passed on are dropped."""
+        """Stop all sidecars, and drop the remaining events."""
         if self._events is not None:
             self._events.close()
             self._events = None
         await self.stop()
 
     def status(self, name: str | None = None) -> list[SidecarStatus]:
-        """Return the states of all sidecars, or of one. Never waits, also while one is built or started.
+        """Return the states of all sidecars or of one, without waiting.
 
         Raises:
-            UsageError: If there is no sidecar of this name.
+            UsageError: If the name is unknown.
         """
         return [link.status() for link in (self._links.values() if name is None else [self.link(name)])]
 
     def logs(self, name: str, count: int | None = None) -> list[str]:
-        """Return the newest lines that a sidecar wrote, without control codes and secrets, the oldest first.
+        """Return a sidecar's newest lines, the oldest first.
+
+        They are without control codes and secrets.
 
         Args:
             name: The sidecar.
-            count: How many lines at most, None for all that are kept.
+            count: Number of lines, None for all available ones.
 
         Raises:
-            UsageError: If there is no sidecar of this name.
+            UsageError: If the name is unknown.
         """
         return self.link(name).logs(count)
 
     # What they offer
 
     def tools(self) -> list[Tool]:
-        """Return the tools for an agent that may use all sidecars: all of them, or the one that finds them."""
-        offered = list(self._offered.tools.values())
-        if len(offered) <= self._search_threshold or self._add_tools is None:
-            return offered
+        """Return the tools for an agent with all sidecars.
+
+        These are all tools, or the tool which finds them.
+        """
+        available = list(self._offered.tools.values())
+        if len(available) <= self._search_threshold or self._add_tools is None:
+            return available
         return [search_tool(lambda: list(self._offered.tools.values()), self._add_tools)]
 
     def all_tools(self) -> list[Tool]:
-        """Return all tools of all sidecars, however many, such as for resolving the names in a spec of an agent."""
+        """Return all sidecars' tools, however many, such as for resolving names."""
         return list(self._offered.tools.values())
 
     def tools_of(self, name: str) -> list[Tool]:
-        """Return the tools of one sidecar.
+        """Return a sidecar's tools.
 
         Raises:
-            UsageError: If there is none of this name.
+            UsageError: If the name is unknown.
         """
         self.link(name)
         owners = self._offered.owners
         return [tool for key, tool in self._offered.tools.items() if owners[key][0] == name]
 
     def owner(self, tool: str) -> tuple[str, str] | None:
-        """Return the sidecar of a tool and its name there, given the name that models see; None if it has none."""
+        """Return a tool's sidecar and its name there, by the models' name."""
         return self._offered.owners.get(tool)
 
     def notes(self) -> list[str]:
-        """Return a sentence for each tool that has another name here or is left out, and one if there is a search."""
-        found = list(self._offered.notes)
+        """Return a sentence for each renamed or missing tool.
+
+        If there is a search, it has one, too.
+        """
+        sentences = list(self._offered.notes)
         count = len(self._offered.tools)
         if count > self._search_threshold and self._add_tools is not None:
-            found.append(
+            sentences.append(
                 f"The sidecars offer {count} tools, more than {self._search_threshold}; agents get the tool "
                 f"{SEARCH_NAME} instead, which finds and adds them."
             )
-        return found
+        return sentences
 
     # Compactors and observers
 
     def compactors(self) -> dict[str, str]:
-        """Return the compactors that can be used now, with the names of their sidecars.
+        """Return the available compactors with their sidecars' names.
 
-        If sidecars have compactors of the same name, all but the first are listed as "SIDECAR/NAME".
+        Among compactors with the same name, all but the first are listed as "SIDECAR/NAME".
         """
-        found: dict[str, str] = {}
+        compactors: dict[str, str] = {}
         for link in self._links.values():
             for definition in link.definitions():
                 if definition.role == ROLE_COMPACTOR:
                     name = definition.name.removeprefix(COMPACTOR_PREFIX)
-                    found[f"{link.name}/{name}" if name in found else name] = link.name
-        return found
+                    compactors[f"{link.name}/{name}" if name in compactors else name] = link.name
+        return compactors
 
     def compactor(
         self,
@@ -330,17 +344,17 @@ class Sidecars:
         ratio: float = RATIO,
         keep_recent: int = KEEP_RECENT,
     ) -> Compactor:
-        """Make a compactor that calls a compactor of a sidecar.
+        """Make a compactor which calls a sidecar's compactor.
 
-        It is looked up at each call, so that the sidecar may be connected later. The built-in compactor, with the same
-        settings, decides when to compact, and is used instead on any failure: if there is no such compactor, its
-        sidecar is not connected, the time is up, or the result is not valid. That emits the event "compactor_failed".
+        It is looked up at each call, so the sidecar may be connected later. The built-in compactor, with the same
+        settings, decides when to compact, and is used instead after any failure: an unknown compactor, an unconnected
+        sidecar, a timeout, or an invalid result. That emits the event "compactor_failed".
 
         Args:
             name: Its name, or "SIDECAR/NAME".
-            model: The model with which the built-in one writes its summary; None for the agent's own.
+            model: The model for the built-in compactor's summary; None for the agent's own.
             ratio: The fraction of the context window above which the conversation is compacted.
-            keep_recent: About how many of the newest messages the built-in one keeps.
+            keep_recent: Approximate number of messages which the built-in compactor keeps.
 
         Returns:
             The compactor. A session stores it under this name.
@@ -348,17 +362,23 @@ class Sidecars:
         Raises:
             ConfigError: If `ratio` or `keep_recent` is out of range.
         """
-        failed = partial(self._compactor_failed, name)
+        on_failure = partial(self._compactor_failed, name)
         return sidecar_compactor(
-            name, self._call_compactor, on_failure=failed, model=model, ratio=ratio, keep_recent=keep_recent
+            name, self._call_compactor, on_failure=on_failure, model=model, ratio=ratio, keep_recent=keep_recent
         )
 
     def remote_compactor(self, name: str) -> Compactor:
-        """Make a compactor like `compactor` without the built-in one, such as for restoring one from a session."""
+        """Make a compactor like `compactor`, without the built-in fallback.
+
+        It serves for restoring a compactor from a session.
+        """
         return remote_compactor(name, self._call_compactor, on_failure=partial(self._compactor_failed, name))
 
     def has_observers(self) -> bool:
-        """Return whether a sidecar that runs, or is started again, has an observer; else `observe` does nothing."""
+        """Return whether a running or restarting sidecar has an observer.
+
+        Otherwise `observe` has no effect.
+        """
         return any(
             link.status().state not in ("idle", "failed")
             and any(definition.role == ROLE_OBSERVER for definition in link.definitions())
@@ -366,7 +386,9 @@ class Sidecars:
         )
 
     def observe(self, event: AgentEvent) -> None:
-        """Pass an event of a session on to all observers, in batches. Never waits; can be called from any thread.
+        """Pass a session's event on to all observers, in batches.
+
+        This does not wait, and can be called from any thread.
 
         Args:
             event: The event. Deltas and progress are not passed on.
@@ -380,30 +402,35 @@ class Sidecars:
             await self._events.flush()
 
     def _find_compactor(self, name: str) -> tuple[SidecarLink, ToolDefinition] | None:
-        sidecar, _, own = name.rpartition("/")
+        sidecar, _, compactor = name.rpartition("/")
         for link in self._links.values():
             for definition in link.definitions():
-                matches = definition.role == ROLE_COMPACTOR and definition.name.removeprefix(COMPACTOR_PREFIX) == own
+                matches = (
+                    definition.role == ROLE_COMPACTOR and definition.name.removeprefix(COMPACTOR_PREFIX) == compactor
+                )
                 if matches and sidecar in ("", link.name):
                     return link, definition
         return None
 
     async def _call_compactor(self, name: str, arguments: JsonObject) -> Any:  # noqa: ANN401 - an mcp_types.CallToolResult
-        found = self._find_compactor(name)
-        if found is None:
+        match = self._find_compactor(name)
+        if match is None:
             hint = did_you_mean(name, self.compactors())
             raise SidecarError(f"No sidecar that is connected has a compactor {name}. {hint}".rstrip())
-        link, definition = found
+        link, definition = match
         if (status := link.status()).state != "connected":  # an agent cannot go on before its messages are compacted
             raise SidecarError(f"The sidecar {link.name} is {status.state}; see `%planck sidecar list`.")
         return await link.call_raw(definition.name, arguments, session_id=self._session_id())
 
     def _compactor_failed(self, name: str, reason: str) -> None:
-        found = self._find_compactor(name)
-        self._on_event(SidecarEvent("" if found is None else found[0].name, "compactor_failed", reason))
+        match = self._find_compactor(name)
+        self._on_event(SidecarEvent("" if match is None else match[0].name, "compactor_failed", reason))
 
     async def _deliver(self, events: list[JsonObject]) -> None:
-        """Call every observer of every connected sidecar. A failure is noted in the log of the sidecar."""
+        """Call all observers in connected sidecars.
+
+        A failure is noted in the sidecar's log.
+        """
         arguments: JsonObject = {"events": events, "session_id": self._session_id()}
 
         async def call(link: SidecarLink, definition: ToolDefinition) -> None:
@@ -431,7 +458,7 @@ class Sidecars:
             self._event_handler(event)
 
     def _refresh(self) -> None:
-        """Compute the tools again, after a sidecar was connected, changed its tools or was stopped."""
+        """Compute the tools again, after any sidecar's change."""
         before = self._offered
         self._offered = self._collect()
         if (self._events is None or self._events.is_closed) and self._observers():
@@ -443,8 +470,8 @@ class Sidecars:
         tools: dict[str, Tool] = {}
         owners: dict[str, tuple[str, str]] = {}
         notes: list[str] = []
-        taken = {name.lower() for name in self._taken()} | {SEARCH_NAME}
-        used: set[tuple[str, str, str]] = set()
+        reserved_names = {name.lower() for name in self._taken()} | {SEARCH_NAME}
+        keys: set[tuple[str, str, str]] = set()
         running: set[str] = set()
         for link in self._links.values():
             if link.status().state in ("idle", "failed"):
@@ -453,29 +480,29 @@ class Sidecars:
             for definition in link.definitions():
                 if definition.role != ROLE_TOOL:
                     continue
-                shown = visible(definition.name[:100])
+                label = visible(definition.name[:100])
                 if problem := problem_with(definition):
-                    notes.append(f"The tool {shown} of the sidecar {link.name} is left out, because {problem}.")
+                    notes.append(f"The tool {label} of the sidecar {link.name} is left out, because {problem}.")
                     continue
                 name = tool_name(definition.name)
-                if is_reserved(name) or name.lower() in taken or name in tools:
+                if is_reserved(name) or name.lower() in reserved_names or name in tools:
                     name = prefixed(link.name, name)
-                if is_reserved(name) or name.lower() in taken or name in tools:
+                if is_reserved(name) or name.lower() in reserved_names or name in tools:
                     notes.append(
-                        f"The tool {shown} of the sidecar {link.name} is left out, because there is another {name}."
+                        f"The tool {label} of the sidecar {link.name} is left out, because there is another {name}."
                     )
                     continue
                 if name != definition.name:
-                    notes.append(f"The tool {shown} of the sidecar {link.name} is called {name} here.")
+                    notes.append(f"The tool {label} of the sidecar {link.name} is called {name} here.")
                 key = (link.name, repr(definition), name)
-                used.add(key)
+                keys.add(key)
                 tools[name] = self._tool(key, definition)
                 owners[name] = (link.name, definition.name)
-        self._made = {key: tool for key, tool in self._made.items() if key in used or key[0] not in running}
+        self._made = {key: tool for key, tool in self._made.items() if key in keys or key[0] not in running}
         return OfferedTools(tools, owners, tuple(notes))
 
     def _tool(self, key: tuple[str, str, str], definition: ToolDefinition) -> Tool:
-        """The tool, the same object as before if nothing about it has changed."""
+        """Return the tool, the same object as before if it is unchanged."""
         if key not in self._made:
             sidecar, _, name = key
             self._made[key] = make_tool(sidecar, definition, name, _ByName(self, sidecar), self._session_id)
@@ -483,7 +510,10 @@ class Sidecars:
 
 
 class _ByName:
-    """Makes calls to the sidecar that has a name now, so that tools outlive its link."""
+    """A caller for the sidecar with a given name.
+
+    Tools thereby outlive its link.
+    """
 
     def __init__(self, sidecars: Sidecars, name: str) -> None:
         self._sidecars = sidecars

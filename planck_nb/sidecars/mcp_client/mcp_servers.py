@@ -1,4 +1,7 @@
-"""Reads sidecars from the `mcpServers` of a JSON file, a format that many MCP clients share."""
+"""Reads sidecars from `mcpServers` in a JSON file.
+
+Many MCP clients share this format.
+"""
 
 from __future__ import annotations
 
@@ -21,12 +24,12 @@ _EDITOR_FOLDERS = (".vscode", ".cursor")
 
 @dataclass(frozen=True, slots=True)
 class SpecReport:
-    """What a file says about sidecars.
+    """A file's contents about sidecars.
 
     Args:
-        specs: The sidecars that can be used.
-        problems: A sentence for each of the others, which names it.
-        disabled: The names of the sidecars that the file disables.
+        specs: The usable sidecars.
+        problems: A sentence for each other sidecar, with its name.
+        disabled: Names of sidecars which the file disables.
     """
 
     specs: tuple[SidecarSpec, ...] = ()
@@ -37,17 +40,16 @@ class SpecReport:
 def read_mcp_servers(
     data: object, *, source: Path | None = None, environment: Mapping[str, str] | None = None
 ) -> SpecReport:
-    """Read sidecars from the content of a JSON file.
+    """Read sidecars from a JSON file's content.
 
-    `mcpServers` is read, or `servers` as in files of VS Code. `${VAR}`, `${VAR:-default}` and `${env:VAR}` in
-    commands, arguments, values of variables, addresses and headers are replaced; `${workspaceFolder}` is the folder of
-    the file and `${userHome}` is `HOME`. Fields that only other clients know are ignored, such as those that approve
-    calls.
+    `mcpServers` is read, or `servers` as in files for VS Code. `${VAR}`, `${VAR:-default}` and `${env:VAR}` in
+    commands, arguments, variables' values, addresses and headers are replaced; `${workspaceFolder}` is the file's
+    folder and `${userHome}` is `HOME`. Fields for other clients are ignored, such as those which approve calls.
 
     Args:
         data: The parsed content.
         source: The file; it is named in problems.
-        environment: The variables, none by default.
+        environment: The variables, by default empty.
 
     Returns:
         The sidecars and the problems.
@@ -60,8 +62,8 @@ def read_mcp_servers(
     where = "" if source is None else f" in {source}"
     servers = _servers(data)
     if servers is None:
-        named = "The file" if source is None else str(source)
-        return SpecReport(problems=(f'{named} has no object "mcpServers"; list the sidecars in one, by name.',))
+        subject = "The file" if source is None else str(source)
+        return SpecReport(problems=(f'{subject} has no object "mcpServers"; list the sidecars in one, by name.',))
     specs: list[SidecarSpec] = []
     problems: list[str] = []
     disabled: list[str] = []
@@ -92,7 +94,10 @@ def _servers(data: object) -> Mapping[str, Any] | None:
 
 
 def _clean(key: str) -> str:
-    """A name for the sidecar; the key may be the name of a package, or several words."""
+    """Return a name for the sidecar.
+
+    The key may be a package name, or several words.
+    """
     return re.sub(r"[^A-Za-z0-9_.-]+", "-", key.rpartition("/")[2]).strip("-._")[:40] or "unnamed"
 
 
@@ -168,23 +173,23 @@ def _pairs(name: str, field: str, value: object) -> dict[str, str]:
         return {}
     if not isinstance(value, Mapping):
         raise ConfigError(f"The sidecar {name} has an `{field}` that is not an object; write names and values.")
-    found: dict[str, str] = {}
+    result: dict[str, str] = {}
     for key, item in value.items():
         if isinstance(item, bool):
-            found[str(key)] = str(item).lower()
+            result[str(key)] = str(item).lower()
         elif isinstance(item, str | int | float):
-            found[str(key)] = str(item)
+            result[str(key)] = str(item)
         else:
             raise ConfigError(
                 f"The sidecar {name} has a value for {printable(key)} in `{field}` that is not a string; "
                 "put it in quotes."
             )
-    return found
+    return result
 
 
 def _expander(name: str, source: Path | None, environment: Mapping[str, str]) -> Callable[[str], str]:
-    def value_of(found: re.Match[str]) -> str:
-        inner = found[1]
+    def value_of(match: re.Match[str]) -> str:
+        inner = match[1]
         if inner == "workspaceFolder" and source is not None:
             folder = source.absolute().parent
             return str(folder.parent if folder.name in _EDITOR_FOLDERS else folder)

@@ -1,4 +1,7 @@
-"""Signs in to a server with OAuth, when it asks for that. The SDK speaks the protocol; this asks the person."""
+"""Signs in to a server with OAuth on its demand.
+
+The SDK speaks the protocol; this asks the person.
+"""
 
 from __future__ import annotations
 
@@ -49,13 +52,13 @@ _SCHEMA = {
 
 
 class OAuthSignIn(httpx2.Auth):
-    """Signs in to the server of one connection.
+    """Signs in to a connection's server.
 
     Args:
         spec: The sidecar.
-        person: Who signs in.
-        folder: Where tokens are kept.
-        seconds: How long the person has.
+        person: The person to sign in.
+        folder: The folder for tokens.
+        seconds: Time for the sign-in.
     """
 
     requires_response_body = True
@@ -78,7 +81,7 @@ class OAuthSignIn(httpx2.Auth):
         )
 
     async def async_auth_flow(self, request: httpx2.Request) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
-        """Send a request with the token; sign in first if the server asks for that.
+        """Send a request with the token, after a sign-in on demand.
 
         Raises:
             SidecarSignInError: The sign-in failed.
@@ -107,15 +110,15 @@ class OAuthSignIn(httpx2.Auth):
     # What the SDK stores.
 
     async def get_tokens(self) -> OAuthToken | None:
-        """Return the stored tokens, and let the SDK know where to renew them."""
-        stored = self._file.read()
+        """Return the stored tokens, and tell the SDK where to renew them."""
+        record = self._file.read()
         with suppress(ValueError, TypeError):
-            tokens = OAuthToken.model_validate(stored.get("tokens"))
-            if (known := stored.get("authorization_server")) is not None:
-                self._provider.context.oauth_metadata = OAuthMetadata.model_validate(known)
-            if (known := stored.get("resource")) is not None:
-                self._provider.context.protected_resource_metadata = ProtectedResourceMetadata.model_validate(known)
-            if float(stored.get("expires") or "inf") <= time.time():
+            tokens = OAuthToken.model_validate(record.get("tokens"))
+            if (metadata := record.get("authorization_server")) is not None:
+                self._provider.context.oauth_metadata = OAuthMetadata.model_validate(metadata)
+            if (metadata := record.get("resource")) is not None:
+                self._provider.context.protected_resource_metadata = ProtectedResourceMetadata.model_validate(metadata)
+            if float(record.get("expires") or "inf") <= time.time():
                 tokens.access_token = ""  # so that it is renewed: the SDK would take a loaded token for a valid one
             self._keep_secret(tokens)
             return tokens
@@ -134,19 +137,19 @@ class OAuthSignIn(httpx2.Auth):
         )
 
     async def get_client_info(self) -> OAuthClientInformationFull | None:
-        """Return how this program is registered with the server, and choose where the browser comes back to."""
+        """Return this program's registration, and choose the browser's return address."""
         client = None
         if self._spec.oauth.client_id:
             client = self._registered()
         else:
             with suppress(ValueError):
                 client = OAuthClientInformationFull.model_validate(self._file.read().get("client"))
-        registered = 0
+        registered_port = 0
         if client is not None and client.redirect_uris:
-            registered = client.redirect_uris[0].port or 0
-        wanted = self._spec.oauth.callback_port
-        self._port = wanted or free_port(registered)
-        if client is not None and not self._spec.oauth.client_id and registered != self._port:
+            registered_port = client.redirect_uris[0].port or 0
+        chosen_port = self._spec.oauth.callback_port
+        self._port = chosen_port or free_port(registered_port)
+        if client is not None and not self._spec.oauth.client_id and registered_port != self._port:
             client = None  # servers compare the address with the registered one, so it is registered again
         self._metadata.redirect_uris = [AnyUrl(address(self._port))]
         if client is not None and client.client_secret:
@@ -154,19 +157,24 @@ class OAuthSignIn(httpx2.Auth):
         return client
 
     async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
-        """Store how this program is registered with the server."""
+        """Store this program's registration at the server."""
         self._file.update(client=client_info.model_dump(mode="json", exclude_none=True))
 
     def _registered(self) -> OAuthClientInformationFull:
-        """What the spec states about a client that was registered by hand."""
-        given = self._spec.oauth
-        method = "client_secret_basic" if given.client_secret else "none"
+        """Return the spec's settings for a client which was registered by hand."""
+        settings = self._spec.oauth
+        method = "client_secret_basic" if settings.client_secret else "none"
         return OAuthClientInformationFull(
-            client_id=given.client_id, client_secret=given.client_secret or None, token_endpoint_auth_method=method
+            client_id=settings.client_id,
+            client_secret=settings.client_secret or None,
+            token_endpoint_auth_method=method,
         )
 
     def _give_up(self, error: SidecarSignInError) -> None:
-        """Report it, and forget the registration with which no one could sign in: the server may have forgotten it."""
+        """Report the error, and forget the failed registration.
+
+        The server may have forgotten it, too.
+        """
         self._person.failed(error)
         with suppress(SidecarError):
             if self._file.read().get("client") is not None:
@@ -182,7 +190,10 @@ class OAuthSignIn(httpx2.Auth):
         self._visit = url
 
     async def _sign_in(self) -> AuthorizationCodeResult:
-        """Have the person visit the address, and wait until the browser comes back or its address is pasted."""
+        """Have the person visit the address, and wait for an answer.
+
+        The browser comes back, or its address is pasted.
+        """
         name, url = self._spec.name, self._visit
         [state] = parse_qs(urlsplit(url).query).get("state", [""])
         question = Question(
@@ -193,27 +204,27 @@ class OAuthSignIn(httpx2.Auth):
             seconds=self._seconds,
         )
         with self._person.waiting():
-            async with listening(self._port, state) as arrived:
-                asked = asyncio.create_task(_asked(self._person, question))
+            async with listening(self._port, state) as arrival:
+                asking = asyncio.create_task(_asked(self._person, question))
                 try:
                     async with asyncio.timeout(self._seconds):
-                        await asyncio.wait((arrived, asked), return_when=asyncio.FIRST_COMPLETED)
-                        found = arrived.result() if arrived.done() else self._pasted(asked.result(), state)
-                        found = found or await arrived
+                        await asyncio.wait((arrival, asking), return_when=asyncio.FIRST_COMPLETED)
+                        query = arrival.result() if arrival.done() else self._pasted(asking.result(), state)
+                        query = query or await arrival
                 except TimeoutError:
                     raise SidecarSignInError(
                         f"The sign-in to the sidecar {name} took more than {self._seconds:g} s; start it again."
                     ) from None
                 finally:
-                    await cancel_and_wait(asked)
-        if "code" not in found:
-            told = " ".join(filter(None, (found.get("error"), found.get("error_description"))))
-            reason = one_line(visible(told), _REASON_CHARACTERS).rstrip(".")
+                    await cancel_and_wait(asking)
+        if "code" not in query:
+            error = " ".join(filter(None, (query.get("error"), query.get("error_description"))))
+            reason = one_line(visible(error), _REASON_CHARACTERS).rstrip(".")
             raise SidecarSignInError(f"The server of the sidecar {name} refused the sign-in: {reason}. Start it again.")
-        return AuthorizationCodeResult(code=found["code"], state=found.get("state"), iss=found.get("iss"))
+        return AuthorizationCodeResult(code=query["code"], state=query.get("state"), iss=query.get("iss"))
 
     def _pasted(self, answer: QuestionAnswer | None, state: str) -> Mapping[str, str]:
-        """What the pasted address contains; nothing if the person has none and the browser is waited for."""
+        """Return the pasted address's query, empty to wait for the browser."""
         name = self._spec.name
         if answer is None:
             raise SidecarSignInError(
@@ -222,14 +233,14 @@ class OAuthSignIn(httpx2.Auth):
             )
         if answer.action != "accept":
             raise SidecarSignInError(f"The sign-in to the sidecar {name} was declined; start it again to sign in.")
-        pasted = str(answer.content.get("address") or "").strip()
-        found = parameters(pasted, state) if pasted else {}
-        if found is None:
+        text = str(answer.content.get("address") or "").strip()
+        query = parameters(text, state) if text else {}
+        if query is None:
             raise SidecarSignInError(
                 f"The address that was pasted does not belong to this sign-in to the sidecar {name}; start it again, "
                 "and paste the whole address at which the browser ends."
             )
-        return found
+        return query
 
 
 async def _asked(person: Person, question: Question) -> QuestionAnswer | None:

@@ -1,4 +1,4 @@
-"""Passes the events of a session on to observers in sidecars, in batches and without ever waiting for them."""
+"""Session events for sidecars' observers, in batches and without waiting."""
 
 from __future__ import annotations
 
@@ -16,14 +16,17 @@ _INTERVAL = 0.1
 
 _BATCH = 200
 _WAITING = 5_000
-"""The most events that wait; the oldest are dropped, because an observer must not fill the kernel's memory."""
+"""Largest number of waiting events.
+
+The oldest are dropped, because an observer must not fill the kernel's memory.
+"""
 
 Deliver = Callable[[list[JsonObject]], Awaitable[None]]
-"""Passes encoded events on; raises nothing."""
+"""Passes encoded events on, without raising."""
 
 
 class EventQueue:
-    """Events that wait to be delivered. It has a task only while there are some.
+    """Events awaiting delivery, with a task only while there are some.
 
     Args:
         deliver: Passes events on.
@@ -37,7 +40,10 @@ class EventQueue:
         self.dropped = 0
 
     def add(self, event: AgentEvent) -> None:
-        """Add an event, from any thread. Deltas and reports of progress are left out, as in a session file."""
+        """Add an event, from any thread.
+
+        Deltas and progress are left out, as in a session file.
+        """
         if event.type in TRANSIENT:
             return
         if len(self._waiting) == _WAITING:
@@ -50,7 +56,10 @@ class EventQueue:
 
     @property
     def is_closed(self) -> bool:
-        """Whether its event loop is closed, so that it can pass on nothing any more."""
+        """Return whether its event loop is closed.
+
+        It cannot pass on anything then.
+        """
         return self._loop.is_closed()
 
     async def flush(self) -> None:
@@ -59,7 +68,7 @@ class EventQueue:
             await asyncio.wait([self._task])
 
     def close(self) -> None:
-        """Drop the events that have not been delivered."""
+        """Drop the undelivered events."""
         self._waiting.clear()
         if self._task is not None:
             self._task.cancel()

@@ -1,4 +1,4 @@
-"""Tools of a sidecar as tools of an agent."""
+"""A sidecar's tools as an agent's tools."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ _SCHEMA_CHARACTERS = 100_000
 _NAME_CHARACTERS = 64
 _UNUSABLE = re.compile(r"[^A-Za-z0-9_-]+")
 _SHOWN = ("description", "title", "$comment")
-"""The keywords of a schema whose texts are only read."""
+"""Schema keywords whose texts are only read."""
 
 
 class Caller(Protocol):
-    """Makes calls of a sidecar's tools, however it is connected at that time."""
+    """Makes calls to a sidecar's tools, however it is currently connected."""
 
     async def call(
         self,
@@ -45,18 +45,21 @@ class Caller(Protocol):
 
 
 def tool_name(name: str) -> str:
-    """Return a name that every vendor accepts, made of the name of a tool; empty if it has no usable character."""
+    """Return a version of the tool name for every vendor, perhaps empty."""
     return _UNUSABLE.sub("_", name).strip("_")[:_NAME_CHARACTERS]
 
 
 def prefixed(sidecar: str, name: str) -> str:
-    """Return the name of a tool whose own name is taken."""
+    """Return the name for a tool whose own name is in use."""
     prefix = f"{tool_name(sidecar)[:24]}__"
     return prefix + name[: _NAME_CHARACTERS - len(prefix)]
 
 
 def problem_with(definition: ToolDefinition) -> str:  # noqa: PLR0911 - one for each problem
-    """Return why a tool cannot be offered to a model, as the end of a sentence; empty if it can."""
+    """Return why a tool cannot be offered to a model.
+
+    This is the end of a sentence; empty for a good tool.
+    """
     schema = definition.parameters
     if not tool_name(definition.name):
         return "its name has no letters and digits"
@@ -70,25 +73,25 @@ def problem_with(definition: ToolDefinition) -> str:  # noqa: PLR0911 - one for 
         return f"its schema has more than {_SCHEMA_CHARACTERS:,} characters"
     if problem := problem_of(schema):
         return f"its schema is not valid ({visible(problem)[:200]})"
-    if hidden := _hidden_names(schema):
-        return f"its schema has the name {visible(hidden)!r}, which hides characters"
+    if hidden_name := _hidden_names(schema):
+        return f"its schema has the name {visible(hidden_name)!r}, which hides characters"
     return ""
 
 
 def make_tool(
     sidecar: str, definition: ToolDefinition, name: str, caller: Caller, session_id: Callable[[], str]
 ) -> Tool:
-    """Make a tool that calls the sidecar.
+    """Make a tool which calls the sidecar.
 
     Args:
-        sidecar: The name of the sidecar.
-        definition: The tool, for which `problem_with` returned nothing.
-        name: The name that models see.
+        sidecar: The sidecar's name.
+        definition: The tool, for which `problem_with` returned an empty text.
+        name: The models' name for it.
         caller: Makes the calls.
-        session_id: Returns the id of the current session, which is passed on.
+        session_id: Returns the current session's id, which is passed on.
 
     Returns:
-        The tool. It stays valid when the sidecar is connected again.
+        The tool. It stays valid over the sidecar's connections.
     """
 
     async def execute(args: JsonObject, context: ToolContext) -> ToolOutput:
@@ -116,7 +119,10 @@ def make_tool(
 
 
 def _description(sidecar: str, definition: ToolDefinition) -> str:
-    """What the model reads: hidden characters are spelled out, and where the text comes from is said first."""
+    """Return the text for models, with its source first.
+
+    Hidden characters are spelled out.
+    """
     text = visible(definition.description.strip())
     if len(text) > _DESCRIPTION_CHARACTERS:
         text = text[: _DESCRIPTION_CHARACTERS - 1] + "…"
@@ -124,7 +130,10 @@ def _description(sidecar: str, definition: ToolDefinition) -> str:
 
 
 def _effects(sidecar: str, definition: ToolDefinition) -> tuple[Effect, ...]:
-    """What a call affects: it always runs foreign code. What the sidecar declares can only add to that."""
+    """Return a call's effects: it always runs foreign code.
+
+    The sidecar's declarations can only add to that.
+    """
     effects = [Effect("execute", f"sidecar:{sidecar}/{quote(definition.name, safe='')}")]
     if definition.destructive:
         effects.append(Effect("write"))
@@ -149,7 +158,10 @@ def _parameters(definition: ToolDefinition) -> JsonObject:
 
 
 def _visible_schema(schema: Any, *, of_names: bool = False) -> Any:  # noqa: ANN401 - any JSON value
-    """The schema with the texts for readers made visible; values that are compared stay as they are."""
+    """Return the schema with visible texts for readers.
+
+    Compared values stay as they are.
+    """
     if isinstance(schema, list):
         return [_visible_schema(item) for item in schema]
     if not isinstance(schema, dict):
@@ -163,7 +175,10 @@ def _visible_schema(schema: Any, *, of_names: bool = False) -> Any:  # noqa: ANN
 
 
 def _hidden_names(schema: Any) -> str:  # noqa: ANN401 - any JSON value
-    """A name or a text of the schema, other than one for readers, that contains hidden characters."""
+    """Return a schema text with hidden characters, if any.
+
+    Texts for readers do not count.
+    """
     if isinstance(schema, str):
         # ASCII control characters hide nothing: a default may well be a line break.
         return schema if any(not char.isascii() and is_hidden(char) for char in schema) else ""
@@ -175,6 +190,6 @@ def _hidden_names(schema: Any) -> str:  # noqa: ANN401 - any JSON value
                 return str(key)
             if key in _SHOWN and isinstance(value, str):
                 continue
-            if found := _hidden_names(value):
-                return found
+            if hidden_name := _hidden_names(value):
+                return hidden_name
     return ""

@@ -1,4 +1,4 @@
-"""Fetches the resources and prompts of a server."""
+"""A server's resources and prompts."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from planck_nb.sidecars.mcp_client.results import parts_of, resource_parts
 
 
 async def resources(client: Client) -> tuple[ResourceDefinition, ...]:
-    """Return all resources and templates of resources."""
+    """Return all resources and resource templates."""
     if client.server_capabilities.resources is None:
         return ()
     plain = pages(lambda at: client.list_resources(cursor=at), "resources")
-    found = [_resource(item, item.uri, is_template=False) async for item in plain]
+    definitions = [_resource(item, item.uri, is_template=False) async for item in plain]
     with suppress(MCPError):  # many servers have resources and no templates
-        made = pages(lambda at: client.list_resource_templates(cursor=at), "resource_templates")
-        found += [_resource(item, item.uri_template, is_template=True) async for item in made]
-    return tuple(found)
+        templates = pages(lambda at: client.list_resource_templates(cursor=at), "resource_templates")
+        definitions += [_resource(item, item.uri_template, is_template=True) async for item in templates]
+    return tuple(definitions)
 
 
 async def resource(client: Client, uri: str) -> list[TextPart | ImagePart]:
-    """Return the content of a resource."""
+    """Return a resource's content."""
     return resource_parts((await client.read_resource(uri)).contents)
 
 
@@ -39,7 +39,7 @@ async def prompts(client: Client) -> tuple[PromptDefinition, ...]:
 
 
 async def prompt(client: Client, name: str, arguments: dict[str, str]) -> list[TextPart | ImagePart]:
-    """Return the messages of a prompt as parts of one message."""
+    """Return a prompt's messages as parts of one message."""
     parts: list[TextPart | ImagePart] = []
     for message in (await client.get_prompt(name, arguments)).messages:
         if message.role == "assistant":

@@ -1,8 +1,8 @@
-"""MCP over the standard input and output of a child process.
+"""MCP over a child process's standard input and output.
 
-Unlike the transport of the SDK this one bounds the size of messages, keeps what the process writes to its error output,
-notices its end at once even if something that it started keeps the pipes open, and leaves nothing running: not when the
-sidecar is stopped, not when it dies, and not when the kernel is killed.
+Unlike the SDK's transport this one bounds the message size, keeps the process's error output, notices its end at once
+even if another process keeps the pipes open, and always cleans up: after the sidecar's stop, after its death, and after
+the kernel's death.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from planck_nb.sidecars.mcp_client.log_lines import LogLines
 
 _CHUNK = 1 << 20
 _END_SECONDS = 0.05
-"""Seconds that a process which has closed its output may take to end."""
+"""Seconds in which a process has to end after closing its output."""
 
 _ID = rb'"id"\s*:\s*(-?\d+|"[^"\\]*")'
 _ID_AT_THE_START = re.compile(rb'\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?' + _ID + rb"\s*,")
@@ -48,17 +48,17 @@ async def run_process(
     """Run a sidecar as long as the context is open.
 
     Args:
-        name: The name of the sidecar.
+        name: The sidecar's name.
         command: The program and its arguments.
         cwd: Its working directory.
-        environment: All of its environment.
-        log: Keeps what it writes to its error output, and what is not a message on its standard output.
+        environment: Its complete environment.
+        log: Keeps its error output, and other lines than messages on its standard output.
         on_end: Called with a sentence when the process has ended or closed its output.
-        on_start: Called with the id of the process.
-        grace: Seconds that it has to end after its input was closed.
+        on_start: Called with the process id.
+        grace: Seconds in which it has to end after its input was closed.
 
     Yields:
-        The messages that it sends, and where to send messages.
+        The incoming messages, and the place to send messages.
 
     Raises:
         SidecarError: If it cannot be started.
@@ -83,12 +83,12 @@ async def run_process(
 
 
 class MessageReader:
-    """The messages of a process, read when they are asked for, as the SDK's sessions do.
+    """A process's messages, read on demand, as in the SDK's sessions.
 
     Args:
-        stream: The standard output of the process.
-        log: Gets the lines that are not messages.
-        ended: Done when the process has ended.
+        stream: The process's standard output.
+        log: Gets lines other than messages.
+        ended: Done after the process's end.
         on_end: Called with a sentence when the output is closed although the process still runs.
     """
 
@@ -105,10 +105,10 @@ class MessageReader:
         self._on_end = on_end
         self._cutter = LineCutter(MAX_MESSAGE_BYTES)
         self._messages: list[SessionMessage] = []
-        """Messages that have arrived and were not asked for yet, in reverse order."""
+        """Messages which were not asked for yet, in reverse order."""
 
     async def receive(self) -> SessionMessage | Exception:
-        """Return the next message. Raises `anyio.EndOfStream` if there is none any more."""
+        """Return the next message, or raise `anyio.EndOfStream` at the end."""
         try:
             return await anext(self)
         except StopAsyncIteration:
@@ -126,13 +126,13 @@ class MessageReader:
             if not chunk:
                 if rest := self._cutter.rest():
                     self._log.feed(rest + b"\n")
-                # A process that ends closes its output first; why it ended is the better reason.
+                # A process at its end closes its output first; the reason for its end is the better one.
                 await asyncio.wait([self._ended], timeout=_END_SECONDS)
                 if not self._ended.done():
                     self._on_end("it closed its output")
                 raise StopAsyncIteration
-            found = filter(None, map(self._message, self._cutter.feed(chunk)))
-            self._messages = list(found)[::-1]
+            messages = filter(None, map(self._message, self._cutter.feed(chunk)))
+            self._messages = list(messages)[::-1]
         return self._messages.pop()
 
     async def __aenter__(self) -> Self:
@@ -155,13 +155,13 @@ class MessageReader:
         return None
 
     def _too_long(self, line: TooLongLine) -> SessionMessage | None:
-        """An error instead of an answer that is too long."""
+        """Return an error instead of an overlong answer."""
         sentence = f"it sent a message of more than {MAX_MESSAGE_BYTES // 2**20} MB; ask for less at once"
-        found = _ID_AT_THE_START.match(line.head) or _ID_AT_THE_END.search(line.tail)
-        if found is None:
-            self._on_end(sentence)  # nobody knows which call this was the answer to
+        match = _ID_AT_THE_START.match(line.head) or _ID_AT_THE_END.search(line.tail)
+        if match is None:
+            self._on_end(sentence)  # the answer's call is unknown
             return None
-        text = found[1].decode("utf-8", "replace")
+        text = match[1].decode("utf-8", "replace")
         request: RequestId = text[1:-1] if text.startswith('"') else int(text)
         error = ErrorData(code=INVALID_REQUEST, message=sentence)
         return SessionMessage(JSONRPCError(jsonrpc="2.0", id=request, error=error))
@@ -178,7 +178,10 @@ class MessageWriter:
         self._pipe = pipe
 
     async def send(self, item: SessionMessage, /) -> None:
-        """Send a message. Raises `anyio.BrokenResourceError` if the process has stopped reading."""
+        """Send a message.
+
+        Raises `anyio.BrokenResourceError` if the process has stopped reading.
+        """
         text = item.message.model_dump_json(by_alias=True, exclude_unset=True)
         try:
             await self._pipe.write(text.encode() + b"\n")
@@ -186,7 +189,7 @@ class MessageWriter:
             raise anyio.BrokenResourceError from None
 
     async def aclose(self) -> None:
-        """Close nothing: the process notices the end when it is stopped."""
+        """Leave the pipe open until the process is stopped."""
 
     async def __aenter__(self) -> Self:
         return self

@@ -1,4 +1,4 @@
-"""Questions of a sidecar to the person, which MCP calls elicitation."""
+"""A sidecar's questions to the person, which MCP calls elicitation."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from planck_nb.base.json_types import JsonObject
 from planck_nb.base.visible import visible
 
 DEADLINE = 120.0
-"""Seconds that a person has to answer."""
+"""Seconds for a person's answer."""
 
 _MESSAGE_CHARACTERS = 4_000
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A question of a sidecar.
+    """A sidecar's question.
 
     Args:
-        sidecar: The name of the sidecar that asks, to be shown.
+        sidecar: The asking sidecar's name, to be shown.
         message: The question, with hidden characters spelled out.
-        schema: The JSON Schema of the answer, an object with plain fields; empty for a question with `url`.
-        url: The address that the sidecar asks the person to visit, whole; empty if it asks for fields. It must be shown
-            and never be opened automatically.
-        agent_id: The agent whose call made the sidecar ask; empty if that is not known.
+        schema: The answer's JSON Schema, an object with plain fields; empty for a question with `url`.
+        url: The whole address to visit; empty for a question with fields. It must be shown and never be opened
+            automatically.
+        agent_id: The agent whose call made the sidecar ask; empty if unknown.
         call_id: The call, likewise.
-        seconds: How long the person has.
+        seconds: Time for the person.
     """
 
     sidecar: str
@@ -42,15 +42,18 @@ class Question:
     seconds: float = DEADLINE
 
     def problem_of(self, content: Mapping[str, object]) -> str:
-        """Return what is wrong with the fields of an answer, after defaults were filled in; empty if nothing is."""
+        """Return a problem with an answer's fields, after filling in defaults.
+
+        The result is empty for a good answer.
+        """
         return _problem(self.schema, self.completed(content))
 
     def completed(self, content: Mapping[str, object]) -> dict[str, Any]:
-        """Return the fields of an answer, with the defaults of the schema for those that are left out."""
+        """Return an answer's fields, with the schema's defaults for missing ones."""
         properties = self.schema.get("properties")
-        known = properties if isinstance(properties, dict) else {}
+        schemas = properties if isinstance(properties, dict) else {}
         defaults = {
-            name: item["default"] for name, item in known.items() if isinstance(item, dict) and "default" in item
+            name: item["default"] for name, item in schemas.items() if isinstance(item, dict) and "default" in item
         }
         return {**defaults, **content}
 
@@ -69,11 +72,11 @@ class QuestionAnswer:
 
 
 Ask: TypeAlias = Callable[[Question], Awaitable[QuestionAnswer | None]]
-"""Shows a question to a person and returns the answer; None if no person can be asked."""
+"""A function which shows a question; None without a person."""
 
 
 def question_of(sidecar: str, params: Any, *, agent_id: str, call_id: str, seconds: float) -> Question:  # noqa: ANN401 - mcp's
-    """Convert the parameters of a question of the MCP library."""
+    """Convert a question's parameters from the MCP library."""
     url = getattr(params, "url", "") or ""
     schema = getattr(params, "requested_schema", None)
     if schema is not None and not isinstance(schema, dict):
@@ -93,7 +96,7 @@ async def answer_of(question: Question, ask: Ask | None) -> tuple[QuestionAnswer
     """Ask a person, within the deadline.
 
     Returns:
-        The answer, which fits the schema; and a sentence if it is not what a person chose, empty otherwise.
+        The answer, which fits the schema; and a sentence unless it is the person's own choice.
     """
     if ask is None:
         return QuestionAnswer(), "The question was declined, because there is no person to answer it."

@@ -1,4 +1,4 @@
-"""Compactors that run in a sidecar; the built-in one is used instead whenever they fail."""
+"""Compactors in a sidecar, with the built-in compactor as fallback."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from planck_nb.base.json_types import JsonObject
 from planck_nb.sidecars.conventions import ACTION_COMPACT, ACTION_SKIP, MAX_TIMEOUT_MS
 
 CallCompactor = Callable[[str, JsonObject], Awaitable[Any]]
-"""Calls a compactor by its name, with its arguments, and returns an `mcp_types.CallToolResult`."""
+"""A call by compactor name, which returns an `mcp_types.CallToolResult`."""
 
 
 def sidecar_compactor(
@@ -34,15 +34,17 @@ def sidecar_compactor(
     ratio: float = RATIO,
     keep_recent: int = KEEP_RECENT,
 ) -> Compactor:
-    """Make a compactor that calls a compactor of a sidecar, and has a model summarise whenever that fails.
+    """Make a compactor which calls a sidecar's compactor.
+
+    After each failure a model summarises instead.
 
     Args:
-        name: The name of the compactor, under which it is stored in a session.
-        call: Calls it, on whichever sidecar has it then.
+        name: The compactor's name, under which it is stored in a session.
+        call: Calls it, on its current sidecar.
         on_failure: Called with a sentence when the built-in compactor is used instead.
-        model: The model that then writes the summary; None for the agent's own.
+        model: The model for the fallback's summary; None for the agent's own.
         ratio: The fraction of the context window above which the conversation is compacted, by either.
-        keep_recent: About how many of the newest messages the built-in one keeps.
+        keep_recent: Approximate number of messages which the built-in compactor keeps.
 
     Returns:
         The compactor.
@@ -57,12 +59,15 @@ def sidecar_compactor(
 
 
 def remote_compactor(name: str, call: CallCompactor, *, on_failure: Callable[[str], None]) -> Compactor:
-    """Make a compactor that only calls a compactor of a sidecar, such as to restore one that a session stored."""
+    """Make a compactor without fallback, such as for a stored one."""
     return with_name(_Remote(name, call, on_failure), name)
 
 
 class _Remote(Compactor):
-    """Sends the messages with ids, and gets back a summary and the ids of those to keep: never other messages."""
+    """A compactor which sends messages with ids, and gets ids back.
+
+    A sidecar can thereby summarise and choose, but never change a message.
+    """
 
     def __init__(self, name: str, call: CallCompactor, on_failure: Callable[[str], None]) -> None:
         self._name = name
@@ -81,13 +86,13 @@ class _Remote(Compactor):
             "messages": [{"id": number, **encode_message(message)} for number, message in enumerate(messages, 1)],
             "model": {"reference": str(context_usage.model), "context_window": context_usage.window},
         }
-        found = _content(await self._call(self._name, arguments))
-        action = found.get("action")
+        reply = _content(await self._call(self._name, arguments))
+        action = reply.get("action")
         if action == ACTION_SKIP:
             return None
         if action != ACTION_COMPACT:
             raise CompactionError(f'its "action" is {action!r}, and must be "compact" or "skip".')
-        summary, ids = found.get("summary"), found.get("keep_ids")
+        summary, ids = reply.get("summary"), reply.get("keep_ids")
         if not isinstance(summary, str):
             raise CompactionError('its "summary" is not a text.')
         if not isinstance(ids, list) or any(isinstance(item, bool) or not isinstance(item, int) for item in ids):
@@ -98,7 +103,7 @@ class _Remote(Compactor):
 
 
 def _content(result: Any) -> dict[str, Any]:  # noqa: ANN401 - an mcp_types.CallToolResult
-    """The object that a compactor returned, as structured content or as text."""
+    """Return the compactor's object, from structured content or text."""
     text = "\n".join(item.text for item in result.content if item.type == "text")
     if result.is_error:
         raise CompactionError(text or "it did not say why.")

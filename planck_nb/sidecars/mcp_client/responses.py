@@ -1,4 +1,4 @@
-"""Waits for the answer to a request, for the loss of the connection or for the time limit."""
+"""Waiting for an answer, the connection's loss or the time limit."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from planck_nb.sidecars.mcp_client.connection import Connection
 T = TypeVar("T")
 
 _CANCEL_SECONDS = 1.0
-"""Seconds that the notice of a cancelled call may take to be sent."""
+"""Seconds for sending the notice about a cancelled call."""
 
 _REASON_CHARACTERS = 500
 _TOO_LARGE = "it sent a message of more than"
 _EVENT_FAILED = "SSE stream failed"
-"""What the SDK reports about an event that is larger than allowed."""
+"""The SDK's report about a very large event."""
 
 
 async def answer_to(connection: Connection, request: asyncio.Task[T], seconds: float, what: str) -> T:
-    """Wait for a request, for the loss of the connection or for the time limit.
+    """Wait for a request, with the connection's loss and a time limit.
 
-    The request is a task of its own: if the SDK loses the connection, it may cancel whatever waits for it, and the
-    caller must not take that for a cancellation of its own task.
+    The request is a separate task: if the SDK loses the connection, it may cancel whatever waits for it, and the caller
+    must not take this for a cancellation of its own task.
     """
     request.add_done_callback(_retrieve_exception)
     try:
@@ -44,9 +44,9 @@ async def answer_to(connection: Connection, request: asyncio.Task[T], seconds: f
         except Exception as error:  # noqa: BLE001 - whatever the SDK and the server make of it
             failure = _failure(connection, error, what)
         raise failure
-    lost = connection.lost.done() or request.done()
+    is_lost = connection.lost.done() or request.done()
     request.cancel()
-    if lost:
+    if is_lost:
         raise _lost(connection, what)
     await asyncio.wait([request], timeout=_CANCEL_SECONDS)
     raise SidecarTimeoutError(
@@ -64,7 +64,7 @@ def _lost(connection: Connection, what: str) -> SidecarLostError:
 
 
 def _failure(connection: Connection, error: Exception, what: str) -> Exception:  # noqa: PLR0911 - one a kind
-    """The error for what a request raised."""
+    """Return the error for a request's exception."""
     if isinstance(error, SidecarError | ToolError):
         return error
     where = f"{what} of the sidecar {connection.sidecar}"
@@ -80,20 +80,20 @@ def _failure(connection: Connection, error: Exception, what: str) -> Exception: 
         return SidecarError(f"{where} answered with an error: {message or error.code}.")
     if isinstance(error, ValueError):  # pydantic's
         return SidecarError(f"{where} answered with something that is not a result of MCP: {message}.")
-    if isinstance(error, RuntimeError):  # the SDK's own checks, such as that of the output schema
+    if isinstance(error, RuntimeError):  # the SDK's own checks, such as for the output schema
         return SidecarError(f"{where} answered with a result that cannot be used: {message}.")
     return SidecarLostError(f"{where} failed: {type(error).__name__}: {message}.")
 
 
 def _addresses(error: MCPError) -> str:
-    """The addresses that a person has to visit before a call, whole."""
+    """Return the whole addresses to visit before a call."""
     data = error.error.data
-    listed = data.get("elicitations", ()) if isinstance(data, dict) else ()
-    urls = [str(item.get("url")) for item in listed if isinstance(item, dict)]
+    requests = data.get("elicitations", ()) if isinstance(data, dict) else ()
+    urls = [str(item.get("url")) for item in requests if isinstance(item, dict)]
     return " and ".join(visible(url, lookalikes=True) for url in urls) or "it does not say which"
 
 
 def _retrieve_exception(request: asyncio.Task[T]) -> None:
-    """Retrieve the exception of a request that nobody waits for any more; otherwise Python would print it."""
+    """Retrieve an abandoned request's exception; otherwise Python would print it."""
     if not request.cancelled():
         request.exception()

@@ -1,4 +1,7 @@
-"""Checks structured results against the schemas that their tools declare, without blocking the event loop."""
+"""Checks structured results against their tools' schemas.
+
+It does not block the event loop.
+"""
 
 from __future__ import annotations
 
@@ -15,19 +18,22 @@ if TYPE_CHECKING:
     from jsonschema import Draft202012Validator
 
 _MAX_VALUES_ON_LOOP = 200
-"""The most values of a result that is checked on the event loop; larger ones take milliseconds to minutes."""
+"""Largest result to check on the event loop, in values.
+
+Larger ones take milliseconds to minutes.
+"""
 
 _PROBLEM_CHARACTERS = 300
 
 _REPEATED_GROUP = re.compile(r"\)[*+{]")
-"""Occurs in patterns that can take exponential time."""
+"""Occurs in patterns which can take exponential time."""
 
 
 class ResultCheck:
-    """Checks the results of one tool.
+    """A check for a tool's results.
 
     Args:
-        schema: The schema that the tool declares.
+        schema: The tool's declared schema.
     """
 
     def __init__(self, schema: JsonObject) -> None:
@@ -35,7 +41,10 @@ class ResultCheck:
         self._checker: Draft202012Validator | None = None
 
     async def problem(self, content: object) -> str:
-        """Return what is wrong with a result; empty if it matches. Can be cancelled."""
+        """Return a problem with a result, empty for a match.
+
+        This can be cancelled.
+        """
         if _is_small(content):
             return self._problem(content)
         return await run_in_thread(lambda: self._problem(content))
@@ -57,7 +66,9 @@ class ResultCheck:
 
 
 def without_slow_patterns(schema: Any, *, of_names: bool = False) -> Any:  # noqa: ANN401 - any JSON value
-    """The schema without regular expressions that could take exponential time, which would block the kernel.
+    """Return the schema without regular expressions of exponential time.
+
+    These would block the kernel.
 
     The sidecar checks its arguments itself; a pattern here only helps a model.
     """
@@ -65,19 +76,19 @@ def without_slow_patterns(schema: Any, *, of_names: bool = False) -> Any:  # noq
         return [without_slow_patterns(item) for item in schema]
     if not isinstance(schema, dict):
         return schema
-    kept: JsonObject = {}
+    result: JsonObject = {}
     for key, value in schema.items():
         if not of_names and key == "pattern" and isinstance(value, str) and _REPEATED_GROUP.search(value):
             continue
         names = not of_names and key in ("properties", "$defs", "definitions")
         if not of_names and key == "patternProperties" and isinstance(value, dict):
             value = {name: item for name, item in value.items() if not _REPEATED_GROUP.search(name)}  # noqa: PLW2901
-        kept[key] = without_slow_patterns(value, of_names=names)
-    return kept
+        result[key] = without_slow_patterns(value, of_names=names)
+    return result
 
 
 def _is_small(value: object) -> bool:
-    """Whether it has few values; does not look at all of them if there are many."""
+    """Return whether it has few values, without examining a large one."""
     left, waiting = _MAX_VALUES_ON_LOOP, [value]
     while waiting:
         item = waiting.pop()

@@ -1,4 +1,4 @@
-"""Converts results of sidecars to what a model reads."""
+"""Sidecars' results in a model's terms."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from planck_nb.base.errors import ToolError
 
 
 def output_of(result: Any) -> ToolOutput:  # noqa: ANN401 - an mcp_types.CallToolResult
-    """Convert the result of a call.
+    """Convert a call's result.
 
     Text stays as it is and images are checked; sounds and other data are described in words. Structured content is
-    kept, as JSON, only if there is no text; otherwise the text has the same content.
+    kept, as JSON, only for a result without text; otherwise the text has the same content.
 
     Raises:
-        ToolError: If the sidecar reports that the tool failed.
+        ToolError: If the sidecar reports the tool's failure.
     """
-    items = [converted for item in result.content for converted in _converted(item)]
+    items = [part for item in result.content for part in _converted(item)]
     has_text = any(isinstance(item, TextPart) and item.text.strip() for item in items)
     if result.structured_content is not None and not has_text:
         items.append(TextPart(json.dumps(result.structured_content, ensure_ascii=False)))
@@ -32,7 +32,7 @@ def output_of(result: Any) -> ToolOutput:  # noqa: ANN401 - an mcp_types.CallToo
 
 
 def parts_of(content: Any) -> list[TextPart | ImagePart]:  # noqa: ANN401 - a content block of mcp_types
-    """Convert one block of content, such as a message of a prompt."""
+    """Convert a content block, such as a message in a prompt."""
     return _converted(content)
 
 
@@ -64,7 +64,7 @@ def _resource(resource: Any) -> list[TextPart | ImagePart]:  # noqa: ANN401 - co
 
 
 def resource_parts(contents: Any) -> list[TextPart | ImagePart]:  # noqa: ANN401 - contents of a resource of mcp_types
-    """Convert what a resource contains: its text as it is, images, and words about other data."""
+    """Convert a resource's content: its text, images, and words about other data."""
     parts: list[TextPart | ImagePart] = []
     for resource in contents:
         text = getattr(resource, "text", None)

@@ -1,4 +1,7 @@
-"""Requests of a sidecar for a reply of the user's model, which MCP calls sampling; off unless its spec allows them."""
+"""A sidecar's requests for a reply from the user's model.
+
+MCP calls this sampling; it is off unless the spec allows it.
+"""
 
 from __future__ import annotations
 
@@ -14,14 +17,14 @@ class SamplingRequest:
     """A request for a reply.
 
     Args:
-        sidecar: The name of the sidecar that asks.
-        messages: The conversation that it wants to be continued.
-        system_prompt: The system prompt that it wants; may be empty.
-        max_tokens: The most tokens that the reply may have.
-        temperature: The temperature that it wants, None for any.
+        sidecar: The asking sidecar's name.
+        messages: The conversation to continue.
+        system_prompt: The requested system prompt; may be empty.
+        max_tokens: Longest reply in tokens.
+        temperature: The requested temperature, None for any.
         stop_sequences: Texts at which the reply is to end.
-        model_hints: Names of models that it prefers, the best one first; they may be ignored.
-        agent_id: The agent whose call made the sidecar ask; empty if that is not known.
+        model_hints: Preferred models' names, the best first; they may be ignored.
+        agent_id: The agent whose call made the sidecar ask; empty if unknown.
         call_id: The call, likewise.
     """
 
@@ -42,8 +45,8 @@ class SamplingReply:
 
     Args:
         text: Its text.
-        model: The model that wrote it, as "provider:model".
-        stop_reason: Why it ended.
+        model: Its model, as "provider:model".
+        stop_reason: The reason for its end.
     """
 
     text: str
@@ -52,11 +55,11 @@ class SamplingReply:
 
 
 Sample: TypeAlias = Callable[[SamplingRequest], Awaitable[SamplingReply | None]]
-"""Has a model reply after the user approved; None if the user did not."""
+"""A model's reply after the user's approval; None without approval."""
 
 
 def sampling_request(sidecar: str, params: Any, *, agent_id: str, call_id: str) -> SamplingRequest:  # noqa: ANN401 - mcp's
-    """Convert the parameters of a request of the MCP library."""
+    """Convert a request's parameters from the MCP library."""
     hints = params.model_preferences.hints if params.model_preferences else None
     return SamplingRequest(
         sidecar=sidecar,

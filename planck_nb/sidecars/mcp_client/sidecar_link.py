@@ -1,4 +1,4 @@
-"""`SidecarLink`: keeps one sidecar running and connected, and makes calls to it."""
+"""`SidecarLink`: keeps a sidecar running and connected, and calls it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class SidecarLink:
-    """Keeps one sidecar running and connected.
+    """A link which keeps a sidecar running and connected.
 
     It belongs to the event loop in which it was started, and can be called from others. If the sidecar is lost, all
     calls in flight fail at once with `SidecarLostError`, and it is started again after a pause; calls made meanwhile
@@ -39,13 +39,13 @@ class SidecarLink:
 
     Args:
         spec: How to start or reach the sidecar.
-        callbacks: What is called.
-        cwd: The working directory of a process whose spec has none, and the folder that a sidecar with `roots` is told.
+        callbacks: The callbacks.
+        cwd: Working directory for a process without its own, and the folder for a sidecar with `roots`.
         environment: The kernel's environment, from which a few harmless variables are passed on; `os.environ` by
             default.
         timing: Times.
         auth: Makes the authentication for a server over HTTP, such as `sign_in(spec, folder)`.
-        build: Builds what the sidecar needs, before each start by a user; called with a function that shows a line.
+        build: Builds the sidecar's needs, before each start by a user; called with a function which shows a line.
 
     Example:
         >>> link = SidecarLink(SidecarSpec("files", command="some-server"))
@@ -80,18 +80,20 @@ class SidecarLink:
 
     @property
     def name(self) -> str:
-        """The name of the sidecar."""
+        """Return the sidecar's name."""
         return self.spec.name
 
     def status(self) -> SidecarStatus:
-        """Return the state of the sidecar. Can be called from any thread and never waits."""
+        """Return the sidecar's state, from any thread and without waiting."""
         return self._state.status
 
     def logs(self, count: int | None = None) -> list[str]:
-        """Return the newest lines that the sidecar wrote to its error output, without control codes and secrets.
+        """Return the sidecar's newest lines of error output.
+
+        They are without control codes and secrets.
 
         Args:
-            count: How many lines at most, None for all that are kept (500).
+            count: Number of lines, None for all available ones (500).
 
         Returns:
             The lines, the oldest first.
@@ -103,18 +105,22 @@ class SidecarLink:
         self._state.log.add(line)
 
     def definitions(self) -> tuple[ToolDefinition, ...]:
-        """Return what the sidecar offers: tools, compactors and observers. Empty if it was never connected.
+        """Return the sidecar's tools, compactors and observers.
 
-        They stay while it is started again.
+        The result is empty before the first connection.
+
+        They stay during a restart.
         """
         return tuple(self._state.definitions.values())
 
     def fingerprint(self) -> str:
-        """Return the digest of the spec and of the tools, as `fingerprint` computes it."""
+        """Return the digest for the spec and the tools, as in `fingerprint`."""
         return fingerprint(self.spec, self.definitions())
 
     async def start(self) -> None:
-        """Start the sidecar, and return when it is connected. Does nothing if it is.
+        """Start the sidecar, and return when it is connected.
+
+        This has no effect on a connected one.
 
         Raises:
             SidecarError: If it cannot be started, or does not speak MCP.
@@ -134,7 +140,10 @@ class SidecarLink:
             raise SidecarError(state.not_running())
 
     async def stop(self) -> None:
-        """Stop the sidecar and everything that it started. Calls in flight fail. Does nothing if it is not running."""
+        """Stop the sidecar and everything started by it.
+
+        Calls in flight fail. This has no effect on a stopped one.
+        """
         state = self._state
         if state.loop is not None and not is_running_here(state.loop) and state.loop.is_running():
             await await_in_loop(state.loop, self.stop)
@@ -145,7 +154,9 @@ class SidecarLink:
             state.emit("stopped")
 
     async def restart(self) -> None:
-        """Stop the sidecar and start it again; its restarts are counted anew, and its offers are fetched again.
+        """Stop the sidecar and start it again.
+
+        Its restarts are counted anew, and its offers are fetched again.
 
         Raises:
             SidecarError: If it cannot be started.
@@ -164,28 +175,30 @@ class SidecarLink:
         timeout_ms: int | None = None,
         progress: Callable[[str], None] | None = None,
     ) -> ToolOutput:
-        """Call a tool and return its result. Cancelling this cancels the call in the sidecar.
+        """Call a tool and return its result.
 
-        A call that was in flight when the sidecar was lost is made again only if the tool declares that it only reads
-        or that it may be repeated.
+        Cancelling this cancels the call in the sidecar.
+
+        A call which was in flight when the sidecar was lost is made again only if the tool declares itself as read-only
+        or repeatable.
 
         Args:
-            tool: The name of the tool on the sidecar.
+            tool: The tool's name on the sidecar.
             args: Its arguments. `timeout_ms` among them is the time limit, and is passed on only if the tool itself has
-                that argument.
-            agent_id: The agent that calls, passed on.
+                this argument.
+            agent_id: The calling agent, passed on.
             call_id: The call, passed on.
             session_id: The session, passed on.
-            timeout_ms: The time limit in milliseconds, from 1 to 3,600,000; by default that of the tool.
+            timeout_ms: The time limit in milliseconds, from 1 to 3,600,000; by default the tool's own.
             progress: Called with texts while the tool runs.
 
         Returns:
             Text and images.
 
         Raises:
-            ToolError: If the tool reports that it failed.
+            ToolError: If the tool reports a failure.
             SidecarError: If the sidecar does not run, no longer offers the tool, or gives an invalid answer.
-            SidecarLostError: If it was lost before it answered.
+            SidecarLostError: If it was lost before its answer.
             SidecarTimeoutError: If the time was up.
         """
         result = await self.call_raw(
@@ -210,7 +223,7 @@ class SidecarLink:
         timeout_ms: int | None = None,
         progress: Callable[[str], None] | None = None,
     ) -> Any:  # noqa: ANN401 - an mcp_types.CallToolResult, which is loaded with the first sidecar
-        """Call a tool like `call`, and return the result as the MCP library does: an `mcp_types.CallToolResult`."""
+        """Call a tool like `call`, and return the `mcp_types.CallToolResult`."""
         meta = {AGENT_ID: agent_id, CALL_ID: call_id, SESSION_ID: session_id}
         return await self._calls.call(
             tool,
@@ -222,7 +235,7 @@ class SidecarLink:
         )
 
     async def list_resources(self) -> tuple[ResourceDefinition, ...]:
-        """Return the resources and templates of resources that the sidecar offers.
+        """Return the sidecar's resources and resource templates.
 
         Raises:
             SidecarError: If it does not run or does not answer.
@@ -238,17 +251,17 @@ class SidecarLink:
             uri: Its address, such as "file:///notes.md".
 
         Returns:
-            Its content as parts of a message.
+            Its content as message parts.
 
         Raises:
-            SidecarError: If the sidecar has no such resource, does not run or does not answer.
+            SidecarError: If the resource is unknown, or the sidecar does not run or does not answer.
         """
         from planck_nb.sidecars.mcp_client import offers  # noqa: PLC0415 - loads mcp
 
         return await self._calls.read(lambda client: offers.resource(client, uri), uri)
 
     async def list_prompts(self) -> tuple[PromptDefinition, ...]:
-        """Return the prompts that the sidecar offers.
+        """Return the sidecar's prompts.
 
         Raises:
             SidecarError: If it does not run or does not answer.
@@ -261,14 +274,14 @@ class SidecarLink:
         """Fetch a prompt, with its arguments filled in.
 
         Args:
-            name: The name of the prompt.
+            name: The prompt's name.
             arguments: Its arguments.
 
         Returns:
-            The content of its messages, as parts of one user message; those of the assistant are marked.
+            The content in its messages, as parts for one user message; the assistant's parts are marked.
 
         Raises:
-            SidecarError: If the sidecar has no such prompt, does not run or does not answer.
+            SidecarError: If the prompt is unknown, or the sidecar does not run or does not answer.
         """
         from planck_nb.sidecars.mcp_client import offers  # noqa: PLC0415 - loads mcp
 

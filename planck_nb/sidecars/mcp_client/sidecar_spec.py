@@ -1,4 +1,4 @@
-"""How a sidecar is started or reached."""
+"""The way to start or reach a sidecar."""
 
 from __future__ import annotations
 
@@ -11,19 +11,24 @@ from urllib.parse import urlsplit
 from planck_nb.base.errors import ConfigError
 from planck_nb.base.secrets import known_secrets
 
+PROJECT_NAME = "sidecar"
+"""The name of a project's own sidecar unless another one is chosen."""
+
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,39}")
 _SCHEMES = ("http", "https")
 
 
 @dataclass(frozen=True, slots=True)
 class OAuthClient:
-    """How planck_nb is known to a server that requires a sign-in. By default it registers itself.
+    """planck_nb as a client at a server which requires a sign-in.
+
+    By default it registers itself.
 
     Args:
-        client_id: The id of a client that was registered by hand.
-        client_secret: Its secret, if it has one.
-        metadata_url: The address of a client metadata document, which some servers accept as an id.
-        callback_port: The port of the loopback address that the browser comes back to, if it was registered; 0 for any.
+        client_id: The id for a client which was registered by hand.
+        client_secret: Its secret, if any.
+        metadata_url: Address of a client metadata document, which some servers accept as an id.
+        callback_port: Port of the loopback address for the browser's return, if it was registered; 0 for any.
     """
 
     client_id: str = ""
@@ -34,26 +39,28 @@ class OAuthClient:
 
 @dataclass(frozen=True, slots=True)
 class SidecarSpec:
-    """How a sidecar is started, or where it is reached. It has either a command or an address.
+    """The way to start a sidecar, or its address.
+
+    It has either a command or an address.
 
     Args:
-        name: 1 to 40 letters from a to z or A to Z, digits, `_`, `-` and `.`, the first one a letter or a digit.
+        name: 1 to 40 letters from a to z or A to Z, digits, `_`, `-` and `.`, with a letter or a digit first.
         command: The program to start, which speaks MCP on its standard input and output.
-        args: The arguments of the program.
-        env: Environment variables for the program, in addition to `HOME`, `PATH`, the locale and a few more; it gets
-            none of the kernel's others. Their values are secrets.
-        cwd: The working directory of the program, None for that of the session.
-        url: The address of a server that speaks MCP over Streamable HTTP.
+        args: The program's arguments.
+        env: Environment variables for the program, in addition to `HOME`, `PATH`, the locale and a few more; the
+            kernel's others are hidden from it. Their values are secrets.
+        cwd: The program's working directory, None for the session's.
+        url: Address of a server which speaks MCP over Streamable HTTP.
         headers: HTTP headers for each request to it. Their values are secrets.
-        token: The bearer token that is sent to it.
-        token_variable: The environment variable that the token was read from, to be shown.
-        source: The file that the sidecar is configured in, None if a program made this.
-        sampling: Whether the sidecar may ask for replies of the user's models.
-        roots: Whether the sidecar is told the folder of the session.
-        oauth: How planck_nb is known to a server that requires a sign-in.
+        token: The bearer token for it.
+        token_variable: The token's environment variable, for showing.
+        source: The sidecar's configuration file, None for one made by a program.
+        sampling: Whether the sidecar may ask the user's models for replies.
+        roots: Whether the sidecar is told the session's folder.
+        oauth: planck_nb as a client at a server which requires a sign-in.
 
     Raises:
-        ConfigError: If a field is not valid, or there is neither a command nor an address, or both.
+        ConfigError: If a field is invalid, or there is neither a command nor an address, or both.
 
     Example:
         >>> SidecarSpec("files", command="npx", args=("-y", "some-server")).transport
@@ -106,19 +113,19 @@ class SidecarSpec:
 
     @property
     def transport(self) -> str:
-        """How it is connected: "stdio" or "http"."""
+        """Return the connection type: "stdio" or "http"."""
         return "stdio" if self.command else "http"
 
     def secrets(self) -> dict[str, str]:
-        """Return the values in `env` and `headers` that are specific enough to be recognised, and the token.
+        """Return recognisable values in `env` and `headers`, and the token.
 
         Returns:
             Descriptions, which do not show the values, by value.
         """
         return {
             value: f"the value of {name} of the sidecar {self.name}"
-            for name, given in self._secret_fields()
-            for value in known_secrets({f"{name}_SECRET": given})
+            for name, text in self._secret_fields()
+            for value in known_secrets({f"{name}_SECRET": text})
         }
 
     def _secret_fields(self) -> Iterator[tuple[str, str]]:

@@ -1,4 +1,4 @@
-"""Signing in to sidecars over HTTP with OAuth 2.1, if their server requires that."""
+"""Sign-in to sidecars over HTTP with OAuth 2.1, on their server's demand."""
 
 from __future__ import annotations
 
@@ -12,23 +12,25 @@ if TYPE_CHECKING:
     import httpx2
 
 SIGN_IN_SECONDS = 300.0
-"""Seconds that a person has to sign in."""
+"""Seconds for a person's sign-in."""
 
 
 def sign_in(spec: SidecarSpec, folder: Path, *, seconds: float = SIGN_IN_SECONDS) -> Authorize | None:
-    """Make the authentication for the server of a sidecar; it signs in only if the server requires that.
+    """Make the authentication for a sidecar's server.
 
-    The person is shown an address to visit, which is never opened automatically. The browser then comes back to a
-    loopback address at which this process listens; if the browser runs on another machine, the person pastes the
-    address at which it ended. Tokens are kept in a file that only the user can read, one for each server.
+    It signs in only on the server's demand.
+
+    The person sees an address to visit, which is never opened automatically. The browser then comes back to a loopback
+    address at which this process listens; if the browser runs on another machine, the person pastes its final address.
+    Tokens are kept in a file for the user alone, one for each server.
 
     Args:
         spec: The sidecar.
-        folder: Where tokens are kept; it is created when it is needed.
-        seconds: How long the person has.
+        folder: The folder for tokens; it is created on demand.
+        seconds: Time for the person.
 
     Returns:
-        What `auth` of `Sidecars` returns; None for a sidecar that is a process, or whose spec already has a token.
+        The authentication for `auth` in `Sidecars`; None for a process, or a spec with a token.
     """
     if not spec.url or spec.token or any(name.lower() == "authorization" for name in spec.headers):
         return None

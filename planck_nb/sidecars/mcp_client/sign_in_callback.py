@@ -1,4 +1,4 @@
-"""The loopback address to which a browser comes back after a person has signed in (RFC 8252)."""
+"""The loopback address for a browser after a sign-in (RFC 8252)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _PAGE = (
 
 
 def free_port(preferred: int = 0) -> int:
-    """Return the preferred port if it can be listened on, else another one."""
+    """Return the preferred port if available, else another one."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         with suppress(OSError):
@@ -34,61 +34,66 @@ def free_port(preferred: int = 0) -> int:
 
 
 def address(port: int) -> str:
-    """Return the address that a browser is sent back to."""
+    """Return the address for the browser's return."""
     return f"http://{_HOST}:{port}{PATH}"
 
 
 def parameters(url: str, state: str) -> dict[str, str] | None:
-    """Return what the address at which a browser ended contains; None if it does not belong to this sign-in."""
+    """Return the query in a browser's final address.
+
+    It is None for an address from elsewhere than this sign-in.
+    """
     with suppress(ValueError):
-        found = dict(parse_qsl(urlsplit(url.strip()).query))
-        if hmac.compare_digest(found.get("state", "").encode(), state.encode()) and found.keys() & {"code", "error"}:
-            return found
+        query = dict(parse_qsl(urlsplit(url.strip()).query))
+        if hmac.compare_digest(query.get("state", "").encode(), state.encode()) and query.keys() & {"code", "error"}:
+            return query
     return None
 
 
 @asynccontextmanager
 async def listening(port: int, state: str) -> AsyncIterator[asyncio.Future[Mapping[str, str]]]:
-    """Listen for the browser. Requests that do not belong to this sign-in are refused and change nothing.
+    """Listen for the browser.
 
-    A thread answers the browser, because `input` may block the event loop at that moment, where there is no other way
-    to ask the person.
+    Requests from elsewhere than this sign-in are refused and change nothing.
+
+    A thread answers the browser, because `input` may block the event loop at that moment, where the person can be asked
+    in this way only.
 
     Args:
-        port: Where to listen. If another program uses it, no browser arrives.
-        state: The secret that the browser must bring.
+        port: The port. If another program uses it, the browser cannot arrive.
+        state: The secret which the browser must bring.
 
     Yields:
-        What it brings.
+        The browser's query.
     """
     loop = asyncio.get_running_loop()
-    arrived: asyncio.Future[Mapping[str, str]] = loop.create_future()
+    arrival: asyncio.Future[Mapping[str, str]] = loop.create_future()
 
-    def keep(found: Mapping[str, str]) -> None:
-        if not arrived.done():
-            arrived.set_result(found)
+    def keep(query: Mapping[str, str]) -> None:
+        if not arrival.done():
+            arrival.set_result(query)
 
-    def on_arrival(found: Mapping[str, str]) -> None:
+    def on_arrival(query: Mapping[str, str]) -> None:
         with suppress(RuntimeError):  # the loop is closed
-            loop.call_soon_threadsafe(keep, found)
+            loop.call_soon_threadsafe(keep, query)
 
-    ended = threading.Event()
+    over = threading.Event()
     thread: threading.Thread | None = None
     with suppress(OSError):
         server = _CallbackServer(port, state, on_arrival)
-        thread = threading.Thread(target=server.serve_until, args=(ended,), name="planck-sign-in", daemon=True)
+        thread = threading.Thread(target=server.serve_until, args=(over,), name="planck-sign-in", daemon=True)
         thread.start()
     try:
-        yield arrived
+        yield arrival
     finally:
-        arrived.cancel()
-        ended.set()
+        arrival.cancel()
+        over.set()
         if thread is not None:
             await run_in_thread(thread.join)
 
 
 class _CallbackServer(ThreadingHTTPServer):
-    """Answers the browser and passes on what it brings."""
+    """A server which answers the browser and passes its query on."""
 
     def __init__(self, port: int, state: str, on_arrival: Callable[[Mapping[str, str]], None]) -> None:
         super().__init__((_HOST, port), _CallbackHandler)
@@ -107,24 +112,24 @@ class _CallbackServer(ThreadingHTTPServer):
 
 
 class _CallbackHandler(BaseHTTPRequestHandler):
-    """Answers one request."""
+    """A handler for one request."""
 
     server: _CallbackServer
     timeout = _READ_SECONDS
 
     def do_GET(self) -> None:
-        """Accept the address that the server of the sidecar sent the browser to, and no other."""
-        found = parameters(self.path, self.server.state) if self.path.partition("?")[0] == PATH else None
-        page = b"" if found is None else _PAGE
-        self.send_response(404 if found is None else 200)
+        """Accept only the address from the sidecar's server."""
+        query = parameters(self.path, self.server.state) if self.path.partition("?")[0] == PATH else None
+        page = b"" if query is None else _PAGE
+        self.send_response(404 if query is None else 200)
         self.send_header("Content-Type", "text/html")
         self.send_header("Content-Length", str(len(page)))
         self.send_header("Cache-Control", "no-store")
         self.send_header("Referrer-Policy", "no-referrer")
         self.end_headers()
         self.wfile.write(page)
-        if found is not None:
-            self.server.on_arrival(found)
+        if query is not None:
+            self.server.on_arrival(query)
 
     def version_string(self) -> str:
         """Return what is sent as `Server`."""

@@ -1,4 +1,4 @@
-"""Sentences that say why a sidecar was not connected, or was lost."""
+"""Sentences about failed starts and lost sidecars."""
 
 from __future__ import annotations
 
@@ -17,44 +17,44 @@ _WRONG_HOST = 421
 def start_failure(
     spec: SidecarSpec, error: BaseException | None, *, http_status: int, lost: str, log: LogLines
 ) -> SidecarError:
-    """Return the error of a start that failed.
+    """Return the error for a failed start.
 
     Args:
         spec: The sidecar.
-        error: What ended the connection, None if nothing was raised.
-        http_status: The status with which a server over HTTP refused, 0 if it did not.
-        lost: Why the connection was lost.
-        log: What the sidecar wrote.
+        error: The exception at the connection's end, if any.
+        http_status: The status with which a server over HTTP refused, otherwise 0.
+        lost: The reason for the connection's loss.
+        log: The sidecar's log.
     """
     if isinstance(error, SidecarError) and str(error).startswith("The sidecar"):
         return error
-    found = _innermost(error)
+    cause = _innermost(error)
     if http_status in _DENIED:
-        named = f" in {spec.token_variable}" if spec.token_variable else ""
-        reason = f"rejected the credentials (HTTP {http_status}); give it the right token{named}"
+        place = f" in {spec.token_variable}" if spec.token_variable else ""
+        reason = f"rejected the credentials (HTTP {http_status}); give it the right token{place}"
     elif http_status == _WRONG_HOST:
         reason = "does not accept this host name (HTTP 421); use the address that it was started with"
     elif http_status:
         reason = f"answered with HTTP {http_status}; check its address {spec.url}"
-    elif found is not None and type(found).__module__.startswith("httpx2"):
-        reason = f"cannot be reached at {spec.url} ({found or type(found).__name__}); check that it runs"
+    elif cause is not None and type(cause).__module__.startswith("httpx2"):
+        reason = f"cannot be reached at {spec.url} ({cause or type(cause).__name__}); check that it runs"
     else:
         reason = f"did not start: {lost}"
     return SidecarError(with_last_line(f"The sidecar {spec.name} {reason}.", spec, log))
 
 
 def with_last_line(sentence: str, spec: SidecarSpec, log: LogLines) -> str:
-    """Return the sentence, with the last line that the process of the sidecar wrote."""
+    """Return the sentence, with the sidecar process's last line."""
     lines = [line for line in log.lines(20) if line.strip()] if spec.command else []
     return f"{sentence} It wrote: {one_line(lines[-1], _REASON_CHARACTERS)}" if lines else sentence
 
 
 def reason_of_end(error: BaseException | None) -> str:
-    """Return why a connection ended, without a full stop, given what ended it."""
-    found = _innermost(error)
-    if found is None:
+    """Return why a connection ended, without a full stop."""
+    cause = _innermost(error)
+    if cause is None:
         return "the connection was closed"
-    return one_line(visible(redact(str(found))) or type(found).__name__, _REASON_CHARACTERS).rstrip(".")
+    return one_line(visible(redact(str(cause))) or type(cause).__name__, _REASON_CHARACTERS).rstrip(".")
 
 
 def _innermost(error: BaseException | None) -> BaseException | None:

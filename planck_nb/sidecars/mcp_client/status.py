@@ -1,4 +1,4 @@
-"""The states of a sidecar, and the events about it."""
+"""A sidecar's states, and the events about it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 SidecarState: TypeAlias = Literal["idle", "building", "starting", "connected", "failed"]
-"""idle: not started; building: its environment is built; starting: also again after it was lost; connected; failed."""
+"""A sidecar's states.
+
+idle: not started; building: its environment is built; starting: also again after a loss; connected; failed.
+"""
 
 SidecarEventKind: TypeAlias = Literal[
     "building",
@@ -25,20 +28,20 @@ SidecarEventKind: TypeAlias = Literal[
 
 @dataclass(frozen=True, slots=True)
 class SidecarStatus:
-    """The state of a sidecar.
+    """A sidecar's state.
 
     Args:
         name: Its name.
         state: "idle", "building", "starting", "connected" or "failed".
-        reason: One sentence on why it is in this state; empty if there is nothing to say.
-        since: When it entered this state, in seconds since the epoch.
-        restarts: How often it was restarted because it was lost.
+        reason: A sentence about the state's cause; may be empty.
+        since: Time when it entered this state, in seconds since the epoch.
+        restarts: Number of restarts after losses.
         transport: "stdio" or "http".
-        tools: How many tools it offers.
-        compactors: The names of its compactors.
-        server: The name and version that the server gives itself.
-        protocol: The version of MCP that is spoken; empty if it is not connected.
-        process: The id of its process, None if there is none.
+        tools: Number of tools.
+        compactors: Names of its compactors.
+        server: The server's own name and version.
+        protocol: The MCP version in use; empty without a connection.
+        process: Its process id, None for a server elsewhere.
     """
 
     name: str
@@ -56,14 +59,14 @@ class SidecarStatus:
 
 @dataclass(frozen=True, slots=True)
 class SidecarEvent:
-    """Something that happened to a sidecar.
+    """An event about a sidecar.
 
     Args:
         sidecar: Its name.
         kind: "building", "starting", "connected", "disconnected" (the connection was lost), "exited" (its process
             ended), "failed", "stopped", "tools_changed", "progress" (a line about the build) or "compactor_failed".
         text: One sentence about it; may be empty.
-        time: When it happened, in seconds since the epoch.
+        time: Time of the event, in seconds since the epoch.
     """
 
     sidecar: str

@@ -1,8 +1,7 @@
-"""`Supervisor`: keeps one sidecar connected, from its start to its end.
+"""`Supervisor`: keeps a sidecar connected, from its start to its end.
 
-The streams of an MCP connection belong to the task that opened them: only that task may close them, and if the server
-dies, the SDK may cancel it. So each connection is served by a task of its own, which the task of the supervisor watches
-and replaces.
+The streams in an MCP connection belong to the task which opened them: only that task may close them, and if the server
+dies, the SDK may cancel it. So each connection has its own task, which the supervisor's task watches and replaces.
 """
 
 from __future__ import annotations
@@ -32,19 +31,19 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _CLOSE_SECONDS = 3.0
-"""Seconds beyond the grace of its process that a connection has to close."""
+"""Seconds for closing a connection, beyond its process's grace."""
 
 
 class Supervisor:
-    """Builds, starts and watches one sidecar, and starts it again after a pause if it is lost.
+    """Builder, starter and watcher of a sidecar, restarting it after losses.
 
     Args:
-        state: The state of its link.
-        cwd: The working directory of a process whose spec has none, and the folder that a sidecar with `roots` is told.
+        state: Its link's state.
+        cwd: Working directory for a process without its own, and the folder for a sidecar with `roots`.
         environment: The kernel's environment.
         timing: Times.
         auth: Makes the authentication for a server over HTTP.
-        build: Builds what the sidecar needs before each start by a user.
+        build: Builds the sidecar's needs before each start by a user.
     """
 
     def __init__(
@@ -71,7 +70,10 @@ class Supervisor:
         self._owner: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        """Have the sidecar supervised by a task of its own, unless it is; a task that is about to end is awaited."""
+        """Have the sidecar supervised by a task, unless it is.
+
+        A task which is about to end is awaited.
+        """
         if self._owner is not None and self.stopping.is_set():
             await asyncio.wait([self._owner])
         if self._owner is None or self._owner.done():
@@ -82,16 +84,19 @@ class Supervisor:
             self._owner = spawn(self._run(), name=f"planck-sidecar-{self._state.name}")
 
     async def stop(self) -> None:
-        """Stop the sidecar and everything that it started."""
+        """Stop the sidecar and everything started by it."""
         if self._owner is not None and not self._owner.done():
             self.stopping.set()
             await asyncio.wait([self._owner])
 
     async def _run(self) -> None:
-        """Build and supervise. Whatever fails, callers that wait for the start get the error."""
+        """Build and supervise.
+
+        After any failure, callers waiting for the start get the error.
+        """
         try:
             await self._build_and_supervise()
-        except Exception as error:  # noqa: BLE001 - such as of a callback
+        except Exception as error:  # noqa: BLE001 - such as from a callback
             self._state.fail(f"The sidecar {self._state.name} was given up: {type(error).__name__}: {error}")
         finally:
             if self._state.status.state not in ("idle", "failed"):
@@ -112,7 +117,10 @@ class Supervisor:
         await self._supervise()
 
     async def _unless_stopped(self, work: Coroutine[Any, Any, T]) -> T:
-        """Await something, which is cancelled if the link is stopped. Raises `SidecarError` in that case."""
+        """Await something unless the link is stopped.
+
+        A stop cancels it and raises `SidecarError`.
+        """
         doing, stopping = asyncio.create_task(work), asyncio.create_task(self.stopping.wait())
         try:
             await asyncio.wait((doing, stopping), return_when=asyncio.FIRST_COMPLETED)
@@ -139,11 +147,11 @@ class Supervisor:
                 if is_final or self.stopping.is_set():
                     return
             else:
-                was_connected, begun = True, loop.time()
+                was_connected, start = True, loop.time()
                 reason = await self._until_lost(connection, serving)
                 if self.stopping.is_set():
                     return
-                if loop.time() - begun >= self._timing.steady:
+                if loop.time() - start >= self._timing.steady:
                     delay, failures = self._timing.first_delay, 0
                 else:
                     failures += 1
@@ -160,7 +168,7 @@ class Supervisor:
             self._state.emit("starting")
 
     async def _open(self) -> tuple[Connection, asyncio.Task[None]]:
-        """Connect. Raises `SidecarError` with a sentence if that fails or takes too long."""
+        """Connect, or raise `SidecarError` after a failure or a long wait."""
         try:
             await run_in_thread(_load)
         except ModuleNotFoundError as error:
@@ -201,7 +209,7 @@ class Supervisor:
         return connection, serving
 
     def _connection(self) -> Connection:
-        """Make a connection that is not open yet."""
+        """Make a connection for opening later."""
         from planck_nb.sidecars.mcp_client.connection import Connection  # noqa: PLC0415 - loaded just before
 
         connection: Connection | None = None
@@ -226,7 +234,7 @@ class Supervisor:
         return connection
 
     async def _until_lost(self, connection: Connection, serving: asyncio.Task[None]) -> str:
-        """Wait for the end of a connection and close it. Returns why it ended."""
+        """Wait for a connection's end, close it, and return the reason."""
         stopping = asyncio.create_task(self.stopping.wait())
         try:
             await asyncio.wait((connection.lost, stopping), return_when=asyncio.FIRST_COMPLETED)
@@ -278,20 +286,20 @@ class Supervisor:
         )
 
     async def _is_accepted(self, connection: Connection) -> bool:
-        offered = tuple(connection.tools.values())
-        digest = fingerprint(self._state.spec, offered)
+        tools = tuple(connection.tools.values())
+        digest = fingerprint(self._state.spec, tools)
         accept = self._state.callbacks.accept
         if accept is None or digest == self._accepted:
             self._accepted = digest
             return True
-        decision = accept(self._state.spec, digest, offered)
+        decision = accept(self._state.spec, digest, tools)
         if not isinstance(decision, bool):
             decision = await decision
         if decision:
             self._accepted = digest
             return True
-        changed = "has changed what it offers" if self._accepted else "is not trusted"
-        self._refused = f"The sidecar {self._state.name} {changed}; look at its tools, trust it, and start it again."
+        clause = "has changed what it offers" if self._accepted else "is not trusted"
+        self._refused = f"The sidecar {self._state.name} {clause}; look at its tools, trust it, and start it again."
         return False
 
     def _tools_changed(self, connection: Connection | None) -> None:
@@ -303,7 +311,7 @@ class Supervisor:
         """Use a changed list of tools, if it is accepted."""
         try:
             accepted = await self._is_accepted(connection)
-        except Exception as error:  # noqa: BLE001 - of the callback
+        except Exception as error:  # noqa: BLE001 - from the callback
             accepted, self._refused = (
                 False,
                 f"The sidecar {self._state.name} was given up: {type(error).__name__}: {error}",
@@ -335,11 +343,14 @@ class Supervisor:
 
 
 def _load() -> None:
-    """Import what connections need, which takes half a second."""
+    """Import the connections' needs, which takes half a second."""
     import planck_nb.sidecars.mcp_client.http_transport  # noqa: PLC0415
     import planck_nb.sidecars.mcp_client.process_transport  # noqa: F401, PLC0415
 
 
 def _note_end(connection: Connection, task: asyncio.Task[None]) -> None:
-    """The task that serves a connection has ended: normally, or cancelled by the SDK because the server is gone."""
+    """Note a connection's end, normal or after the server's.
+
+    If the server is gone, the SDK cancels the connection's task.
+    """
     connection.lose(reason_of_end(None if task.cancelled() else task.exception()))

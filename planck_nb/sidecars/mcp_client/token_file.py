@@ -1,4 +1,4 @@
-"""The file with the tokens of one server, which only the user can read."""
+"""A server's file with tokens, which only the user can read."""
 
 from __future__ import annotations
 
@@ -20,11 +20,13 @@ _MAX_BYTES = 200_000
 
 @dataclass(frozen=True, slots=True)
 class TokenFile:
-    """The file of a server, named by a digest of its address: a sidecar with another address gets none of its tokens.
+    """A server's file, named by a digest of its address.
+
+    A sidecar with another address thereby lacks its tokens.
 
     Args:
-        folder: The folder of all such files.
-        url: The address of the server.
+        folder: The folder for all such files.
+        url: The server's address.
     """
 
     folder: Path
@@ -32,25 +34,28 @@ class TokenFile:
 
     @property
     def path(self) -> Path:
-        """The file."""
+        """Return the file's path."""
         return self.folder / f"{hashlib.sha256(self.url.encode('utf-8', 'backslashreplace')).hexdigest()[:32]}.json"
 
     def read(self) -> dict[str, Any]:
-        """Return what is stored; nothing if the file is missing, damaged or may have been read by others."""
+        """Return the stored values.
+
+        The result is empty if the file is missing, damaged or perhaps read by others.
+        """
         with suppress(OSError, ValueError):
             content, status = read_bounded(self.path, _MAX_BYTES)
-            found = json.loads(content)
+            values = json.loads(content)
             if (
-                isinstance(found, dict)
-                and found.get("url") == self.url
+                isinstance(values, dict)
+                and values.get("url") == self.url
                 and not stat.S_IMODE(status.st_mode) & 0o077
                 and not foreign_reason(self.path)
             ):
-                return found
+                return values
         return {}
 
     def update(self, **values: object) -> None:
-        """Store values; None removes one.
+        """Store values; None removes a value.
 
         Raises:
             SidecarError: The file cannot be written.
@@ -61,8 +66,8 @@ class TokenFile:
             with suppress(OSError):
                 if stat.S_IMODE(self.path.stat().st_mode) & 0o077:
                     self.path.unlink()  # replacing it would keep its permissions
-            kept = {key: value for key, value in content.items() if value is not None}
-            write_atomically(self.path, json.dumps(kept).encode(), mode=0o600)
+            values_to_store = {key: value for key, value in content.items() if value is not None}
+            write_atomically(self.path, json.dumps(values_to_store).encode(), mode=0o600)
         except OSError as error:
             raise SidecarError(
                 f"The sign-in to {self.url} cannot be stored in {self.path} ({error.strerror}); make it writable."

@@ -80,6 +80,16 @@ async def test_what_a_rule_allows_runs_and_is_recorded(tmp_path: Path) -> None:
     assert "approval_request" not in kinds(told)
 
 
+async def test_what_is_allowed_by_default_is_recorded_too(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("one")
+    script = scripted_model(calling(("read", {"path": "a.txt"})))
+    agent = Agent(model=script, tools=[BuiltinTools.read()], cwd=tmp_path, approvals=asking(tmp_path))
+    run = agent.prompt("go")
+    await run
+    [decision] = [event async for event in run if isinstance(event, ApprovalDecision)]
+    assert (decision.name, decision.allowed, decision.by, decision.rule) == ("read", True, "rule", "")
+
+
 async def test_what_a_rule_denies_does_not_run(tmp_path: Path) -> None:
     shell = Shell()
     approvals = asking(tmp_path, Rule.parse("deny", "sh:rm *"))
@@ -276,6 +286,7 @@ async def test_if_nobody_can_be_asked_the_call_is_denied_and_the_option_that_all
     await run
     assert not shell.ran
     assert decisions([event async for event in run]) == [(False, "nobody")]
+    assert "sh needs approval and there is nobody to ask; " in said(agent)[2]
     assert "`--allow sh`" in said(agent)[2]
 
 
@@ -418,6 +429,7 @@ async def test_a_decision_is_on_disk_before_the_call_runs(tmp_path: Path) -> Non
     assert found == [[[True, "user"]], [[True, "user"], [True, "rule"]]]
 
 
+@pytest.mark.slow
 async def test_every_decision_is_stored(tmp_path: Path) -> None:
     shell = Shell()
     approvals = replace(asking(tmp_path, Rule.parse("deny", "sh:rm *")), deadline=1.0)

@@ -606,6 +606,7 @@ def test_what_always_does_not_allow() -> None:
     assert str(strict.remembering("write", [])) == "*@write"
 
 
+@pytest.mark.slow
 @given(calls.filter(lambda call: len(call[1]) == 1 and Path(ROOT, call[1][0].target).resolve() != Path("/")))
 def test_what_was_approved_for_ever_is_allowed(call: tuple[str, list[Effect]]) -> None:
     policy = Policy.ask_before_changes(ROOT)
@@ -620,7 +621,7 @@ FRAGMENTS = (
     ",", "$'", '$"', "pr''obe", "\\probe", "=", "then", "if ", "; fi", "~", "[", "\t", "env ", "time ", "\r",
 )  # fmt: skip
 SCRIPTS = st.lists(st.sampled_from(FRAGMENTS), max_size=9).map("".join)
-SHELL = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.filter_too_much])
+SHELL = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.filter_too_much])
 
 
 class Shell:
@@ -658,6 +659,7 @@ def shell(tmp_path_factory: pytest.TempPathFactory) -> Shell:
     return Shell(tmp_path_factory.mktemp("shell"))
 
 
+@pytest.mark.process
 @SHELL
 @given(rest=SCRIPTS)
 def test_a_pattern_of_one_command_never_allows_another(shell: Shell, rest: str) -> None:
@@ -666,6 +668,7 @@ def test_a_pattern_of_one_command_never_allows_another(shell: Shell, rest: str) 
         assert not shell.leaves(command)
 
 
+@pytest.mark.process
 @SHELL
 @given(script=SCRIPTS)
 def test_what_a_shell_runs_is_not_allowed_when_denied(shell: Shell, script: str) -> None:

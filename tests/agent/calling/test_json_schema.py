@@ -19,6 +19,7 @@ print({"rfc3987_syntax", "lark"} & set(sys.modules))
 """
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("before", ["", "sys.modules['lark'] = None; import jsonschema; del sys.modules['lark']"])
 def test_no_parser_of_addresses_is_loaded_with_it(before: str) -> None:
     code = f"import sys; {before}\n{CODE}"

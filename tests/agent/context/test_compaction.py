@@ -242,36 +242,6 @@ async def test_functions_of_every_shape_are_compactors() -> None:
     assert as_compactor(plain).should(context_usage(0))
     assert not as_compactor(plain).compacts_ahead
     assert Compactor.build().compacts_ahead
-    with pytest.warns(DeprecationWarning, match="compacts_ahead"):
-        assert Compactor.build().foresees
-
-
-@pytest.mark.parametrize("ahead", [True, False])
-def test_a_subclass_for_the_first_version_is_asked_by_the_former_name(ahead: bool) -> None:
-    class Former(Compactor):
-        @property
-        def foresees(self) -> bool:
-            return ahead
-
-        async def compact(self, messages: Sequence[Message], context_usage: ContextUsage) -> None:
-            """Leave the conversation as it is."""
-
-    class Asking(Former):
-        @property
-        def foresees(self) -> bool:
-            return not super().foresees
-
-    class AskingTheFirst(Compactor):
-        @property
-        def foresees(self) -> bool:
-            return not super().foresees
-
-        async def compact(self, messages: Sequence[Message], context_usage: ContextUsage) -> None:
-            """Leave the conversation as it is."""
-
-    for made, expected in ((Former(), ahead), (Asking(), not ahead), (AskingTheFirst(), True)):
-        with pytest.warns(DeprecationWarning, match="compacts_ahead"):
-            assert made.compacts_ahead is expected
 
 
 @pytest.mark.parametrize("candidate", [None, "build", 5, Compactor, ContextUsage, lambda: None, lambda a, b, c: None])
@@ -359,7 +329,7 @@ async def test_a_function_that_does_not_return_is_given_up() -> None:
 
 FILES = {
     "function": "def compact(messages):\n    return f'{len(messages)} messages', messages[-1:]\n",
-    "told": "async def compact(messages, situation):\n    return f'{len(messages)} messages', messages[-1:]\n",
+    "told": "async def compact(messages, context_usage):\n    return f'{len(messages)} messages', messages[-1:]\n",
     "subclass": """
 from __future__ import annotations
 from dataclasses import dataclass
@@ -368,7 +338,7 @@ from planck_nb.agent.context.compactor import Compact, Compactor
 @dataclass
 class Mine(Compactor):
     keep: int = 1
-    async def compact(self, messages, situation):
+    async def compact(self, messages, context_usage):
         return Compact(f'{len(messages)} messages', messages[-self.keep:])
 """,
 }

@@ -21,7 +21,7 @@ from support.wire import CHAT, CHAT_HELLO, CHAT_TOOLS, MESSAGES, MESSAGES_TOOLS,
 from planck_nb import ai
 from planck_nb.ai.cassettes import Mode
 from planck_nb.ai.cassettes.cassette import CassetteLookup, CassetteRequest
-from planck_nb.ai.cassettes.cassette_file import CassetteEntry, read_entries
+from planck_nb.ai.cassettes.cassette_file import read_entries
 from planck_nb.ai.models import Model
 from planck_nb.base.errors import (
     CassetteError,
@@ -266,6 +266,7 @@ async def test_a_stream_that_broke_breaks_at_the_same_place(tmp_path: Path) -> N
     assert not line_of(path)["complete"]
 
 
+@pytest.mark.slow
 async def test_a_silent_server_is_a_timeout_in_replay_at_once(tmp_path: Path) -> None:
     path = tmp_path / "chat.jsonl"
 
@@ -551,30 +552,3 @@ async def test_an_unusable_file_is_not_reported_as_a_broken_connection(mode: Mod
     with pytest.raises(CassetteError, match=words):
         await asking.complete(CHAT, ask())
     assert len(seen) == (mode == "record")
-
-
-async def test_methods_of_0_1_0_are_deprecated_aliases(tmp_path: Path) -> None:
-    calls: list[object] = []
-
-    class Seen(ai.Cassette):
-        def look_up(self, request_info: CassetteRequest) -> CassetteLookup:
-            calls.append(request_info)
-            return CassetteLookup("key", 0, {}, None)
-
-        def store(self, entry: CassetteEntry, request_info: CassetteRequest) -> None:
-            calls.append((entry, request_info))
-
-    request: Any = "request"
-    entry: Any = "entry"
-    cassette = Seen(tmp_path / "c.jsonl", environment={})
-    with pytest.warns(DeprecationWarning, match=r"now Cassette\.look_up"):
-        assert cassette.take(request).key == "key"
-    with pytest.warns(DeprecationWarning, match=r"now Cassette\.store"):
-        cassette.keep(entry, request)
-    assert calls == ["request", ("entry", "request")]
-    asking = client(replying(CHAT_HELLO))
-    await asking.complete(VENDOR, ask())
-    assert asking._transport is not None
-    with pytest.warns(DeprecationWarning, match=r"now Client\.discard"):
-        asking.abandon()
-    assert asking._transport is None

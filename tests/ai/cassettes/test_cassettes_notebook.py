@@ -10,6 +10,8 @@ import pytest
 from support.kernel import Cell, running_kernel
 from support.llama import llama_server
 
+pytestmark = pytest.mark.kernel
+
 TOOLS = """def get_weather(city: str, note: str = '') -> str:
     'Weather of a city.'
     return f'{city}: sun, {note}'

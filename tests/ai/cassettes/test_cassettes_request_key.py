@@ -59,6 +59,7 @@ def of_another_run(message: ai.Message, tag: str) -> ai.Message:
     return message
 
 
+@pytest.mark.slow
 @given(MESSAGES)
 def test_a_key_survives_another_run_and_the_store(messages: list[ai.Message]) -> None:
     assert key([of_another_run(message, "z") for message in messages]) == key(messages)

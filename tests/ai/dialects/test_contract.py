@@ -171,6 +171,7 @@ async def test_frames_may_be_cut_anywhere(wire: Wire, size: int) -> None:
     assert (cut, again) == (whole, events)
 
 
+@pytest.mark.slow
 @given(data=st.data())
 def test_any_cut_gives_the_same_events(wire: Wire, data: st.DataObject) -> None:
     body = b"".join(wire.write(EVERYTHING)).replace(b"\n", data.draw(st.sampled_from([b"\n", b"\r\n"])))
@@ -285,6 +286,7 @@ async def test_blocks_written_in_turns_are_told_apart(wire: Wire) -> None:
     assert tuple(part.text for part in message.content if part.type == "text") == texts
 
 
+@pytest.mark.slow
 async def test_an_event_of_nearly_32_mb_is_read_and_a_larger_one_refused(wire: Wire) -> None:
     text = "x" * (31 * _MB // 2)  # some formats say it a second time
     assert (await ask(wire, Reply((Say((text,)),)))).text == text

@@ -6,11 +6,9 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-import anthropic.types
 import httpx
 import pytest
-from anthropic.lib._parse._transform import transform_schema
-from pydantic import TypeAdapter
+from support.referees import anthropic_schemas, messages_params
 from support.wire import MESSAGES_TOOLS, client, sse
 
 from planck_nb import ai
@@ -33,8 +31,6 @@ LOW = {"thinking": SUMMARIZED, "output_config": {"effort": "low"}}
 
 HI = ai.UserMessage("hi")
 TOOL = ai.ToolSpec("get_time", "The time.", {"type": "object", "properties": {}})
-PARAMS: TypeAdapter[Any] = TypeAdapter(anthropic.types.message_create_params.MessageCreateParamsStreaming)
-BLOCKS: TypeAdapter[Any] = TypeAdapter(list[anthropic.types.ContentBlock])
 PIXEL = ai.ImagePart(b"\x89PNG", "image/png")
 WIRE_PIXEL = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "iVBORw=="}}
 PAGE = ai.FilePart(b"%PDF", name="a.pdf")
@@ -45,7 +41,7 @@ def request(
 ) -> Any:
     context = ai.Context(system, messages or (HI,), tuple(tools))
     made = dialect(model).request(model, context, ai.Options(**options), "k")
-    PARAMS.validate_python(made.body)
+    messages_params().validate_python(made.body)
     return made
 
 
@@ -236,7 +232,7 @@ def test_a_schema_becomes_what_the_sdk_makes_of_it() -> None:
             }
         return [without_words(item) for item in schema] if isinstance(schema, list) else schema
 
-    assert without_words(closed(SCHEMA)) == without_words(transform_schema(SCHEMA))
+    assert without_words(closed(SCHEMA)) == without_words(anthropic_schemas.transform_schema(SCHEMA))
     assert closed(SCHEMA)["properties"]["age"]["description"] == "In years. (minimum: 0)"
 
 

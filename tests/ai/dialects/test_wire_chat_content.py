@@ -6,9 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from openai.types.chat.completion_create_params import CompletionCreateParamsStreaming
-from pydantic import TypeAdapter
 from support.recordings import recorded, request_of
+from support.referees import chat_params
 from support.wire import CHAT_HELLO, client, replying
 
 from planck_nb import ai
@@ -27,7 +26,6 @@ IMAGE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw
 HI = ai.UserMessage("hi")
 ANY = {"type": "object", "properties": {"city": {"type": "string"}}}
 TOOLS = [ai.ToolSpec("get_chart", "A chart.", ANY), ai.ToolSpec("get_time", "The time.", ANY)]
-PARAMS: TypeAdapter[Any] = TypeAdapter(CompletionCreateParamsStreaming)
 
 
 def body(
@@ -35,7 +33,7 @@ def body(
 ) -> tuple[JsonObject, tuple[str, ...]]:
     context = ai.Context("", messages, TOOLS if tools else ())
     request = dialect(model).request(model, context, options or ai.Options(), "k")
-    PARAMS.validate_python(request.body)
+    chat_params().validate_python(request.body)
     return request.body, request.warnings
 
 

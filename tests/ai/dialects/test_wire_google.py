@@ -6,9 +6,9 @@ import json
 from typing import Any
 
 import pytest
-from google.genai import types
 from hypothesis import given
 from hypothesis import strategies as st
+from support.referees import genai_types
 from support.wire import client, decode, replying, sse
 
 from planck_nb import ai
@@ -69,12 +69,12 @@ def request(model: ai.Model, *messages: ai.Message, tools: Any = TOOLS, **option
     context = ai.Context("S", messages or (HI,), tools)
     made = dialect(model).request(model, context, ai.Options(**options), "k")
     for content in made.body["contents"]:
-        types.Content.model_validate(content)
+        genai_types.Content.model_validate(content)
     for tool in made.body.get("tools", ()):
-        types.Tool.model_validate(tool)
-    types.Content.model_validate(made.body["systemInstruction"])
-    types.ToolConfig.model_validate(made.body.get("toolConfig", {}))
-    types.GenerateContentConfig.model_validate(made.body.get("generationConfig", {}))
+        genai_types.Tool.model_validate(tool)
+    genai_types.Content.model_validate(made.body["systemInstruction"])
+    genai_types.ToolConfig.model_validate(made.body.get("toolConfig", {}))
+    genai_types.GenerateContentConfig.model_validate(made.body.get("generationConfig", {}))
     return made
 
 

@@ -6,11 +6,9 @@ from typing import Any
 
 import httpx2
 import pytest
-from google import genai
-from google.genai import interactions
-from google.genai import types as genai_types
 from hypothesis import given
 from hypothesis import strategies as st
+from support.referees import genai, genai_types, interactions
 from support.wire import client, decode, replying, sse
 
 from planck_nb import ai

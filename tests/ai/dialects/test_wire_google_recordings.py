@@ -9,9 +9,8 @@ from typing import Any
 
 import httpx2
 import pytest
-from google import genai
-from google.genai import types
 from support.evidence import evidence
+from support.referees import genai, genai_types
 from support.wire import client, decode, replying
 
 from planck_nb import ai
@@ -61,7 +60,7 @@ def referee(body: bytes) -> dict[str, Any]:
         lambda request: httpx2.Response(200, headers={"content-type": "text/event-stream"}, content=body)
     )
     with httpx2.Client(transport=transport) as http:
-        sdk = genai.Client(api_key="k", http_options=types.HttpOptions(httpx_client=http))
+        sdk = genai.Client(api_key="k", http_options=genai_types.HttpOptions(httpx_client=http))
         chunks = list(sdk.models.generate_content_stream(model="m", contents="x"))
     parts = [part for chunk in chunks for c in chunk.candidates or () if c.content for part in c.content.parts or ()]
     calls = [
@@ -95,7 +94,7 @@ def signatures(parts: list[dict[str, Any]]) -> list[bytes]:
     return [
         signature
         for part in parts
-        if (signature := types.Part.model_validate(part).thought_signature) and signature is not None
+        if (signature := genai_types.Part.model_validate(part).thought_signature) and signature is not None
     ]
 
 

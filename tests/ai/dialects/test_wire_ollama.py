@@ -9,11 +9,10 @@ from dataclasses import replace
 from typing import Any
 
 import httpx
-import ollama
 import pytest
-from ollama._types import ChatRequest
 from support.evidence import evidence
 from support.loopback import Exchange, serving
+from support.referees import ollama
 from support.wire import ASK, client, decode, replying
 
 from planck_nb import ai
@@ -203,7 +202,7 @@ def request(
     model: ai.Model = MODEL, *messages: ai.Message, options: ai.Options | None = None, **context: Any
 ) -> tuple[dict[str, Any], tuple[str, ...]]:
     wire = DIALECT.request(model, ai.Context(messages=messages, **context), options or ai.Options(), None)
-    ChatRequest(**wire.body)  # the official client's own idea of a request
+    ollama._types.ChatRequest(**wire.body)  # the official client's own idea of a request
     return wire.body, wire.warnings
 
 

@@ -9,11 +9,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import anthropic
 import httpx2
-import openai
 import pytest
 from support.evidence import evidence
+from support.referees import anthropic, openai
 from support.wire import client, replying
 
 from planck_nb import ai

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import anthropic.types
 import httpx
-import openai.types.chat
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import TypeAdapter
+from support.referees import chat_params, messages_params
 from support.wire import ASK, CHAT_HELLO, CHAT_TOOLS, MESSAGES, MESSAGES_TOOLS, client, replying
 
 from planck_nb import ai
@@ -22,16 +20,13 @@ OPENAI = ai.get_model("openai", "gpt-4o", api="chat")
 CLAUDE = ai.get_model("anthropic", "claude-sonnet-4-6")
 LLAMA = ai.get_model("llama_cpp", "m")
 TOOLS = [ai.ToolSpec("get_weather", "The weather.", {"type": "object", "properties": {"city": {"type": "string"}}})]
-VALIDATORS: dict[str, TypeAdapter[Any]] = {
-    "chat": TypeAdapter(openai.types.chat.completion_create_params.CompletionCreateParamsStreaming),
-    "messages": TypeAdapter(anthropic.types.message_create_params.MessageCreateParamsStreaming),
-}
+VALIDATORS = {"chat": chat_params, "messages": messages_params}
 
 
 def body(model: ai.Model, *messages: ai.Message, options: ai.Options | None = None, system: str = "S") -> JsonObject:
     context = ai.Context(system, messages, TOOLS)
     request = dialect(model).request(model, context, options or ai.Options(), "k")
-    VALIDATORS[model.api].validate_python(request.body)
+    VALIDATORS[model.api]().validate_python(request.body)
     return request.body
 
 
@@ -88,7 +83,7 @@ async def test_what_a_model_said_goes_back_to_it_as_it_came(chunks: list[bytes],
     message = await http.complete(model, context)
     answers = ai.ToolResultMessage(tuple(ai.ToolResultPart(part.id, part.name, "r") for part in message.tool_calls))
     await http.complete(model, ai.Context(messages=[HI, message, answers], tools=TOOLS))
-    VALIDATORS[model.api].validate_python(seen[1])
+    VALIDATORS[model.api]().validate_python(seen[1])
     echoed = seen[1]["messages"][1]
     if model is LLAMA:
         assert echoed["reasoning_content"] == "Let me see."

@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from openai.types.responses.response_create_params import ResponseCreateParamsStreaming
-from pydantic import TypeAdapter
 from support.recordings import recorded, request_of
+from support.referees import responses_params
 from support.wire import ASK, client, decode, replying, sse
 
 from planck_nb import ai
@@ -37,7 +36,6 @@ HI = ai.UserMessage("hi")
 CITY = {"type": "object", "properties": {"city": {"type": "string"}}}
 TOOLS = [ai.ToolSpec("get_weather", "The weather.", CITY), ai.ToolSpec("get_time", "The time.", CITY)]
 
-PARAMS: TypeAdapter[Any] = TypeAdapter(ResponseCreateParamsStreaming)
 
 THOUGHT: JsonObject = {
     "id": "rs_1",
@@ -133,7 +131,7 @@ def body(
 ) -> tuple[JsonObject, tuple[str, ...]]:
     context = ai.Context("S", messages, TOOLS if tools else ())
     request = dialect(model).request(model, context, options or ai.Options(), "k")
-    PARAMS.validate_python(request.body)
+    responses_params().validate_python(request.body)
     return request.body, request.warnings
 
 
@@ -176,7 +174,7 @@ async def test_all_items_go_back_as_they_came_at_every_turn(times: int) -> None:
         message = await http.complete(REASONING, ai.Context("S", messages, TOOLS))
         message = ai.decode_message(json.loads(json.dumps(ai.encode_message(message))))  # type: ignore[assignment]
         messages += [message, answers(message)]
-    PARAMS.validate_python(seen[-1])
+    responses_params().validate_python(seen[-1])
     turn = [*OUTPUT, *({"type": "function_call_output", "call_id": f"call_{at}", "output": "r"} for at in (1, 2))]
     assert seen[-1]["input"][: 1 + len(turn)] == [{"role": "user", "content": "hi"}, *turn]
     assert len(seen[-1]["input"]) == 1 + times * len(turn)

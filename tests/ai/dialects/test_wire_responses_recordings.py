@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import httpx2
-import openai
 import pytest
-from openai.types.responses import Response
 from support.recordings import body_of, recorded
+from support.referees import openai
 from support.wire import ASK, client, decode, replying
 
 from planck_nb import ai
@@ -55,7 +54,7 @@ def ours(message: ai.AssistantMessage) -> Interjection:
     )
 
 
-def theirs(response: Response) -> Interjection:
+def theirs(response: Any) -> Interjection:
     calls, others, thoughts, refused = [], [], [], False
     for item in response.output:
         if item.type == "function_call":
@@ -114,6 +113,7 @@ def sdk_helper_says(body: bytes) -> Interjection:
         return theirs(stream.get_final_response())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("row", recorded("stream", FIRST_PARTY, LLAMA))
 async def test_responses_stream_equals_the_sdk(row: dict[str, Any] | None) -> None:
     body = body_of(row)
@@ -124,6 +124,7 @@ async def test_responses_stream_equals_the_sdk(row: dict[str, Any] | None) -> No
         assert said == sdk_helper_says(body)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("row", recorded("json", FIRST_PARTY))
 async def test_a_response_whose_items_were_not_streamed_equals_the_sdk(row: dict[str, Any] | None) -> None:
     body = body_of(row)
@@ -137,7 +138,7 @@ async def test_every_truncation_of_a_recording_is_noticed(row: dict[str, Any] | 
     frames = body_of(row).replace(b"\r\n", b"\n").split(b"\n\n")
     last = next(at for at, frame in enumerate(frames) if b"response.completed" in frame or b".incomplete" in frame)
     whole = (await client(replying([b"\n\n".join(frames)])).complete(MODEL, ASK)).text
-    for cut in range(0, last + 1, max(1, last // 40)):
+    for cut in range(0, last + 1, max(1, last // 10)):
         stream = client(replying([b"".join(frame + b"\n\n" for frame in frames[:cut])])).stream(MODEL, ASK)
         with pytest.raises(StreamTruncated):
             async for _ in stream:

@@ -139,6 +139,7 @@ def _turns(count: int) -> list[ai.Message]:
     ]
 
 
+@pytest.mark.slow
 def test_preparing_takes_time_in_proportion_to_the_messages() -> None:
     """Each reply calls a tool under the same id, as some servers write it."""
     count = 20_000

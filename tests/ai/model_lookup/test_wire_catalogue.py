@@ -138,6 +138,7 @@ def test_the_snapshot_says_where_it_comes_from() -> None:
             assert row["context"] >= row["output"] > 0
 
 
+@pytest.mark.process
 def test_importing_loads_no_http_client() -> None:
     code = "import sys, planck_nb.ai as ai; ai.list_models('openai'); print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()

@@ -243,6 +243,7 @@ def test_a_request_whose_event_loop_is_blocked_does_not_hold_up_the_others() -> 
     assert tries < 100
 
 
+@pytest.mark.slow
 def test_threads_and_loops_share_one_limiter() -> None:
     limiter = RateLimiter(time.monotonic)
     tickets = [limiter.ticket() for _ in range(60)]

@@ -64,6 +64,7 @@ def say(log: SessionLog, session: Session, agent: str, *, at: float, turn: int =
     log.record(events.TurnStart(agent, session.id, turn, 0, at, index=turn, model="demo:small"))
 
 
+@pytest.mark.slow
 async def test_a_turn_is_model_tool_and_model_again(workspace: Workspace) -> None:
     async with workspace:
         log = workspace.session.log("a1")
@@ -79,6 +80,7 @@ async def test_a_turn_is_model_tool_and_model_again(workspace: Workspace) -> Non
     assert not {"failed", "stopped", "no end known", "waits for you"} & set(words(chart))
 
 
+@pytest.mark.slow
 async def test_waiting_for_approval_stands_before_the_call_it_held_up(workspace: Workspace) -> None:
     async with workspace:
         session = workspace.session
@@ -100,6 +102,7 @@ async def test_waiting_for_approval_stands_before_the_call_it_held_up(workspace:
     assert chart.svg.count('class="pk-hold"') == 2, "the legend and the bar"
 
 
+@pytest.mark.slow
 async def test_a_turn_that_crashed_is_drawn_to_its_last_event_and_marked(workspace: Workspace) -> None:
     async with workspace:
         for agent, at in (("a", START), ("b", START + 100)):
@@ -116,6 +119,7 @@ async def test_a_turn_that_crashed_is_drawn_to_its_last_event_and_marked(workspa
             await timeline_chart(workspace, agents=["c"])
 
 
+@pytest.mark.slow
 async def test_sessions_by_name_and_without_a_turn(workspace: Workspace) -> None:
     async with workspace:
         with Session.create(workspace.sessions_dir, name="it-s-old") as old:
@@ -128,6 +132,7 @@ async def test_sessions_by_name_and_without_a_turn(workspace: Workspace) -> None
             await timeline_chart(workspace, session="it-s-ol")
 
 
+@pytest.mark.slow
 async def test_a_real_run_is_drawn_while_it_goes_on(workspace: Workspace) -> None:
     async with workspace:
 
@@ -199,6 +204,7 @@ def test_calls_side_by_side_have_lanes_and_many_share_the_last() -> None:
     assert len(many.frame) == 51
 
 
+@pytest.mark.slow
 def test_bounded_however_much_there_is() -> None:
     dice = random.Random(7)
     spans = []
@@ -278,6 +284,7 @@ def test_many_tasks_are_not_all_drawn_and_those_of_agents_that_are_left_out_are_
     assert "and 140 more tasks without arrows" in words(chart)
 
 
+@pytest.mark.slow
 async def test_tasks_of_a_session_are_in_its_timeline(workspace: Workspace) -> None:
     async with workspace:
         for number, agent in enumerate("ab"):

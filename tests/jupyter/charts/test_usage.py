@@ -34,6 +34,7 @@ def used(agent: str, turn: int | None = 0, *, tokens: int | None = 100, cost: fl
     return {"agent": agent, "turn": turn, **fixed, **counted}
 
 
+@pytest.mark.slow
 async def test_the_sums_are_what_was_spent_also_on_what_a_rewind_took_back(workspace: Workspace) -> None:
     async with workspace:
         session = workspace.session
@@ -52,6 +53,7 @@ async def test_the_sums_are_what_was_spent_also_on_what_a_rewind_took_back(works
     assert repr(chart) == "Usage: 1 agent, 50 tokens, $1.50"
 
 
+@pytest.mark.slow
 async def test_a_fork_counts_its_own_replies(workspace: Workspace) -> None:
     async with workspace:
         ids = await converse(workspace.session)
@@ -63,6 +65,7 @@ async def test_a_fork_counts_its_own_replies(workspace: Workspace) -> None:
     assert repr(chart) == "Usage: 1 agent, 15 tokens, $0.250"
 
 
+@pytest.mark.slow
 async def test_the_same_conversation_gives_the_same_image(tmp_path: Path) -> None:
     seen = []
     for folder in ("one", "two"):
@@ -85,6 +88,7 @@ async def _of(workspace: Workspace, agent: str) -> set[str]:
     return set((await usage_chart(workspace, agents=[agent])).frame.agent)
 
 
+@pytest.mark.slow
 async def test_nothing_yet_and_a_reply_that_nobody_counted(workspace: Workspace) -> None:
     async with workspace:
         nothing = await usage_chart(workspace)

@@ -6,6 +6,7 @@ import json
 import sys
 import time
 import unicodedata
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -28,12 +29,15 @@ from planck_nb.jupyter.live.browser_commands import read_command
 from planck_nb.testing import scripted_model
 from planck_nb.tools.external import ExternalTool
 
-HIDDEN = [
-    char
-    for code in range(sys.maxunicode + 1)
-    if is_hidden(char := chr(code)) and (unicodedata.category(char) not in ("Cn", "Co", "Cs") or code % 499 == 0)
-]
-"""All of them, but few of those that are no characters at all."""
+
+@cache
+def hidden() -> str:
+    """All hidden characters, but few of those that are no characters at all."""
+    return "".join(
+        char
+        for code in range(sys.maxunicode + 1)
+        if is_hidden(char := chr(code)) and (unicodedata.category(char) not in ("Cn", "Co", "Cs") or code % 499 == 0)
+    )
 
 
 def request(args: JsonObject, *touches: Effect, rule: str = "", name: str = "bash") -> ev.ApprovalRequest:
@@ -64,8 +68,9 @@ def vars_of(display: object) -> JsonObject:
     return {name: getattr(display, name) for name in type(display).__slots__}  # type: ignore[attr-defined]
 
 
+@pytest.mark.slow
 def test_no_hidden_character_is_shown_as_it_is() -> None:
-    everything = "".join(HIDDEN)
+    everything = hidden()
     for at in range(0, len(everything), 1_000):
         text = f"ls {everything[at : at + 1_000]}"
         touches = (Effect("execute", text), Effect("write", f"/{text[:200]}"), Effect("network", text[:50]))
@@ -176,6 +181,7 @@ SIZES: dict[str, tuple[dict[str, object], bool]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SIZES)
 async def test_what_an_agent_asks_about_can_be_shown_and_allowed(name: str, tmp_path: Path) -> None:
     args, fits = SIZES[name]

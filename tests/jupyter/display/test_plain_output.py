@@ -53,6 +53,7 @@ def test_commands_to_a_terminal_are_left_out_wherever_they_are_cut(command: str)
 PIECES = st.lists(st.sampled_from(["a", "bc", "\n", "\r", "\r\n", "\x1b[1m", "\x1b[", "é"]), max_size=40).map("".join)
 
 
+@pytest.mark.slow
 @given(PIECES, st.lists(st.integers(0, 60)))
 def test_however_it_is_cut_it_shows_the_same(text: str, cuts: list[int]) -> None:
     edges = sorted({0, *(cut for cut in cuts if cut < len(text)), len(text)})
@@ -62,6 +63,7 @@ def test_however_it_is_cut_it_shows_the_same(text: str, cuts: list[int]) -> None
 LINES = st.lists(st.text("ab\r\n", max_size=6), max_size=40).map("\n".join)
 
 
+@pytest.mark.slow
 @given(LINES, LINES)
 def test_what_is_not_looked_at_is_counted(before: str, text: str) -> None:
     assert shown(before, text, max_examined=20) == shown(before, text)

@@ -1,4 +1,4 @@
-"""Older versions of IPython, simulated; `tests/compatibility/try_versions.py` tries real ones."""
+"""Older versions of IPython, simulated; `tests/project/try_versions.py` tries real ones."""
 
 from __future__ import annotations
 

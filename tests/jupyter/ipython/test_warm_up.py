@@ -66,6 +66,7 @@ print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
     assert kernel.run("%unload_ext planck_nb\n%load_ext planck_nb\nprint('again')").text == "again\n"
 
 
+@pytest.mark.slow
 def test_a_process_may_end_during_the_warm_up() -> None:
     code = "from planck_nb.jupyter.ipython.warm_up import WarmUp; WarmUp().start()"
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60)
@@ -119,6 +120,7 @@ def test_no_step_begins_after_a_stop() -> None:
     assert later == []
 
 
+@pytest.mark.process
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
 def test_a_fork_waits_for_the_step_that_is_running() -> None:
     begun = threading.Event()

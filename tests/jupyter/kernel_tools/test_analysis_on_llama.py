@@ -11,6 +11,8 @@ import pytest
 from nbclient import NotebookClient
 from support.llama import llama_server
 
+pytestmark = pytest.mark.kernel
+
 ANSWER = "Oslo sold most on average: 9.5 units."
 SCRIPT: list[dict[str, object]] = [
     {

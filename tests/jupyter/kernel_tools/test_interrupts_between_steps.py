@@ -17,6 +17,8 @@ from planck_nb.jupyter.kernel_tools.interrupts import StopSignal
 from planck_nb.jupyter.kernel_tools.steps import Steps
 from planck_nb.jupyter.kernel_tools.surroundings import Surroundings
 
+pytestmark = pytest.mark.kernel
+
 
 class NoSurroundings:
     def current(self) -> AbstractContextManager[None]:

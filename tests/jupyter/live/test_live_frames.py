@@ -51,6 +51,7 @@ DELTAS = st.one_of(
 )
 
 
+@pytest.mark.slow
 @given(st.lists(DELTAS, max_size=30), st.lists(st.integers(0, 30)))
 def test_any_division_into_frames_has_the_same_content(events: list[ev.AgentEvent], cuts: list[int]) -> None:
     framed: list[JsonObject] = []
@@ -185,6 +186,7 @@ PROGRESS = st.tuples(st.sampled_from("12"), st.text("ab\n\r", max_size=8)).map(
 )
 
 
+@pytest.mark.slow
 @given(st.lists(PROGRESS, max_size=30), st.lists(st.integers(0, 30)))
 def test_the_last_lines_of_output_do_not_depend_on_the_frames(events: list[ev.AgentEvent], cuts: list[int]) -> None:
     encoder = FrameEncoder()
@@ -277,6 +279,7 @@ def test_arguments_can_be_edited_as_what_they_are() -> None:
     assert request(args)["arguments"][2][1] == "true"
 
 
+@pytest.mark.slow
 @given(st.lists(st.sampled_from("abc"), max_size=12), st.lists(st.sampled_from("abc"), max_size=12))
 def test_a_change_contains_both_texts(old: list[str], new: list[str]) -> None:
     change = request({"old_string": "\n".join(old), "new_string": "\n".join(new)})["change"]

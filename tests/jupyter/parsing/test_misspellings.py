@@ -139,6 +139,7 @@ LINES = {
 LINES = {line: meant for line, meant in LINES.items() if meant}
 
 
+@pytest.mark.slow
 async def test_misspelt_lines_are_refused_with_what_was_meant(notebook: Notebook) -> None:
     assert len(LINES) >= 130
     wrong = {}
@@ -316,6 +317,7 @@ PROMPTS = (
 )
 
 
+@pytest.mark.slow
 async def test_prompts_that_resemble_verbs_are_sent(notebook: Notebook) -> None:
     assert len(PROMPTS) >= 100
     wrong = {}

@@ -249,6 +249,7 @@ def test_tables_are_described_by_their_shape() -> None:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mark", ["@a", "@a/", "@", "'@a ", '"', "“", "@media ", "@a\n", "a", "@a-", "'a"])
 def test_finding_mentions_is_linear(mark: str) -> None:
     def seconds(length: int) -> float:

@@ -83,7 +83,7 @@ IMAGES = {
     "axes": (lambda: figure().axes[0], "image/png"),
     "pillow": (lambda: Image.new("RGB", (4, 3)), "image/png"),
     "pillow cmyk": (lambda: Image.new("CMYK", (4, 3)), "image/png"),
-    "huge pillow": (lambda: Image.effect_noise((4000, 4000), 200).convert("RGB"), "image/jpeg"),
+    "huge pillow": (lambda: Image.effect_noise((2400, 2400), 200).convert("RGB"), "image/jpeg"),
     "notebook image": (lambda: NotebookImage(image()), "image/png"),
     "notebook gif": (lambda: NotebookImage(image("GIF"), format="gif"), "image/gif"),
     "png": (image, "image/png"),
@@ -94,6 +94,7 @@ IMAGES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", IMAGES)
 async def test_images_are_sent_as_images(controller: Controller, name: str) -> None:
     make, mime = IMAGES[name]
@@ -106,6 +107,7 @@ async def test_images_are_sent_as_images(controller: Controller, name: str) -> N
     assert mime.removeprefix("image/").upper() in notice
 
 
+@pytest.mark.slow
 async def test_a_model_that_accepts_no_images_gets_words(controller: Controller) -> None:
     message, notice = await sent(controller, "blind what is in @fig and @it?", fig=figure(), it=Image.new("L", (4, 3)))
     assert not images(message)
@@ -216,6 +218,7 @@ class Hostile:
         raise RuntimeError("no")
 
 
+@pytest.mark.slow
 async def test_hostile_values_do_no_harm(controller: Controller) -> None:
     begun = time.monotonic()
     message, _ = await sent(controller, "See @it", it=Hostile())

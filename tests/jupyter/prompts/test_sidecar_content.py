@@ -27,6 +27,8 @@ from planck_nb.jupyter.prompts.resource_mentions import resource_mentions
 from planck_nb.jupyter.verbs import VERBS
 from planck_nb.testing import scripted_model
 
+pytestmark = pytest.mark.process
+
 CODE = '''
 import base64
 from mcp import types

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
 from planck_nb.ai.messages import AssistantMessage, TextPart
 from planck_nb.base.threads import run_in_thread
 from planck_nb.jupyter.display.formatting import TEXT_CHARACTERS
@@ -39,6 +41,7 @@ def test_a_transcript_is_rendered_once() -> None:
     assert transcript.bundle()["text/html"] is bundle["text/html"]
 
 
+@pytest.mark.slow
 async def test_the_loop_goes_on_while_a_large_transcript_is_rendered() -> None:
     transcript = answered("- **a** [b](https://x.test)\n" * 1_000)
     rendering = asyncio.ensure_future(run_in_thread(transcript.bundle))

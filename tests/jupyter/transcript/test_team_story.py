@@ -115,6 +115,7 @@ def test_no_id_and_no_time_is_in_the_output() -> None:
     assert not [found for found in ids if isinstance(found, str) and len(found) > 8 and found in texts]
 
 
+@pytest.mark.slow
 async def test_the_story_is_the_same_whichever_worker_is_faster() -> None:
     stories = set()
     for slow in (1, 2):
@@ -180,6 +181,7 @@ def test_two_tasks_of_one_worker_have_their_own_parts() -> None:
     ]
 
 
+@pytest.mark.slow
 def test_agents_that_give_each_other_tasks_endlessly_are_shown() -> None:
     events = [given(str(number), "ab"[number % 2], "ba"[number % 2], turn=number) for number in range(3_000)]
     steps = steps_of(events, "a", {"a": "a", "b": "b"})
@@ -196,6 +198,7 @@ def test_the_names_of_unknown_agents_are_not_their_ids() -> None:
     assert "zz" not in texts
 
 
+@pytest.mark.slow
 def test_two_hundred_workers_with_long_texts_stay_bounded_and_the_report_is_complete() -> None:
     report = "r" * 50_000
     events = reply("a", "Start.")
@@ -212,6 +215,7 @@ def test_two_hundred_workers_with_long_texts_stay_bounded_and_the_report_is_comp
         assert report in text
 
 
+@pytest.mark.slow
 def test_names_and_texts_of_agents_are_shown_as_text() -> None:
     for text in payloads("http://127.0.0.1:9"):
         task: Any = {"task_id": "1", "kind": "ask", "target_id": "b", "target_name": text, "text": text}

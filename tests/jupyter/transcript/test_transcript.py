@@ -199,6 +199,7 @@ SCRAPS = st.lists(
 ).map("".join)
 
 
+@pytest.mark.slow
 @given(SCRAPS)
 def test_no_arrangement_of_marks_lets_anything_through(text: str) -> None:
     trusting = MarkdownIt("commonmark", {"html": True}).enable("table")

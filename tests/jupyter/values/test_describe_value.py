@@ -123,13 +123,14 @@ def test_tables_have_shape_types_missing_values_and_first_rows(value: Any, kind:
     assert described.startswith(kind)
 
 
+@pytest.mark.slow
 def test_a_large_table_is_bounded_and_quick() -> None:
-    frame = pd.DataFrame(np.zeros((200_000, 100)), columns=[f"column {number}" for number in range(100)])
+    frame = pd.DataFrame(np.zeros((20_000, 100)), columns=[f"column {number}" for number in range(100)])
     frame["long"] = "x" * 10_000
     begun = time.monotonic()
     text = describe_value(frame)
-    assert time.monotonic() - begun < 20
-    assert text.startswith("DataFrame 200,000 \u00d7 101\ncolumns:\n  column 0: float64\n")
+    assert time.monotonic() - begun < 5
+    assert text.startswith("DataFrame 20,000 \u00d7 101\ncolumns:\n  column 0: float64\n")
     assert "and 41 more" in text
     assert len(text) < 5_000
 
@@ -377,6 +378,7 @@ def test_ordinary_keys_and_tokens_are_shown() -> None:
     assert "the" in describe_value(pd.DataFrame({"token": ["the"]}))
 
 
+@pytest.mark.slow
 def test_long_texts_and_collections_are_cut() -> None:
     for value in ("x" * 10_000_000, list(range(1_000_000)), dict.fromkeys(range(1_000_000)), ["y" * 1_000_000] * 100):
         assert len(describe_value(value)) < 5_000

@@ -18,6 +18,8 @@ from planck_nb.jupyter.controller import Controller
 from planck_nb.jupyter.notebook import Notebook
 from planck_nb.jupyter.verbs import VERBS
 
+pytestmark = pytest.mark.process
+
 CODE = '''
 import sys
 from planck_nb.sidecars import Sidecar

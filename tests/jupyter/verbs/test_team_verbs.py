@@ -186,7 +186,8 @@ async def test_check_lists_all_problems_also_of_a_template_that_is_not_trusted(
 async def test_a_template_that_is_not_trusted_is_named_with_what_to_do(notebook: Notebook, tmp_path: Path) -> None:
     path = write_template(tmp_path, "foreign")
     listed = str(await said(notebook, "team list"))
-    assert f"{path} is not trusted; look at it, then run `%planck trust`." in listed
+    assert f"{path} is not trusted; " in listed
+    assert "`%planck trust`" in listed
     assert "review" in listed
     with pytest.raises(TrustError, match="%planck trust"):
         await said(notebook, "team start foreign")
@@ -207,6 +208,7 @@ async def test_what_was_saved_in_the_project_says_that_it_needs_trust(notebook: 
     assert "Changed." not in changed.read_text()
 
 
+@pytest.mark.slow
 async def test_a_prompt_goes_to_a_team_by_its_name_and_then_to_the_same_team(notebook: Notebook) -> None:
     assert "responded" in await asked(notebook, DELEGATE, team="review")
     await said(notebook, "use review")
@@ -316,6 +318,7 @@ async def test_completion_knows_teams_and_members(notebook: Notebook, cell: str,
     assert (shown, list(suggestions)) == (word, found)
 
 
+@pytest.mark.slow
 async def test_usage_and_resume_know_members(tmp_path: Path) -> None:
     write_template(tmp_path, "review")
     config = Config.load(environment={}, directory=tmp_path, home=tmp_path / "home")

@@ -44,13 +44,14 @@ async def test_a_function_of_the_notebook_is_restored(tmp_path: Path) -> None:
     assert tools["lookup"].function is lookup
 
 
-@pytest.mark.parametrize("name", sorted(RESERVED_NAMES))
-async def test_a_function_with_the_name_of_a_built_in_tool_is_not(name: str, tmp_path: Path) -> None:
-    tools = await resumed(tmp_path, {name: planted}, [name])
+async def test_a_function_with_the_name_of_a_built_in_tool_is_not(tmp_path: Path) -> None:
+    names = sorted(RESERVED_NAMES)
+    tools = await resumed(tmp_path, dict.fromkeys(names, planted), names)
     assert all(found.function is not planted for found in tools.values())
-    assert (name in tools) == (name in load(tmp_path).toolbox.tools())
+    assert set(tools) == RESERVED_NAMES & set(load(tmp_path).toolbox.tools())
 
 
+@pytest.mark.slow
 async def test_a_tool_of_such_a_name_that_the_user_made_is_deliberate(tmp_path: Path) -> None:
     made = replace(tool(planted), name="read")
     tools = await resumed(tmp_path, {"read": made}, ["read"])

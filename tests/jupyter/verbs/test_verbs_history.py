@@ -195,10 +195,13 @@ def test_an_import_says_what_waits_for_trust(kernel: Kernel, store: Path) -> Non
     kernel.run("%planck export ada plain.jsonl")
     plain = (store / "plain.jsonl").read_text("utf-8")
     assert "trust" not in kernel.run("%planck import plain.jsonl --name plain").plain
-    choices = {"choices": {"version": 2, "rules": [["allow", "bash"]], "base_urls": {"openai:x": "http://x.test/v1"}}}
+    lines = [json.loads(line) for line in plain.splitlines()]
+    started = next(line for line in lines if line.get("type") == "agent_started")
+    started["data"]["model_source"] = {"api": "chat", "base_url": "http://x.test/v1"}
+    choices = {"choices": {"rules": [["allow", "bash"]], "readable": {}}}
     row = {"v": 1, "id": 10**6, "kind": "metadata", "agent_id": None, "turn": None, "data": choices}
-    row["ts"] = json.loads(plain.splitlines()[-1])["ts"]
-    (store / "rules.jsonl").write_text(f"{plain}{json.dumps(row)}\n", "utf-8")
+    rows = [*lines, row | {"ts": lines[-1]["ts"]}]
+    (store / "rules.jsonl").write_text("".join(f"{json.dumps(each)}\n" for each in rows), "utf-8")
     assert kernel.run("%planck import rules.jsonl --name rules").plain.endswith(
         "Session rules continues without 1 approval rule and 1 address of a model until you trust it: "
         "look at it, then `%planck resume rules --trust` restores everything."
@@ -376,6 +379,7 @@ def documented() -> tuple[str, str]:
     return re.sub(r"^%.*$", "", code, flags=re.MULTILINE), queries[0]
 
 
+@pytest.mark.slow
 async def test_other_tools_read_sessions_as_documented(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -396,6 +400,7 @@ async def test_other_tools_read_sessions_as_documented(
             assert store.execute(sql).fetchall() == [(session.info.database.stem, 8)]
 
 
+@pytest.mark.slow
 async def test_a_connection_only_delays_the_file(tmp_path: Path) -> None:
     with with_updates(Session.create(tmp_path), pause=600) as session:
         await converse(session)
@@ -477,6 +482,7 @@ def test_deleting_sessions_that_have_not_been_used_for_some_days(kernel: Kernel,
         assert "--older-than with a number of days" in kernel.run(f"%planck {line}").error
 
 
+@pytest.mark.slow
 async def test_only_what_was_deleted_is_said_to_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("first", "open", "last"):
         Session.create(tmp_path, name=name).close()

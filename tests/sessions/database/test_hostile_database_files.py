@@ -73,8 +73,8 @@ def attack(file: Path, kind: str, spied_on: Path) -> None:
             replace_by_computed(file, "messages", "text", "repeat(role, 1000)")
 
 
-@pytest.mark.parametrize("others", [0, 2], ids=["alone", "among others"])
-@pytest.mark.parametrize("read", ["attached", "scanned"])
+@pytest.mark.slow
+@pytest.mark.parametrize(("read", "others"), [("attached", 0), ("scanned", 2)])
 @pytest.mark.parametrize("kind", ATTACKS)
 async def test_queries_and_readers_rely_on_the_journal(tmp_path: Path, kind: str, read: str, others: int) -> None:
     directory, secret = tmp_path / "sessions", tmp_path / "secret.txt"
@@ -97,6 +97,7 @@ async def test_queries_and_readers_rely_on_the_journal(tmp_path: Path, kind: str
     assert list(query(directory, TEXTS).text) == everything
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("table", ["sources", "messages", "rewinds"])
 def test_a_catalogue_with_views_is_not_used(tmp_path: Path, table: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(session_catalogue._CatalogueUpdates, "start", lambda *_: None)
@@ -115,6 +116,7 @@ def test_a_catalogue_with_views_is_not_used(tmp_path: Path, table: str, monkeypa
     assert list(query(directory, TEXTS).text) == texts
 
 
+@pytest.mark.slow
 def test_a_catalogue_is_not_made_from_views(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(session_catalogue._CatalogueUpdates, "start", lambda *_: None)
     directory = tmp_path / "sessions"

@@ -32,6 +32,7 @@ def test_only_a_few_are_kept() -> None:
         assert len({a, b, c} & {d, e, f}) == 2
 
 
+@pytest.mark.process
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_a_forked_process_uses_none_of_its_parent() -> None:
     with idle_connection() as kept:

@@ -49,6 +49,7 @@ def test_how_many_rows_a_statement_needs(statement: str, needed: int | None) -> 
     assert rows_needed(json.loads(parsed[0])["statements"][0]["node"], "tool_calls") == needed
 
 
+@pytest.mark.slow
 def test_a_limited_statement_has_as_many_rows_of_the_view_as_there_are(tmp_path: Path) -> None:
     write_history(tmp_path, 3, 40)
     calls = query(tmp_path, "select * from tool_calls")

@@ -65,6 +65,7 @@ def many(written: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path
     return directory
 
 
+@pytest.mark.slow
 def test_a_catalogue_changes_no_answer(many: Path) -> None:
     statements = [f"select * from {view} order by all" for view in VIEWS]
     before = [query(many, statement) for statement in statements]
@@ -77,6 +78,7 @@ def test_a_catalogue_changes_no_answer(many: Path) -> None:
     pd.testing.assert_frame_equal(query(many, statements[0]), before[0])
 
 
+@pytest.mark.slow
 def test_sessions_that_were_changed_or_deleted_since(many: Path) -> None:
     updated(many)
     before = query(many, COUNTS).set_index("session_name").n
@@ -105,6 +107,7 @@ def test_a_damaged_catalogue_does_not_matter(many: Path) -> None:
     pd.testing.assert_frame_equal(query(many, COUNTS), before)
 
 
+@pytest.mark.slow
 def test_compressed_sessions_are_added_too(many: Path) -> None:
     before = query(many, COUNTS)
     for session in list_sessions(many):
@@ -118,6 +121,7 @@ def test_compressed_sessions_are_added_too(many: Path) -> None:
     pd.testing.assert_frame_equal(query(many, COUNTS), before)
 
 
+@pytest.mark.slow
 def test_many_sessions_are_added_some_at_a_time(many: Path) -> None:
     before = query(many, COUNTS)
     added = [updated(many, min_missing=1, max_sessions=2)]

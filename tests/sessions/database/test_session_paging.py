@@ -19,7 +19,7 @@ from planck_nb.sessions.directory import new_session_info
 from planck_nb.sessions.journal.codec import Header, encode_message_line
 from planck_nb.sessions.journal.journal_file import JournalFile
 
-MESSAGES = 1_000_000 if os.environ.get("PLANCK_NB_SOAK") else 20_000
+MESSAGES = 1_000_000 if os.environ.get("PLANCK_NB_SOAK") else 10_000
 
 Settle = Callable[[Session], object]
 
@@ -222,6 +222,7 @@ async def test_a_summary_is_found_however_far_back(tmp_path: Path, settle: Settl
         assert session.messages_from_latest_checkpoint("b").checkpoint_id is None
 
 
+@pytest.mark.slow
 @pytest.mark.soak
 @pytest.mark.timeout(900)
 def test_a_chapter_of_a_long_session_is_there_as_soon_as_one_of_a_short_session(tmp_path: Path) -> None:

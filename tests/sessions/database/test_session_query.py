@@ -31,13 +31,14 @@ from planck_nb.sessions.database import snapshot
 FOREVER = "select count(*) from range(10_000_000) a, range(10_000_000) b where a.range * b.range % 7 = 3"
 
 
-@pytest.fixture(params=["journal", "materialized", "half", "attached", "one attached"])
-def two_sessions(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+@pytest.fixture(scope="module", params=["journal", "materialized", "half", "attached", "one attached"])
+def two_sessions(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two sessions, in their journals, in their DuckDB files, in files that count as large, or half in each."""
+    directory = tmp_path_factory.mktemp("sessions")
 
     async def fill() -> None:
         for name in ("first", "second"):
-            with Session.create(tmp_path, name=name) as session:
+            with Session.create(directory, name=name) as session:
                 await converse(session)
                 if request.param == "half":
                     session.materialize()
@@ -46,7 +47,7 @@ def two_sessions(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
                 session.info.database.unlink()
             if request.param == "half":
                 # What a killed process leaves: rows that are only in the journal.
-                again = Session.open(tmp_path, name)
+                again = Session.open(directory, name)
                 await converse(again, turn=2)
                 await again.log("a1").truncate_from(again.messages()[8].db_id)
                 again._materializer.close()
@@ -56,13 +57,13 @@ def two_sessions(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 
     asyncio.run(fill())
     if request.param == "one attached":
-        first = find_session(tmp_path, "first").database
+        first = find_session(directory, "first").database
         with duckdb.connect(first) as connection:
             connection.execute("create table padding as select random() as x from range(800_000)")
         assert first.stat().st_size > snapshot.LARGE_FILE
     if request.param != "attached":  # as are those written lately
-        make_old(tmp_path)
-    return tmp_path
+        make_old(directory)
+    return directory
 
 
 @pytest.fixture(scope="module")
@@ -155,8 +156,8 @@ async def test_several_agents_with_the_same_call_ids(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("directory", ["missing", "."])
 def test_no_sessions_give_empty_views(tmp_path: Path, directory: str) -> None:
-    for view in VIEWS:
-        assert query(tmp_path / directory, f"from {view}").empty
+    everything = " union all by name ".join(f"from {view}" for view in VIEWS)
+    assert query(tmp_path / directory, everything).empty
 
 
 async def test_a_path_that_duckdb_cannot_use_is_read_from_the_journal(tmp_path: Path) -> None:
@@ -351,6 +352,7 @@ def test_a_query_can_be_interrupted_from_another_thread(tmp_path: Path) -> None:
     assert len(failures) == 1
 
 
+@pytest.mark.slow
 async def test_cancelling_ends_the_query_while_the_loop_goes_on(one_session: Path) -> None:
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.3):
@@ -362,6 +364,7 @@ async def test_cancelling_ends_the_query_while_the_loop_goes_on(one_session: Pat
     assert len(await query_async(one_session, "from sessions")) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="sends SIGINT")
 def test_ctrl_c_interrupts_a_query(tmp_path: Path) -> None:
     script = f"""
@@ -400,7 +403,8 @@ def test_ctrl_c_in_the_moment_in_which_a_query_starts_ends_it(tmp_path: Path, mo
 
 
 # Fewer queries for the second: each waits until the writer lets go of its file.
-@pytest.mark.parametrize(("lately", "queries"), [(True, 20), (False, 6)])
+@pytest.mark.slow
+@pytest.mark.parametrize(("lately", "queries"), [(True, 8), (False, 4)])
 async def test_one_query_sees_one_moment(tmp_path: Path, *, lately: bool, queries: int) -> None:
     with Session.create(tmp_path) as session:
         log = session.log("a")
@@ -424,6 +428,7 @@ async def test_one_query_sees_one_moment(tmp_path: Path, *, lately: bool, querie
         await writing
 
 
+@pytest.mark.slow
 def test_a_query_gets_the_views_that_it_names_or_all_if_it_names_none(one_session: Path) -> None:
     for view in VIEWS:
         assert list(query(one_session, f"select count(*) as n from {view.upper()}").columns) == ["n"]
@@ -432,6 +437,7 @@ def test_a_query_gets_the_views_that_it_names_or_all_if_it_names_none(one_sessio
     assert len(query(one_session, "from query_table('messages')")) == 4
 
 
+@pytest.mark.slow
 def test_the_readme_lists_every_column(tmp_path: Path) -> None:
     page = Path(planck_nb.sessions.__file__).with_name("README.md").read_text(encoding="utf-8")
     documented = {

@@ -16,7 +16,9 @@ from planck_nb.agent import events
 from planck_nb.ai.messages import AssistantMessage, TextPart, Usage, UserMessage
 from planck_nb.sessions import Session
 
-ZONES = ("Asia/Tokyo", "America/New_York", "UTC")
+pytestmark = pytest.mark.process
+
+ZONES = ("Asia/Tokyo", "America/New_York")
 
 QUERIES = (
     "select id from messages where ts > now() - interval 1 hour order by session_name, id",
@@ -89,8 +91,8 @@ async def _converse(session: Session) -> None:
 
 def test_queries_return_the_same_rows_in_every_time_zone(answers: dict[str, list[str]]) -> None:
     same = {zone: [*lines[: len(QUERIES)], lines[-1]] for zone, lines in answers.items()}
-    assert same["Asia/Tokyo"] == same["America/New_York"] == same["UTC"]
-    rows = [json.loads(line) for line in same["UTC"][:-1]]
+    assert same["Asia/Tokyo"] == same["America/New_York"]
+    rows = [json.loads(line) for line in same["Asia/Tokyo"][:-1]]
     assert len(rows[0]) == 4, "two messages of this minute in each session"
     assert rows[3][0] == ["2026-03-08", 8]
     assert rows[-1] == [[True, True]]
@@ -107,6 +109,5 @@ def test_local_converts_a_time_to_the_time_zone_of_the_computer(answers: dict[st
         ["2026-07-06 02:59:59.999999"],
     ]
     assert local["Asia/Tokyo"][0][0] == ["2026-03-08 15:59:59.999999"]
-    assert local["UTC"][0][0] == ["2026-03-08 06:59:59.999999"]
-    assert [local[zone][1][0] for zone in ZONES] == [["2026-03-08", 4], ["2026-03-08", 4], ["2026-03-08", 4]]
-    assert [local[zone][2] for zone in ZONES] == [[[9.0]], [[-5.0]], [[0.0]]]
+    assert [local[zone][1][0] for zone in ZONES] == [["2026-03-08", 4]] * 2
+    assert [local[zone][2] for zone in ZONES] == [[[9.0]], [[-5.0]]]

@@ -9,7 +9,6 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from fixtures.v0_1_0 import observing
 from support.agents import Hold
 from support.stored import converse, reply
 from support.stored_teams import TEAM, ask, delegate, idle, respond, running_team, worker
@@ -21,8 +20,6 @@ from planck_nb.ai.messages import UserMessage
 from planck_nb.sessions import Session, export_session, import_session, query, read_open_tasks
 from planck_nb.sessions.session import SessionLog
 from planck_nb.testing import Call, Reply, scripted_model
-
-FIXTURES = Path(__file__).parents[2] / "fixtures/v0_1_0"
 
 
 def rows_of(directory: Path, sql: str) -> list[dict[str, Any]]:
@@ -182,6 +179,7 @@ async def test_a_task_in_work_has_its_turn_and_one_that_waits_has_none(tmp_path:
             assert sum(row["input_tokens"] for row in found) == ann.info().usage.input_tokens
 
 
+@pytest.mark.slow
 async def test_a_rewind_takes_tasks_and_responses_back(tmp_path: Path) -> None:
     with Session.create(tmp_path) as session:
         async with running_team(session, [Reply(calls=(delegate("ann", "x"),)), *["-"] * 5], ann=["y"]) as agents:
@@ -337,6 +335,7 @@ async def test_tokens_taken_back_are_counted(tmp_path: Path) -> None:
 NONSENSE: list[Any] = [None, "nonsense", [[1]], {"x": []}, 10**30, -5.5, True, "\x00", ""]
 
 
+@pytest.mark.slow
 async def test_rows_with_nonsense_break_no_view(tmp_path: Path) -> None:
     sound: list[ev.AgentEvent] = [
         ev.AgentStarted(
@@ -371,13 +370,3 @@ async def test_rows_with_nonsense_break_no_view(tmp_path: Path) -> None:
     for view in ("delegations", "team_members", "agents", "messages"):
         query(tmp_path, f"from {view}")
     assert [row["status"] for row in delegations(tmp_path) if row["task"] == "good task"] == ["open"]
-
-
-def test_sessions_of_0_1_0_have_no_teams(tmp_path: Path) -> None:
-    directory = observing.unpack(FIXTURES, tmp_path / "sessions")
-    assert delegations(directory) == rows_of(directory, "from team_members") == []
-    nothing = "select count(sender_id) + count(purpose) as n from messages"
-    assert query(directory, nothing).n[0] == 0
-    found = query(directory, "select count(*) as n, count(team_id) + count(team_role) as teams from agents")
-    assert found.n[0] > 0
-    assert found.teams[0] == 0

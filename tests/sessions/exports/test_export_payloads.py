@@ -53,11 +53,13 @@ def test_html_is_safe(number: int) -> None:
     assert Findings(markdown.to_html(f"x\n\n- {text}\n\n> {text}")).found == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("renderer", RENDERERS)
 def test_the_markdown_export_is_safe(exports: dict[str, str], renderer: str) -> None:
     assert Findings(RENDERERS[renderer](exports["markdown"])).found == []
 
 
+@pytest.mark.slow
 def test_the_html_export_is_safe_and_loads_nothing(exports: dict[str, str]) -> None:
     head, _, body = exports["html"].partition("<body>")
     assert head.count("<") == 10
@@ -65,6 +67,7 @@ def test_the_html_export_is_safe_and_loads_nothing(exports: dict[str, str]) -> N
     assert Findings(body.replace("</body></html>", "")).found == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("renderer", RENDERERS)
 def test_the_notebook_is_safe(exports: dict[str, str], renderer: str) -> None:
     cells = json.loads(exports["ipynb"])["cells"]

@@ -101,6 +101,7 @@ def event_strategy(kind: type[Any]) -> st.SearchStrategy[Any]:
     return st.builds(kind, **{name: known[name] for name in fields if name in known})
 
 
+@pytest.mark.slow
 @settings(deadline=None)  # the first message loads pydantic
 @given(message=messages, time=times, row_id=st.integers(1, 2**60), turn=st.integers(0, 2**31 - 1))
 def test_every_message_comes_back_as_it_was(message: Message, time: float, row_id: int, turn: int) -> None:
@@ -112,6 +113,7 @@ def test_every_message_comes_back_as_it_was(message: Message, time: float, row_i
 
 
 @pytest.mark.parametrize("kind", STORED)
+@settings(max_examples=30)
 @given(data=st.data())
 def test_every_stored_event_comes_back_as_it_was(kind: type[Any], data: st.DataObject) -> None:
     event = data.draw(event_strategy(kind))

@@ -89,7 +89,8 @@ def look(info: SessionInfo, end: Position, sizes: tuple[int, ...]) -> list[Page 
     return [*pages, *one_by_one.values()]
 
 
-@settings(max_examples=150, deadline=None)
+@pytest.mark.slow
+@settings(max_examples=50, deadline=None)
 @given(steps, st.lists(st.integers(1, 6000), max_size=2).map(tuple), st.booleans())
 def test_reading_from_the_end_gives_what_reading_everything_gives(
     script: list[Say | Summarise | Rewind | Rotate], sizes: tuple[int, ...], compressed: bool
@@ -114,7 +115,7 @@ def test_a_summary_keeps_the_last_message_of_the_segment_before(tmp_path: Path, 
         assert [row.db_id for row in pager.conversation("a1", end=end)] == [1, 2]
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(steps, st.integers(1, 6000))
 def test_the_last_lines_are_the_end_of_all_lines(script: list[Say | Summarise | Rewind | Rotate], size: int) -> None:
     with tempfile.TemporaryDirectory() as folder:

@@ -34,6 +34,8 @@ from planck_nb.sessions.journal.journal_file import JournalFile
 from planck_nb.sessions.journal.journal_writer import Writer
 from planck_nb.sessions.journal.segments import Position, journal_end, old_segments, read_rows
 
+pytestmark = pytest.mark.process
+
 ALL = "select * from messages order by session_id, id"
 TESTS = Path(__file__).parents[2]
 
@@ -208,7 +210,7 @@ async def test_queries_and_writers_are_not_disturbed_by_a_new_segment(tmp_path: 
             return number
 
         writing = asyncio.ensure_future(write())
-        for _ in range(20):
+        for _ in range(8):
             row = (await query_async(tmp_path, "select count(*) as n, max(turn) as last from messages")).loc[0]
             assert row.n == 0 or row.n == row["last"]
         stop.set()
@@ -224,7 +226,7 @@ write_forever(sys.argv[1], sys.argv[2], segment_bytes=5000, pause=0.01, rows=5)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="kills with SIGKILL")
-@pytest.mark.parametrize("acknowledged", [60, 350, 700])
+@pytest.mark.parametrize("acknowledged", [60, 700])
 def test_no_acknowledged_message_is_lost_when_a_segment_begins(tmp_path: Path, acknowledged: int) -> None:
     writer = subprocess.Popen(
         [sys.executable, "-c", WRITE, str(tmp_path), "killed", str(TESTS)], stdout=subprocess.PIPE, text=True
@@ -302,12 +304,14 @@ async def test_a_duckdb_file_with_much_unused_space_is_rebuilt(tmp_path: Path) -
     with Session.create(tmp_path) as session:
         await converse(session)
         session.materialize()
-    small = session.info.database.rename(tmp_path / "small")
-    with duckdb.connect() as connection:
-        connection.execute(f"attach '{small}' as small")
-        connection.execute(f"attach '{session.info.database}' as large (block_size {256 * 1024})")
-        connection.execute("copy from database small to large")
-    small.unlink()
+    with duckdb.connect(session.info.database) as connection:  # whose blocks in the middle are unused in the end
+        connection.execute("create table unused as select uuid() as id from range(20000)")
+        connection.execute("checkpoint")
+        connection.execute("create table copied as from messages")
+        connection.execute("drop table messages")
+        connection.execute("alter table copied rename to messages")
+        connection.execute("checkpoint")
+        connection.execute("drop table unused")
     before, size = query(tmp_path, ALL), session.info.database.stat().st_size
     expected = estimate_compaction(tmp_path)
     freed = compact_store(tmp_path)

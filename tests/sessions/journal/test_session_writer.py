@@ -256,6 +256,7 @@ print([row.db_id for row in session.messages()])
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_a_forked_process_leaves_the_session_alone(tmp_path: Path) -> None:
     done = subprocess.run(

@@ -13,6 +13,8 @@ import sys
 import pytest
 from support.sidecar_server import ROOT, text_of, write_sidecar
 
+pytestmark = pytest.mark.process
+
 BODY = '''
 from planck_nb import Tool, ToolOutput
 from planck_nb.ai import ImagePart

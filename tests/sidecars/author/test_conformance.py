@@ -13,6 +13,7 @@ import re
 import sys
 
 import httpx2
+import pytest
 from support.conformance import run_suite, suite
 from support.http_servers import app_server, token_proxy
 from support.sidecar_server import server_environment
@@ -20,6 +21,8 @@ from support.sidecar_server import server_environment
 from planck_nb.serve.history import History
 from planck_nb.serve.kernel_client import KernelClient
 from planck_nb.serve.mcp_server import HistoryServer
+
+pytestmark = pytest.mark.process
 
 EXPECTED_FAILURES = {
     "logging-set-level": "Logging is deprecated by the standard; a sidecar writes to standard error.",

@@ -13,11 +13,14 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-from support.sidecar_server import MODES, Mode, server_environment, text_of, write_sidecar
+from support.http_servers import app_server
+from support.sidecar_server import Mode, importing_from, server_environment, text_of, write_sidecar
 
 from planck_nb.base.errors import ConfigError
 from planck_nb.sidecars.author.listening_address import ListeningAddress, checked_token
 from planck_nb.sidecars.conventions import TOKEN_VARIABLE
+
+pytestmark = pytest.mark.process
 
 TOKEN = "a-token-of-the-tests"
 
@@ -68,6 +71,19 @@ async def listening(folder: pathlib.Path, *arguments: str, token: str | None = T
 
 
 @asynccontextmanager
+async def listening_here(folder: pathlib.Path, address: str = "127.0.0.1:0", *names: str) -> AsyncIterator[str]:
+    """Serve the sidecar in this process, as if it listened at another address, and give its URL."""
+    from planck_nb.sidecars.author.http import PATH, sidecar_app
+    from planck_nb.sidecars.author.live_offer import LiveOffer
+
+    write_sidecar(folder, BODY)
+    with importing_from(folder):
+        app = sidecar_app(LiveOffer("my_sidecar:sidecar"), ListeningAddress.parse(address, names), TOKEN)
+        async with app_server(app) as url:
+            yield url + PATH
+
+
+@asynccontextmanager
 async def connected(url: str, mode: Mode = "auto", token: str | None = TOKEN) -> AsyncIterator[Any]:
     import httpx2
     from mcp import Client
@@ -82,13 +98,16 @@ async def connected(url: str, mode: Mode = "auto", token: str | None = TOKEN) ->
         yield client
 
 
-@pytest.mark.parametrize("mode", MODES)
-async def test_calls_with_the_token(tmp_path: pathlib.Path, mode: Mode) -> None:
-    async with listening(tmp_path) as url, connected(url, mode) as client:
-        assert text_of(await client.call_tool("echo", {"text": "hi"})) == "hi"
-        results = await asyncio.gather(*(client.call_tool("pause", {}) for _ in range(150)))
-        assert {text_of(result) for result in results} == {"paused"}
-        assert text_of(await client.call_tool("size", {"text": "é" * 5_000_000})) == "5000000"
+async def test_calls_with_the_token(tmp_path: pathlib.Path) -> None:
+    async with listening(tmp_path, "--http", "127.0.0.1:0", "--allow-host", "box.example") as url:
+        assert await status(url, Host="box.example:80", Authorization=f"Bearer {TOKEN}") < 401
+        counts: list[tuple[Mode, int]] = [("legacy", 20), ("auto", 150)]
+        for mode, count in counts:
+            async with connected(url, mode) as client:
+                assert text_of(await client.call_tool("echo", {"text": "hi"})) == "hi"
+                results = await asyncio.gather(*(client.call_tool("pause", {}) for _ in range(count)))
+                assert {text_of(result) for result in results} == {"paused"}
+                assert text_of(await client.call_tool("size", {"text": "é" * 5_000_000})) == "5000000"
 
 
 async def status(url: str, **headers: str) -> int:
@@ -102,7 +121,7 @@ async def status(url: str, **headers: str) -> int:
 
 
 async def test_requests_that_are_refused(tmp_path: pathlib.Path) -> None:
-    async with listening(tmp_path) as url:
+    async with listening_here(tmp_path) as url:
         bearer = {"Authorization": f"Bearer {TOKEN}"}
         for wrong in ("", "Bearer", "Bearer wrong-token-of-tests", f"Basic {TOKEN}", TOKEN, f"Bearer {TOKEN}x"):
             assert await status(url, Authorization=wrong) == 401, wrong
@@ -142,24 +161,34 @@ async def test_another_address_needs_the_token_and_accepts_its_host(tmp_path: pa
 
 
 async def test_every_address_with_a_host_name(tmp_path: pathlib.Path) -> None:
-    async with listening(tmp_path, "--http", "0.0.0.0:0", "--allow-host", "box.example") as url:
-        local = url.replace("0.0.0.0", "127.0.0.1")
+    async with listening_here(tmp_path, "0.0.0.0:0", "box.example") as url:
         bearer = {"Authorization": f"Bearer {TOKEN}"}
-        assert await status(local, Host="box.example:80", **bearer) < 401
-        assert await status(local, **bearer) == 421
+        assert await status(url, Host="box.example:80", **bearer) < 401
+        assert await status(url, **bearer) == 421
+
+
+@pytest.mark.parametrize(
+    ("address", "token", "words"),
+    [
+        ("192.0.2.1:0", None, "Other computers can reach 192.0.2.1"),
+        ("0.0.0.0:0", TOKEN, "--allow-host NAME"),
+        ("[::]:0", TOKEN, "--allow-host NAME"),
+        ("127.0.0.1:0", "", "must have 16 characters or more"),
+        ("127.0.0.1:0", "short", "must have 16 characters or more"),
+        ("127.0.0.1", TOKEN, "write HOST:PORT"),
+        ("127.0.0.1:99999", TOKEN, "write HOST:PORT"),
+        (":80", TOKEN, "write HOST:PORT"),
+    ],
+)
+def test_what_is_not_safe_is_refused(address: str, token: str | None, words: str) -> None:
+    with pytest.raises(ConfigError, match=words):
+        checked_token(token, ListeningAddress.parse(address))
 
 
 @pytest.mark.parametrize(
     ("arguments", "token", "words"),
     [
         (["--http", "192.0.2.1:0"], None, "Other computers can reach 192.0.2.1"),
-        (["--http", "0.0.0.0:0"], TOKEN, "--allow-host NAME"),
-        (["--http", "[::]:0"], TOKEN, "--allow-host NAME"),
-        (["--http", "127.0.0.1:0"], "", "must have 16 characters or more"),
-        (["--http", "127.0.0.1:0"], "short", "must have 16 characters or more"),
-        (["--http", "127.0.0.1"], TOKEN, "write HOST:PORT"),
-        (["--http", "127.0.0.1:99999"], TOKEN, "write HOST:PORT"),
-        (["--http", ":80"], TOKEN, "write HOST:PORT"),
         (["--http", "192.0.2.1:0"], TOKEN, "cannot listen at 192.0.2.1:0"),
     ],
 )

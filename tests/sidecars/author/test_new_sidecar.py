@@ -14,6 +14,8 @@ from planck_nb.base.errors import UsageError
 from planck_nb.sidecars import new_sidecar
 from planck_nb.sidecars.conventions import ENTRY_POINT_GROUP
 
+pytestmark = pytest.mark.process
+
 
 async def test_a_new_sidecar_passes_its_test_and_is_served(tmp_path: pathlib.Path) -> None:
     name = "My-sidecar_2"

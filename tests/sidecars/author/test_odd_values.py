@@ -10,7 +10,21 @@ import sys
 from typing import Any
 
 import pytest
-from support.sidecar_server import MODES, Mode, served, server_environment, text_of, write_sidecar
+from support.sidecar_server import (
+    MODES,
+    Mode,
+    importing_from,
+    served,
+    served_here,
+    server_environment,
+    text_of,
+    write_sidecar,
+)
+
+from planck_nb.base.errors import PlanckError
+from planck_nb.sidecars.author.live_offer import LiveOffer
+
+pytestmark = pytest.mark.process
 
 BODY = r"""
 import decimal, time
@@ -138,7 +152,7 @@ async def test_the_connection_outlives_every_value(tmp_path: pathlib.Path, mode:
 async def test_processes_are_limited(tmp_path: pathlib.Path) -> None:
     file = write_sidecar(tmp_path, BODY)
     file.write_text(file.read_text().replace("Sidecar('my_sidecar')", "Sidecar('my_sidecar', processes=1)"))
-    async with served(tmp_path) as client:
+    async with served_here(tmp_path) as client:
         results = await asyncio.gather(*(client.call_tool("span", {}) for _ in range(3)))
         spans = sorted(tuple(map(float, text_of(result).strip("[]").split(","))) for result in results)
         assert all(first[1] <= second[0] for first, second in itertools.pairwise(spans))
@@ -151,49 +165,59 @@ def install(folder: pathlib.Path, value: str) -> None:
     (info / "entry_points.txt").write_text(f"[planck_nb.sidecars]\nmain = {value}\n", encoding="utf-8")
 
 
-@pytest.mark.parametrize(("value", "count"), [("my_sidecar:sidecar", 2), ("my_sidecar", 2), ("my_sidecar:Entry", 1)])
-async def test_an_installed_sidecar_is_served_without_its_name(tmp_path: pathlib.Path, value: str, count: int) -> None:
+INSTALLED = """
+@sidecar.tool
+def add(a: int, b: int) -> int:
+    return a + b
+
+@sidecar.compactor
+def short(messages):
+    return None
+
+class Entry(SidecarModule):
+    def tools(self):
+        return [add]
+"""
+
+
+@pytest.mark.parametrize("value", ["my_sidecar:sidecar", "my_sidecar"])
+def test_an_installed_sidecar_is_loaded_without_its_name(tmp_path: pathlib.Path, value: str) -> None:
     install(tmp_path, value)
-    write_sidecar(
-        tmp_path,
-        """
-        @sidecar.tool
-        def add(a: int, b: int) -> int:
-            return a + b
+    write_sidecar(tmp_path, INSTALLED)
+    with importing_from(tmp_path):
+        assert len(LiveOffer(None).offer.tools) == 2
 
-        @sidecar.compactor
-        def short(messages):
-            return None
 
-        class Entry(SidecarModule):
-            def tools(self):
-                return [add]
-        """,
-    )
+async def test_an_installed_sidecar_is_served_without_its_name(tmp_path: pathlib.Path) -> None:
+    install(tmp_path, "my_sidecar:Entry")
+    write_sidecar(tmp_path, INSTALLED)
     environment = server_environment()
     environment["PYTHONPATH"] += f"{os.pathsep}{tmp_path}"
     async with served(tmp_path, None, environment=environment) as client:
-        assert len((await client.list_tools()).tools) == count
-        if count == 1:
-            assert text_of(await client.call_tool("add", {"a": 1, "b": 2})) == "3"
+        assert len((await client.list_tools()).tools) == 1
+        assert text_of(await client.call_tool("add", {"a": 1, "b": 2})) == "3"
 
 
 @pytest.mark.parametrize(
-    ("arguments", "words"),
+    ("reference", "words"),
     [
-        ([], "no sidecar entry module found"),
-        (["no_such_module_x"], "There is no module no_such_module_x"),
-        (["my_sidecar:missing"], "has no attribute 'missing'"),
-        (["my_sidecar:three"], "must return a list"),
+        (None, "no sidecar entry module found"),
+        ("my_sidecar:missing", "has no attribute 'missing'"),
+        ("my_sidecar:three", "must return a list"),
     ],
 )
-async def test_what_cannot_be_served_is_one_sentence(tmp_path: pathlib.Path, arguments: list[str], words: str) -> None:
+def test_what_cannot_be_loaded_is_one_sentence(tmp_path: pathlib.Path, reference: str | None, words: str) -> None:
     write_sidecar(tmp_path, "class three:\n    def tools(self):\n        return 3\n")
+    with importing_from(tmp_path), pytest.raises(PlanckError, match=words):
+        LiveOffer(reference)
+
+
+async def test_what_cannot_be_served_is_one_sentence(tmp_path: pathlib.Path) -> None:
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "planck_nb.sidecars", *arguments,
+        sys.executable, "-m", "planck_nb.sidecars", "no_such_module_x",
         cwd=tmp_path, env=server_environment(), stderr=asyncio.subprocess.PIPE, stdin=asyncio.subprocess.DEVNULL,
     )  # fmt: skip
     _, errors = await process.communicate()
     assert process.returncode == 2
-    assert words in errors.decode()
+    assert "There is no module no_such_module_x" in errors.decode()
     assert "Traceback" not in errors.decode()

@@ -1,4 +1,4 @@
-"""Resources, prompts, subscriptions and completion, over stdio in both protocols."""
+"""Resources, prompts, subscriptions and completion, in both protocols."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ import pathlib
 from typing import Any
 
 import pytest
-from support.sidecar_server import MODES, Mode, served, write_sidecar
+from support.sidecar_server import MODES, Mode, served_here, write_sidecar
 
 from planck_nb.base.errors import UsageError
 from planck_nb.sidecars import Sidecar
+
+pytestmark = pytest.mark.process
 
 BODY = '''
 from typing import Literal
@@ -61,7 +63,7 @@ def note_in_process() -> str:
 @pytest.mark.parametrize("mode", MODES)
 async def test_resources_and_prompts(tmp_path: pathlib.Path, mode: Mode) -> None:
     write_sidecar(tmp_path, BODY)
-    async with served(tmp_path, mode=mode) as client:
+    async with served_here(tmp_path, mode=mode) as client:
         resources = {item.uri: item for item in (await client.list_resources()).resources}
         assert set(map(str, resources)) == {"notes://today", "notes://broken"}
         assert resources["notes://today"].description == "The notes of today."
@@ -117,7 +119,7 @@ async def test_subscribers_hear_of_changes_from_threads_and_processes(tmp_path: 
         if type(message).__name__ == "ResourceUpdatedNotification":
             changed.put_nowait(str(message.params.uri))
 
-    async with served(tmp_path, mode="legacy", message_handler=notice) as client, asyncio.timeout(20):
+    async with served_here(tmp_path, mode="legacy", message_handler=notice) as client, asyncio.timeout(20):
         await client.subscribe_resource("notes://today")
         for name, args in (("note", {"text": "rain"}), ("note_in_process", {})):
             await client.call_tool(name, args)
@@ -132,7 +134,7 @@ async def test_subscribers_hear_of_changes_from_threads_and_processes(tmp_path: 
 async def test_listeners_of_the_newest_protocol(tmp_path: pathlib.Path) -> None:
     write_sidecar(tmp_path, BODY)
     async with (
-        served(tmp_path) as client,
+        served_here(tmp_path) as client,
         asyncio.timeout(20),
         client.listen(resource_subscriptions=["notes://today"]) as events,
     ):

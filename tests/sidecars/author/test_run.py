@@ -13,6 +13,8 @@ from support.sidecar_server import until_ended
 from planck_nb.base.errors import ToolError, UsageError
 from planck_nb.sidecars import run
 
+pytestmark = pytest.mark.process
+
 
 async def test_status_and_output() -> None:
     script = "import sys; print('out'); sys.stdout.flush(); print('err', file=sys.stderr); sys.exit(3)"
@@ -100,6 +102,7 @@ async def test_what_a_program_leaves_in_the_background_is_killed() -> None:
     await until_ended([int(pid) for pid in output.split()])
 
 
+@pytest.mark.slow
 async def test_many_at_once() -> None:
     results = await asyncio.gather(*(run("echo", str(number)) for number in range(30)))
     assert [output for _, output in results] == [f"{number}\n" for number in range(30)]

@@ -17,6 +17,7 @@ from support.sidecar_server import (
     Mode,
     is_running,
     served,
+    served_here,
     server_environment,
     text_of,
     until_ended,
@@ -26,6 +27,8 @@ from support.sidecar_server import (
 
 from planck_nb import ai
 from planck_nb.sidecars.conventions import AGENT_ID, CALL_ID, ROLE, RUNS, TIMEOUT
+
+pytestmark = pytest.mark.process
 
 BODY = """
 import asyncio, os, subprocess, sys, threading, time
@@ -204,7 +207,7 @@ async def test_a_sidecar_in_both_protocols(
 
 async def test_a_client_that_cannot_ask_is_named(tmp_path: pathlib.Path) -> None:
     write_sidecar(tmp_path, BODY)
-    async with served(tmp_path) as client:
+    async with served_here(tmp_path) as client:
         assert "The client cannot ask its user questions" in text_of(await client.call_tool("agree", {}))
 
 
@@ -239,21 +242,20 @@ def in_thread(file: str) -> str:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="Processes are looked up in /proc.")
 @pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("name", ["by_run", "in_process"])
-async def test_cancelling_a_call_kills_everything_that_it_started(
-    tmp_path: pathlib.Path, mode: Mode, name: str
-) -> None:
+async def test_cancelling_a_call_kills_everything_that_it_started(tmp_path: pathlib.Path, mode: Mode) -> None:
     write_sidecar(tmp_path, CANCELLED)
     async with served(tmp_path, mode=mode) as client:
-        call = asyncio.ensure_future(client.call_tool(name, {"file": str(tmp_path / "pids")}))
-        pids = [int(word) for word in (await until_written(tmp_path / "pids")).split() if word != "0"]
-        assert all(map(is_running, pids))
-        call.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await call
-        await until_ended(pids)
-        other = await client.list_tools()  # the sidecar goes on
-        assert len(other.tools) == 3
+        for name in ("by_run", "in_process"):
+            file = tmp_path / name
+            call = asyncio.ensure_future(client.call_tool(name, {"file": str(file)}))
+            pids = [int(word) for word in (await until_written(file)).split() if word != "0"]
+            assert all(map(is_running, pids))
+            call.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await call
+            await until_ended(pids)
+            other = await client.list_tools()  # the sidecar goes on
+            assert len(other.tools) == 3
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="Processes are looked up in /proc.")
@@ -328,7 +330,7 @@ class Growing(SidecarModule):
 
 async def test_tools_that_come_while_the_sidecar_runs(tmp_path: pathlib.Path) -> None:
     write_sidecar(tmp_path, DYNAMIC)
-    async with served(tmp_path, "my_sidecar:Growing", mode="legacy") as client:
+    async with served_here(tmp_path, "my_sidecar:Growing", mode="legacy") as client:
         assert [tool.name for tool in (await client.list_tools()).tools] == ["first"]
         assert text_of(await client.call_tool("first", {})) == "first"
         assert text_of(await client.call_tool("second", {})) == "second"

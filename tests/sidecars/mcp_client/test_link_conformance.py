@@ -32,6 +32,8 @@ from planck_nb.sidecars.mcp_client.sidecar_link import SidecarLink
 from planck_nb.sidecars.mcp_client.sidecar_spec import OAuthClient, SidecarSpec
 from planck_nb.sidecars.mcp_client.sign_in import sign_in
 
+pytestmark = pytest.mark.process
+
 EXPECTED_FAILURES = {
     "auth/2025-03-26-oauth-metadata-backcompat": "The SDK refuses metadata of another issuer (RFC 8414 §3.3).",
     "auth/cross-app-access-complete-flow": "The SDK does not exchange the token of an identity provider (SEP-990).",

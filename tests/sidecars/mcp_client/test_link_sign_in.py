@@ -84,6 +84,7 @@ async def paste(question: Question) -> QuestionAnswer:
     return QuestionAnswer("accept", {"address": f"  {await visit(question.url)}\n"})
 
 
+@pytest.mark.slow
 async def test_a_person_signs_in_once_and_tokens_are_renewed(server: OAuthServer, tmp_path: Path) -> None:
     person = Person()
     async with linked(server, tmp_path, person) as (link, _):
@@ -127,6 +128,7 @@ async def test_a_person_signs_in_once_and_tokens_are_renewed(server: OAuthServer
     assert server.registered == 1
 
 
+@pytest.mark.slow
 async def test_the_browser_is_answered_while_input_blocks_the_event_loop(server: OAuthServer, tmp_path: Path) -> None:
     async def typed(question: Question) -> QuestionAnswer:
         """Answer as at `input`, which returns once the person has seen in the browser that they can go back."""
@@ -140,6 +142,7 @@ async def test_the_browser_is_answered_while_input_blocks_the_event_loop(server:
         assert (await link.call("whoami", {})).text == "signed in"
 
 
+@pytest.mark.slow
 async def test_a_server_that_forgot_the_registration_gets_a_new_one(server: OAuthServer, tmp_path: Path) -> None:
     async with linked(server, tmp_path, paste) as (link, _):
         await link.start()
@@ -159,6 +162,7 @@ async def test_the_address_of_a_browser_on_another_machine_is_pasted(server: OAu
         assert (await link.call("whoami", {})).text == "signed in"
 
 
+@pytest.mark.slow
 async def test_time_limits_wait_for_the_person(server: OAuthServer, tmp_path: Path) -> None:
     async def slow(question: Question) -> QuestionAnswer:
         await asyncio.sleep(3.1)  # longer than the start may take
@@ -229,6 +233,7 @@ async def test_without_a_sign_in_there_is_one_sentence(
     assert not server.exchanges
 
 
+@pytest.mark.slow
 async def test_a_person_who_declines_in_a_session_is_not_asked_again(server: OAuthServer, tmp_path: Path) -> None:
     answers = [paste, _decline]
     asked: list[Question] = []
@@ -246,6 +251,7 @@ async def test_a_person_who_declines_in_a_session_is_not_asked_again(server: OAu
     assert len(asked) == 2
 
 
+@pytest.mark.slow
 async def test_other_pages_cannot_end_a_sign_in(server: OAuthServer, tmp_path: Path) -> None:
     async def ask(question: Question) -> QuestionAnswer:
         back = await visit(question.url)

@@ -18,6 +18,8 @@ from planck_nb.sidecars.mcp_client.manager import Sidecars
 from planck_nb.sidecars.mcp_client.sidecar_spec import SidecarSpec
 from planck_nb.testing import Call, Reply, scripted_model
 
+pytestmark = pytest.mark.process
+
 ROOT = Path(__file__).parents[3]
 
 

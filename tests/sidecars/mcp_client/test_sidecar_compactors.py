@@ -18,6 +18,8 @@ from planck_nb.agent.context.compactor import stored_compactor
 from planck_nb.sidecars.mcp_client.manager import Sidecars
 from planck_nb.testing import Reply, scripted_model
 
+pytestmark = pytest.mark.process
+
 LONG = "word " * 200
 
 
@@ -55,6 +57,7 @@ async def test_a_compactor_of_a_sidecar_writes_the_summary(tmp_path: Path) -> No
         assert stored == {"name": "short", "ratio": 0.5, "keep_recent": 10, "timeout": 3_600.0}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("way", "reason"),
     [

@@ -20,6 +20,8 @@ from planck_nb.base.errors import SidecarError
 from planck_nb.sidecars.mcp_client.environment import SidecarEnvironment
 from planck_nb.sidecars.mcp_client.manager import Sidecars
 
+pytestmark = pytest.mark.process
+
 PROJECT = """
 [build-system]
 requires = []

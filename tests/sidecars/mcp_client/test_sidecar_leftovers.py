@@ -13,6 +13,8 @@ import psutil
 import pytest
 from support.sidecar_links import SERVERS
 
+pytestmark = pytest.mark.process
+
 TESTS = Path(__file__).parents[2]
 
 

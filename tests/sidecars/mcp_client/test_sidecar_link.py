@@ -20,6 +20,8 @@ from planck_nb.sidecars.mcp_client.link_settings import LinkCallbacks
 from planck_nb.sidecars.mcp_client.sidecar_link import SidecarLink
 from planck_nb.sidecars.mcp_client.sidecar_spec import SidecarSpec
 
+pytestmark = pytest.mark.process
+
 
 async def test_a_sidecar_starts_answers_and_stops(tmp_path: Path) -> None:
     async with running(hostile(tmp_path)) as (link, events):
@@ -324,6 +326,7 @@ async def test_a_sidecar_that_starts_and_is_lost_again_and_again_is_given_up(tmp
             await link.call("echo", {})
 
 
+@pytest.mark.slow
 async def test_a_sidecar_that_worked_for_a_while_is_started_again_however_often_it_is_lost(tmp_path: Path) -> None:
     timing = replace(FAST, attempts=2, first_delay=0.01, longest_delay=0.02, steady=0.0)
     async with running(hostile(tmp_path), timing=timing) as (link, events):
@@ -357,6 +360,7 @@ async def test_a_sidecar_that_does_not_start_is_one_sentence(spec: SidecarSpec, 
     await link.stop()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("mode", "sentence"),
     [("silent", "did not answer within 3 s; check that it speaks MCP"), ("endless", "list of tools never ends")],

@@ -22,6 +22,8 @@ from planck_nb.sidecars.mcp_client.manager import Sidecars
 from planck_nb.sidecars.mcp_client.sidecar_spec import SidecarSpec
 from planck_nb.testing import Call, Reply, scripted_model
 
+pytestmark = pytest.mark.process
+
 
 @asynccontextmanager
 async def sidecars(*specs: SidecarSpec, **options: Any) -> AsyncIterator[tuple[Sidecars, Events]]:

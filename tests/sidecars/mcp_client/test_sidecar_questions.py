@@ -13,6 +13,8 @@ from planck_nb.sidecars.mcp_client.link_settings import LinkCallbacks
 from planck_nb.sidecars.mcp_client.questions import Ask, Question, QuestionAnswer
 from planck_nb.sidecars.mcp_client.sampling import SamplingReply, SamplingRequest
 
+pytestmark = pytest.mark.process
+
 
 async def test_a_question_is_shown_with_everything_visible_and_answered(tmp_path: Path) -> None:
     asked: list[Question] = []
@@ -79,6 +81,7 @@ async def test_a_question_that_nobody_answers_is_declined(
         assert any(line in logged for logged in link.logs())
 
 
+@pytest.mark.slow
 async def test_the_time_limit_of_a_call_waits_while_a_person_is_asked(tmp_path: Path) -> None:
     async def ask(_: Question) -> QuestionAnswer:
         await asyncio.sleep(2.5)  # a person who thinks longer than the call may take

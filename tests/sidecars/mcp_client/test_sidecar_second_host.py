@@ -15,6 +15,8 @@ import psutil
 import pytest
 from support.sidecar_links import SERVERS
 
+pytestmark = pytest.mark.process
+
 TESTS = Path(__file__).parents[2]
 UNAVAILABLE = 77
 NAMESPACES = [["unshare", "-n"], ["unshare", "-U", "-r", "-n"]]

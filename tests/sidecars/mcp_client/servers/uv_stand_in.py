@@ -14,5 +14,5 @@ if words[0] == "venv":
 else:
     python = words[words.index("--python") + 1]
     what = words[words.index("--python") + 2 :]
-    command = [sys.executable, "-m", "pip", "--python", python, "install", *what]
+    command = [sys.executable, "-m", "pip", "--python", python, "install", "--no-build-isolation", *what]
 sys.exit(subprocess.run(command, check=False).returncode)
