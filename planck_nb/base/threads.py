@@ -89,7 +89,7 @@ class _ThreadCall(Generic[T]):
         self._interruption.interrupt()
 
     async def outcome(self, moment: float) -> T:
-        """Wait for the function, first by blocking the event loop for a moment.
+        """Wait for the function; at first this blocks the event loop.
 
         Returns its result, or raises its exception.
         """

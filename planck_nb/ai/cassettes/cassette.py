@@ -107,7 +107,7 @@ class Cassette:
         self.mode: Mode = mode
         self.pace = pace
         self.margin = 2.0
-        """Seconds for whoever cancelled an answer to do so again; after them it is cancelled without."""
+        """Seconds after which a cancelled answer ends by itself."""
         self.problem: str | None = None
         """The reason why an answer was not recorded, if there is one."""
         self._normalise = normalise

@@ -70,7 +70,7 @@ class Tail:
     A carriage return starts its line again, as progress bars do.
 
     Args:
-        max_examined: The most characters of a piece to look at; of those before, only the lines are counted.
+        max_examined: The most characters to parse in a piece; in the text before, only lines are counted.
     """
 
     def __init__(self, *, max_examined: int = MAX_EXAMINED) -> None:

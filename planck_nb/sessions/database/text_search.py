@@ -87,8 +87,8 @@ def terms(words: str) -> list[str]:
     return [term for term in found if term.strip()]
 
 
-def search_sql(words: str, limit: int, agent: str | None, session: str | None, *, ranked: int = RANKED) -> str:
-    """Return the statement of a search, which ranks the newest `ranked` matches."""
+def search_sql(words: str, limit: int, agent: str | None, session: str | None, *, most: int = RANKED) -> str:
+    """Return SQL for a search which ranks the newest matches."""
     literals = [sql_literal(term) for term in terms(words)]
     if not literals:
         raise QueryError("There is nothing to search for; give one or more words.")
@@ -109,7 +109,7 @@ def search_sql(words: str, limit: int, agent: str | None, session: str | None, *
         for number, term in enumerate(literals)
     )
     return f"""
-        with newest as (select list_min(max(ts, {ranked})) as first_ts from messages where {found}),
+        with newest as (select list_min(max(ts, {most})) as first_ts from messages where {found}),
         lowered as (
             select session_id, session_name, id, agent_id, role, ts, text, lower(text) as lowered
             from messages where ts >= (select first_ts from newest) and {found}

@@ -85,7 +85,7 @@ def test_the_excerpt_shows_the_place(said: Path) -> None:
 
 
 def test_only_the_newest_of_very_many_matches_are_ranked(said: Path) -> None:
-    newest = query(said, search_sql("pump", 20, None, None, ranked=2))
+    newest = query(said, search_sql("pump", 20, None, None, most=2))
     assert sorted(newest.ts.dt.second % 10) == [2, 3], "five match, 0 to 3 seconds after the first"
 
 
