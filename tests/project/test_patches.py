@@ -15,13 +15,14 @@ def patched_constants(source: str) -> Iterator[str]:
     """Yield lines that replace a constant of a module or class."""
     for node in ast.walk(ast.parse(source)):
         names: list[str] = []
+        line = getattr(node, "lineno", 0)
         match node:
             case ast.Call(func=ast.Name(id="setattr" | "patch") | ast.Attribute(attr="setattr" | "patch" | "object")):
                 texts = (part.value for part in node.args if isinstance(part, ast.Constant))
                 names = [text.rpartition(".")[2] for text in texts if isinstance(text, str)]
             case ast.Attribute(attr=name, ctx=ast.Store() | ast.Del()):
                 names = [name]
-        yield from (f"{node.lineno}: {name}" for name in names if CONSTANT.fullmatch(name))
+        yield from (f"{line}: {name}" for name in names if CONSTANT.fullmatch(name))
 
 
 def test_tests_pass_limits_instead_of_patching_constants() -> None:
