@@ -134,18 +134,30 @@ class Notebook:
         """What the cell wrote to its standard output."""
         return "".join(output["text"] for output in self.outputs(cell) if output["output_type"] == "stream")
 
-    def reload(self, *, kernel: bool = True) -> None:
-        """Load the page again; without `kernel`, as somebody who only reads the file."""
+    def reload(self) -> None:
+        """Load the page again."""
+        self.page.reload()
+        self.page.wait_for_function(READY)
+
+    def reopen(self, *, kernel: bool = True) -> None:
+        """Save the notebook, close it, and open it with another kernel; without `kernel`, as one that is only read."""
+        self.save()
+        self.page.wait_for_function(f"() => !{_PANEL}.context.model.dirty")
+        self.page.evaluate(_CLEAR)
         if kernel:
-            self.page.reload()
+            self.page.evaluate(_OPEN, self.path.name)
             self.page.wait_for_function(READY)
             return
-        self.page.evaluate(f"{_PANEL}.sessionContext.shutdown()")
         saved = json.loads(self.path.read_text(encoding="utf-8"))
         saved["metadata"]["kernelspec"] = {"name": "none-of-this-name", "display_name": "None", "language": "python"}
         self.path.write_text(json.dumps(saved), encoding="utf-8")
-        self.page.reload()
-        self.page.wait_for_function(f"() => window.jupyterapp && {_PANEL}?.content?.widgets?.length > 0")
+        self.page.evaluate(_OPEN, self.path.name)
+        self.page.locator(".jp-Dialog").get_by_role("button", name="No Kernel").click()
+        self.page.wait_for_function(f"() => {_PANEL}?.content?.widgets?.length > 0")
+
+    def forget_code(self) -> None:
+        """Have the page load the code of the views again, like a page that has shown none."""
+        self.page.evaluate("delete globalThis.planckNb")
 
     def save(self) -> None:
         self.page.evaluate(f"{_PANEL}.context.save()")
@@ -159,10 +171,6 @@ class Notebook:
     def output(self, cell: int) -> Locator:
         """The output area of a cell."""
         return self.page.locator(".jp-Cell").nth(cell).locator(".jp-Cell-outputWrapper")
-
-    def screenshot(self, name: str) -> None:
-        SCREENSHOTS.mkdir(exist_ok=True)
-        self.page.screenshot(path=SCREENSHOTS / f"{name}.png", animations="disabled")
 
 
 class Lab:

@@ -47,9 +47,6 @@ def test_a_run_streams_and_stop_reaches_the_kernel(lab: Lab, open_notebook: Open
     states = output.locator(".pk-tool").evaluate_all("tools => tools.map(tool => tool.dataset.state)")
     assert states == ["done", "bad", "run", "form"]
     expect(output.locator(".pk-figs")).to_contain_text("8.2k in")
-    notebook.screenshot("live-light")
-    notebook.theme("JupyterLab Dark")
-    notebook.screenshot("live-dark")
     output.locator(".pk-stop").click()
     expect(output.locator(".pk-bar")).to_contain_text("Stopped")
     notebook.wait_idle()
@@ -58,8 +55,6 @@ def test_a_run_streams_and_stop_reaches_the_kernel(lab: Lab, open_notebook: Open
     assert figures == ["Stopped", "41.2 s"]
     assert output.locator(".pk-view, .pk-dock").count() == 0
     expect(output.locator(".pk-bar")).to_be_in_viewport()
-    notebook.screenshot("folded-dark")
-    notebook.theme("JupyterLab Light")
 
 
 def test_a_narrow_window_keeps_what_matters(lab: Lab, open_notebook: Open) -> None:
@@ -69,7 +64,6 @@ def test_a_narrow_window_keeps_what_matters(lab: Lab, open_notebook: Open) -> No
     forming(notebook)
     output = notebook.output(1)
     output.locator(".pk-stop").scroll_into_view_if_needed()
-    notebook.screenshot("live-480")
     edge = output.locator(".pk").bounding_box()
     assert edge is not None
     for part in output.locator(".pk-line, .pk-well, .pk-prose, .pk-status, .pk-stop").all():
@@ -78,7 +72,6 @@ def test_a_narrow_window_keeps_what_matters(lab: Lab, open_notebook: Open) -> No
     output.locator(".pk-view").press("Control+.")
     expect(output.locator(".pk-bar")).to_contain_text("Stopped")
     notebook.wait_idle()
-    notebook.screenshot("folded-480")
 
 
 def test_prompts_that_come_back_with_the_end_of_the_run_are_not_lost(lab: Lab, open_notebook: Open) -> None:
@@ -214,7 +207,6 @@ view.finish(run.summary("stopped"))"""
     output.locator(".pk-stop").click()
     expect(output.locator(".pk-prose")).to_contain_text("The last")
     assert window.evaluate("box => box.scrollTop") == place
-    notebook.screenshot("scrolled-up")
     latest.click()
     assert window.evaluate(below) == 0
     expect(latest).to_be_hidden()
@@ -268,7 +260,7 @@ ENDS = {
 }
 
 
-@pytest.mark.parametrize("end", [pytest.param("dies", marks=pytest.mark.own_page), "restarts", "is shut down"])
+@pytest.mark.parametrize("end", ["dies", "restarts", "is shut down"])
 def test_when_the_kernel_ends_the_text_stays_and_nothing_runs(lab: Lab, open_notebook: Open, end: str) -> None:
     notebook = open_notebook(lab.write(f"gone-{end[0]}.ipynb", SETUP, GONE, "print('again')"))
     notebook.run_first(2)
@@ -289,10 +281,6 @@ def test_when_the_kernel_ends_the_text_stays_and_nothing_runs(lab: Lab, open_not
     if end == "restarts":
         notebook.run_only(2)
         expect(notebook.output(2)).to_have_text("again")
-    for look, theme in (("light", "JupyterLab Light"), ("dark", "JupyterLab Dark")):
-        notebook.theme(theme)
-        notebook.screenshot(f"gone-{end[0]}-{look}")
-    notebook.theme("JupyterLab Light")
     assert output.locator(".pk-num").all_text_contents() == figures
 
 
@@ -322,7 +310,6 @@ transcript = Transcript("analyst", "demo:scripted", "done", messages, Usage(18_0
 display(transcript.bundle(), raw=True, metadata=transcript.metadata())"""
 
 
-@pytest.mark.own_page
 def test_a_saved_notebook_needs_no_kernel(lab: Lab, open_notebook: Open) -> None:
     live = (
         """run = ScriptedRun()
@@ -339,12 +326,9 @@ view.finish(run.summary())"""
     output = notebook.output(1)
     expect(output.locator(".pk-bar")).to_contain_text("Done")
     expect(output.locator(".jp-RenderedHTML")).to_contain_text("All 96 tests pass.")
-    notebook.screenshot("static-under-bar")
     kept = [sorted(entry["data"]) for entry in notebook.outputs(1)]
     assert kept[1] == ["text/html", "text/markdown", "text/plain"]
-    notebook.save()
-    notebook.reload(kernel=False)
-    output = notebook.output(1)
+    notebook.reopen(kernel=False)
     expect(output).to_contain_text("All 96 tests pass.")
     assert output.locator(".pk").count() == 0
     assert "LiveView" not in output.inner_text()
@@ -352,10 +336,6 @@ view.finish(run.summary())"""
     assert notebook.page.evaluate("window.hurt") is None
     check_styles(output.locator(".jp-RenderedHTML").last)
     output.get_by_text("All 96 tests pass.").scroll_into_view_if_needed()
-    notebook.screenshot("static-saved-light")
-    notebook.theme("JupyterLab Dark")
-    notebook.screenshot("static-saved-dark")
-    notebook.theme("JupyterLab Light")
 
 
 def check_styles(transcript: Any) -> None:

@@ -52,8 +52,6 @@ def test_a_real_server_thinks_calls_in_parallel_and_answers(lab: Lab, open_noteb
     assert [text.split()[0] for text in calls.all_inner_texts()] == ["get_weather", "get_time"]
     calls.first.click()
     expect(output.get_by_text("Paris: sun, héllo 🎉")).to_be_visible()
-    notebook.screenshot("planck-480")
-    notebook.theme("JupyterLab Light")
 
 
 def test_thinking_and_calls_show_while_they_come(lab: Lab, open_notebook: Open) -> None:
@@ -91,28 +89,19 @@ def test_a_kernel_that_handles_no_clicks_meanwhile(lab: Lab, open_notebook: Open
     expect(output.get_by_text("returned").first).to_be_visible()
 
 
-def test_fifty_thousand_deltas_arrive_in_order_and_the_cell_ends(
+def test_ten_thousand_deltas_arrive_in_order_and_the_cell_ends(
     lab: Lab, open_notebook: Open, fast_server: str
 ) -> None:
-    setup = f"%load_ext planck_nb\n%planck model openai:m --base-url {fast_server}/n=50000/v1"
+    setup = f"%load_ext planck_nb\n%planck model openai:m --base-url {fast_server}/n=10000/v1"
     check = "answer = _\nprint(len(answer.text))"
     notebook = open_notebook(lab.write("fifty.ipynb", setup, "%%planck\nhello", check))
     notebook.run_all()
     notebook.wait_idle(60)
-    assert notebook.printed(2) == "300000\n"
+    assert notebook.printed(2) == "60000\n"
     shown = notebook.output(1).locator("pre").last
     expect(shown).to_contain_text("hello there")
-    assert (shown.text_content() or "").split() == ("hello there it is going " * 12_500).split()
+    assert (shown.text_content() or "").split() == ("hello there it is going " * 2_500).split()
     expect(notebook.output(1).locator(".pk-bar")).to_contain_text("Done")
-
-
-def test_run_all_over_ten_agent_cells_finishes(lab: Lab, open_notebook: Open) -> None:
-    cells = [f"%%planck\nhello number {number}" for number in range(10)]
-    notebook = open_notebook(lab.write("ten.ipynb", "%load_ext planck_nb\n%planck model demo", *cells))
-    notebook.run_all()
-    notebook.wait_idle(90)
-    for number in range(1, 11):
-        assert any("I am the demo" in str(output) for output in notebook.outputs(number))
 
 
 def test_the_interrupt_button_and_a_background_agent(lab: Lab, open_notebook: Open) -> None:
@@ -150,36 +139,6 @@ def test_what_was_steered_into_a_run_that_is_aborted_is_given_back(lab: Lab, ope
     assert 'Not sent: And for "Rome" use @wait_for_sun.' in shown
 
 
-@pytest.mark.own_page
-def test_a_saved_notebook_reads_without_a_kernel(lab: Lab, open_notebook: Open) -> None:
-    setup = f"%load_ext planck_nb\n%planck model demo\n{TOOLS}"
-    path = lab.write("saved.ipynb", setup, '%%planck\nUse @get_weather for "Paris".')
-    notebook = open_notebook(path)
-    notebook.run_all()
-    notebook.wait_idle()
-    notebook.save()
-    notebook.page.wait_for_function("() => !window.jupyterapp.shell.currentWidget.context.model.dirty")
-    notebook.reload(kernel=False)
-    output = notebook.output(1)
-    expect(output).to_contain_text("returned Paris: sun")
-    assert output.locator(".pk").count() == 0
-    saved = json.loads(path.read_text(encoding="utf-8"))
-    page = subprocess.run(
-        [sys.executable, "-m", "jupyter", "nbconvert", "--to", "html", "--stdout", str(path)],
-        capture_output=True, text=True, check=True,
-    ).stdout  # fmt: skip
-    assert re.search(r"returned.*Paris: sun", page, re.DOTALL)
-    assert len(saved["cells"][1]["outputs"]) == 3  # what the agent got, the bar of controls, and the transcript
-
-
-def reopen(notebook: Notebook) -> None:
-    """Save the notebook, end its kernel and open it with a new one."""
-    notebook.save()
-    notebook.page.wait_for_function("() => !window.jupyterapp.shell.currentWidget.context.model.dirty")
-    notebook.page.evaluate("window.jupyterapp.shell.currentWidget.sessionContext.shutdown()")
-    notebook.reload()
-
-
 def expect_saved_without_view(output: Locator, saved: str) -> None:
     """Expect what is saved in place of the live view, and nothing of that."""
     without_model = output.get_by_text("model not found")  # what JupyterLab writes for a widget of another kernel
@@ -195,16 +154,11 @@ def test_a_saved_notebook_that_is_opened_with_a_new_kernel_shows_no_error(lab: L
     notebook.run_all()
     notebook.wait_idle()
     expect(notebook.output(1).locator(".pk-bar")).to_be_visible()
-    reopen(notebook)
+    notebook.reopen()
     for cell in (1, 2):
         expect_saved_without_view(notebook.output(cell), ".planck-run-1")
-    notebook.screenshot("reopened")
     notebook.run_only(0)
     notebook.run_only(1)
-    expect(notebook.output(1).locator(".pk-bar")).to_be_visible()
-    notebook.save()
-    notebook.page.wait_for_function("() => !window.jupyterapp.shell.currentWidget.context.model.dirty")
-    notebook.reload()
     expect(notebook.output(1).locator(".pk-bar")).to_be_visible()
 
 
@@ -218,13 +172,11 @@ def test_a_saved_run_that_failed_at_once_shows_only_its_error(lab: Lab, open_not
     notebook.wait_idle()
     output = notebook.output(1)
     expect(output.locator(".pk-bar")).to_contain_text("Failed")
-    notebook.screenshot("failed-live")
-    reopen(notebook)
+    notebook.reopen()
     without_model = output.get_by_text("model not found")
     expect(without_model).to_have_count(1)
     expect(without_model).to_be_hidden()
     expect(output.get_by_text("Error:")).to_be_visible()
-    notebook.screenshot("failed-reopened")
 
 
 SAYING_SOMETHING = ["agent", "status", "waits_for", "model", "turns", "messages", "tokens"]
@@ -245,16 +197,14 @@ def test_a_saved_table_of_agents_that_were_busy_takes_the_place_of_the_live_one(
     expect(table.locator(".planck-agents")).to_have_count(1)
     expect(table.locator(".planck-agents")).to_be_hidden()
     expect(table.get_by_text("ann")).to_have_count(2)
-    notebook.screenshot("agents-live")
     notebook.run_only(4)
     expect(notebook.output(2).locator(".planck-run-1")).to_be_visible()
     notebook.run_only(5)
     notebook.wait_idle()
-    reopen(notebook)
+    notebook.reopen()
     expect_saved_without_view(notebook.output(2), ".planck-run-1")
     expect_saved_without_view(notebook.output(3), ".planck-agents")
     expect(notebook.output(5).get_by_text("ann")).to_be_visible()
-    notebook.screenshot("agents-reopened")
 
 
 def test_stop_gives_the_queue_back_and_says_how_an_answer_ended(lab: Lab, open_notebook: Open) -> None:
