@@ -25,7 +25,10 @@ def show(text):
     display(run.view())
     run.start()
     run.text(text)"""
-BUSY = "show('In the first notebook.')\nimport pathlib, time\nwhile not pathlib.Path('closed').exists():\n    time.sleep(0.05)"
+BUSY = """show('In the first notebook.')
+import pathlib, time
+while not pathlib.Path('closed').exists():
+    time.sleep(0.05)"""
 SHOW = "show('In the second notebook.')"
 CLOSE = """async () => {
     const panel = window.jupyterapp.shell.currentWidget;

@@ -47,6 +47,7 @@ def test_a_run_streams_and_stop_reaches_the_kernel(lab: Lab, open_notebook: Open
     states = output.locator(".pk-tool").evaluate_all("tools => tools.map(tool => tool.dataset.state)")
     assert states == ["done", "bad", "run", "form"]
     expect(output.locator(".pk-figs")).to_contain_text("8.2k in")
+    notebook.screenshot("live-light")
     output.locator(".pk-stop").click()
     expect(output.locator(".pk-bar")).to_contain_text("Stopped")
     notebook.wait_idle()
@@ -64,6 +65,7 @@ def test_a_narrow_window_keeps_what_matters(lab: Lab, open_notebook: Open) -> No
     forming(notebook)
     output = notebook.output(1)
     output.locator(".pk-stop").scroll_into_view_if_needed()
+    notebook.screenshot("live-480")
     edge = output.locator(".pk").bounding_box()
     assert edge is not None
     for part in output.locator(".pk-line, .pk-well, .pk-prose, .pk-status, .pk-stop").all():
@@ -72,6 +74,7 @@ def test_a_narrow_window_keeps_what_matters(lab: Lab, open_notebook: Open) -> No
     output.locator(".pk-view").press("Control+.")
     expect(output.locator(".pk-bar")).to_contain_text("Stopped")
     notebook.wait_idle()
+    notebook.screenshot("folded-480")
 
 
 def test_prompts_that_come_back_with_the_end_of_the_run_are_not_lost(lab: Lab, open_notebook: Open) -> None:
@@ -207,6 +210,7 @@ view.finish(run.summary("stopped"))"""
     output.locator(".pk-stop").click()
     expect(output.locator(".pk-prose")).to_contain_text("The last")
     assert window.evaluate("box => box.scrollTop") == place
+    notebook.screenshot("scrolled-up")
     latest.click()
     assert window.evaluate(below) == 0
     expect(latest).to_be_hidden()
@@ -326,6 +330,7 @@ view.finish(run.summary())"""
     output = notebook.output(1)
     expect(output.locator(".pk-bar")).to_contain_text("Done")
     expect(output.locator(".jp-RenderedHTML")).to_contain_text("All 96 tests pass.")
+    notebook.screenshot("static-under-bar")
     kept = [sorted(entry["data"]) for entry in notebook.outputs(1)]
     assert kept[1] == ["text/html", "text/markdown", "text/plain"]
     notebook.reopen(kernel=False)
@@ -336,6 +341,7 @@ view.finish(run.summary())"""
     assert notebook.page.evaluate("window.hurt") is None
     check_styles(output.locator(".jp-RenderedHTML").last)
     output.get_by_text("All 96 tests pass.").scroll_into_view_if_needed()
+    notebook.screenshot("static-saved-light")
 
 
 def check_styles(transcript: Any) -> None:

@@ -118,6 +118,7 @@ def test_questions_with_an_address_and_with_two_tabs(lab: Lab, open_notebook: Op
         expect(ask.locator(".pk-address")).to_have_text(ADDRESS)
         assert ask.locator("a, input, textarea, select").count() == 0
         ask.locator(".pk-address").click()
+        notebook.screenshot("question-address")
         notebook.page.wait_for_timeout(500)
         ask.get_by_role("button", name=button).click()
         expect(notebook.output(cell).locator(".pk-bar")).to_contain_text("Done")
