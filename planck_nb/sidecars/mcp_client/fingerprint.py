@@ -44,4 +44,4 @@ def fingerprint(spec: SidecarSpec, tools: Iterable[ToolDefinition] = ()) -> str:
             for tool in tools
         ),
     }
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode("utf-8", "backslashreplace")).hexdigest()
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
