@@ -174,7 +174,7 @@ def test_lines_of_another_version_are_left_alone(tmp_path: Path) -> None:
 def add_dead_lines(folder: Path) -> None:
     """Append what as many changes leave that were undone."""
     with (folder / "changes.jsonl").open("ab") as index:
-        index.write(b'{"v": 1, "undone": 1}\n' * 1_000)
+        index.write(b'{"v": 1, "undone": 2}\n' * 1_000)
 
 
 def test_the_index_does_not_grow_forever(tmp_path: Path) -> None:
