@@ -189,6 +189,7 @@ async def test_a_link_that_appears_while_a_person_decides_is_refused(
     assert (outside / "d/f").read_text() == "outside"
 
 
+@pytest.mark.process
 async def test_a_folder_that_becomes_a_link_while_a_person_decides_runs_nothing(folders: tuple[Path, Path]) -> None:
     inside, outside = folders
     agent = waiting(inside, "bash", command="touch made", cwd="d")
