@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from support.agents import Hold, Listening, calling, kinds, paired, said, until
+from support.virtual_time import virtually
 
 from planck_nb import Agent, BuiltinTools, Session, Tool
 from planck_nb.agent.approval import Policy, Rule
@@ -288,6 +289,41 @@ async def test_if_nobody_can_be_asked_the_call_is_denied_and_the_option_that_all
     assert decisions([event async for event in run]) == [(False, "nobody")]
     assert "sh needs approval and there is nobody to ask; " in said(agent)[2]
     assert "`--allow sh`" in said(agent)[2]
+
+
+def test_a_frontend_has_three_seconds_to_connect_and_a_person_five_minutes_to_decide(tmp_path: Path) -> None:
+    policy = Policy.ask_before_changes(tmp_path)
+
+    async def attended() -> tuple[bool, float]:
+        loop = asyncio.get_running_loop()
+        approvals = Approvals(policy, attendance=asyncio.Event())
+        return await approvals.attended(loop.create_future()), loop.time()
+
+    async def decided() -> tuple[str, float]:
+        agent = Agent(model=scripted_model(commands("make")), tools=[Shell().tool()], approvals=Approvals(policy))
+        await agent.prompt("go")
+        return said(agent)[2], asyncio.get_running_loop().time()
+
+    assert virtually(attended) == (False, 3.0)
+    reason, seconds = virtually(decided)
+    assert "within 300 s" in reason
+    assert seconds == pytest.approx(300, abs=1)
+
+
+async def test_a_call_is_denied_at_once_when_it_is_known_that_nobody_can_be_asked(tmp_path: Path) -> None:
+    shell = Shell()
+    approvals = asking(tmp_path)
+    agent = Agent(model=scripted_model(commands("make")), tools=[shell.tool()], approvals=approvals)
+    run = agent.prompt("go")
+    request = await requested(run)
+    approvals.deny_unattended(agent.id, "other call")
+    approvals.deny_unattended("other agent", request.id)
+    assert [call.id for call in agent.state.pending_approvals] == [request.id]
+    for _ in range(2):
+        approvals.deny_unattended(agent.id, request.id)
+    await run
+    assert not shell.ran
+    assert decisions([event async for event in run]) == [(False, "nobody")]
 
 
 async def test_somebody_who_comes_in_time_is_asked(tmp_path: Path) -> None:
