@@ -25,7 +25,7 @@ def show(text):
     display(run.view())
     run.start()
     run.text(text)"""
-BUSY = "show('In the first notebook.')\nimport pathlib, time\nwhile not pathlib.Path('closed').exists():\n    time.sleep(0.05)"
+BUSY = "show('In the first notebook.')\nimport threading\nthreading.Event().wait()"
 SHOW = "show('In the second notebook.')"
 CLOSE = """async () => {
     const panel = window.jupyterapp.shell.currentWidget;
