@@ -44,7 +44,7 @@ async def run_in_thread(function: Callable[[], T], *, interruptible: bool = Fals
     call = _ThreadCall(partial(contextvars.copy_context().run, function))
     _threads.run(call)
     try:
-        return await call.outcome()
+        return await call.outcome(_threads.moment)
     except asyncio.CancelledError:
         if interruptible:
             call.interrupt()
@@ -88,12 +88,12 @@ class _ThreadCall(Generic[T]):
         """Raise `KeyboardInterrupt` in the function if it runs."""
         self._interruption.interrupt()
 
-    async def outcome(self) -> T:
-        """Wait on the event loop for the function.
+    async def outcome(self, moment: float) -> T:
+        """Wait for the function, at first by blocking the loop.
 
         Returns its result, or raises its exception.
         """
-        if not self._over.acquire(timeout=MOMENT):
+        if not self._over.acquire(timeout=moment):
             self._awaited = self._loop.create_future()
             if self._decide():
                 await self._awaited
@@ -134,7 +134,9 @@ class _Threads:
     Work returns a callable which delivers its result, to be called once the thread is available again.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, idle: float = IDLE, moment: float = MOMENT) -> None:
+        self._idle_seconds = idle
+        self.moment = moment
         self._idle: list[SimpleQueue[Callable[[], Callable[[], None]]]] = []
 
     def run(self, work: Callable[[], Callable[[], None]]) -> None:
@@ -156,7 +158,7 @@ class _Threads:
     def _work(self, inbox: SimpleQueue[Callable[[], Callable[[], None]]]) -> None:
         while True:
             try:
-                hand_over = inbox.get(timeout=IDLE)()
+                hand_over = inbox.get(timeout=self._idle_seconds)()
             except Empty:
                 try:
                     self._idle.remove(inbox)

@@ -156,7 +156,7 @@ class FolderTrust:
                 folders = {name: dict(files) for name, files in known.items() if Path(name).is_dir()}
                 change(folders)
                 content = json.dumps({"version": _VERSION, "folders": folders}, indent=1, sort_keys=True)
-                write_atomically(path, content.encode("utf-8", "surrogateescape"), mode=0o600)
+                write_atomically(path, content.encode(), mode=0o600)
                 self.problem = ""
 
     @property

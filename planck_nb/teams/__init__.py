@@ -9,7 +9,7 @@ from planck_nb.teams.start_options import StartOptions
 from planck_nb.teams.team import Team
 from planck_nb.teams.team_host import TeamHost
 from planck_nb.teams.team_run import TeamResult
-from planck_nb.teams.team_template import TeamTemplate, read_template
+from planck_nb.teams.template import TeamTemplate, read_template
 from planck_nb.teams.template_folders import TemplateReport, find_templates
 from planck_nb.teams.template_schema import template_schema
 

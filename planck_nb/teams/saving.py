@@ -25,7 +25,7 @@ from planck_nb.teams.problems import TemplateProblem, as_sentence, named, on_one
 from planck_nb.teams.prompt_files import MAX_BYTES, MAX_TOTAL_BYTES, PromptFiles, is_prompt_file, prompt_text
 from planck_nb.teams.roles import decide_roles
 from planck_nb.teams.spec import AgentSpec
-from planck_nb.teams.team_template import TEAM_FILE, TeamTemplate, parse_template
+from planck_nb.teams.template import TEAM_FILE, TeamTemplate, parse_template
 
 PROMPTS_FOLDER = "members"
 

@@ -33,7 +33,7 @@ from planck_nb.teams.spec import AgentSpec
 from planck_nb.teams.start_options import CompactorPool, SkillSource, ToolPool, find_tools
 from planck_nb.teams.team_host import TeamHost, TeammateHost, new_member_id
 from planck_nb.teams.team_run import TeamRun
-from planck_nb.teams.team_template import TeamTemplate, read_template
+from planck_nb.teams.template import TeamTemplate, read_template
 
 T = TypeVar("T")
 

@@ -11,7 +11,7 @@ from planck_nb.base.errors import ConfigError, did_you_mean
 from planck_nb.base.text import is_printable, printable
 from planck_nb.teams.problems import named, on_one_line
 from planck_nb.teams.spec import AgentSpec
-from planck_nb.teams.team_template import TEAM_FILE, TeamTemplate, read_template
+from planck_nb.teams.template import TEAM_FILE, TeamTemplate, read_template
 from planck_nb.tools.external import LoadFailure
 
 

@@ -21,7 +21,7 @@ from planck_nb.ai.request import Options
 from planck_nb.base.json_types import JsonObject
 from planck_nb.teams.member_fields import MAX_DESCRIPTION, MAX_MODEL, MAX_NAME
 from planck_nb.teams.spec import AgentSpec
-from planck_nb.teams.team_template import MAX_MEMBERS
+from planck_nb.teams.template import MAX_MEMBERS
 
 SCHEMA_FILE = Path(__file__).with_name("team.schema.json")
 """The file with the schema; `"$schema"` of a TEAM.json may name it."""

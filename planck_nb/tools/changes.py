@@ -14,8 +14,6 @@ from planck_nb.tools.file_access import exists, lock_of, remove_file, write_file
 from planck_nb.tools.no_links import read_bytes
 
 KEPT_BYTES = 64_000_000
-"""Bytes of earlier contents that are kept for undoing; beyond that the oldest changes are forgotten."""
-
 KEPT_CHANGES = 10_000
 
 
@@ -27,9 +25,15 @@ class Changes:
     Args:
         directory: Where the changes are kept, readable by this user only, also for later processes. It is created with
             the first change. By default they are kept in memory.
+        kept_bytes: The most bytes of earlier contents; beyond them the oldest changes are forgotten.
+        kept_changes: The most changes.
     """
 
-    def __init__(self, directory: Path | None = None) -> None:
+    def __init__(
+        self, directory: Path | None = None, *, kept_bytes: int = KEPT_BYTES, kept_changes: int = KEPT_CHANGES
+    ) -> None:
+        self._kept_bytes = kept_bytes
+        self._kept_changes = kept_changes
         self._archive: Archive = MemoryArchive() if directory is None else FolderArchive(directory)
         self._where = "memory" if directory is None else str(directory)
         self._lock = threading.RLock()
@@ -129,7 +133,7 @@ class Changes:
         content = before or b""
         with self._lock, self._usable():
             changes = self._changes()
-            if len(content) > KEPT_BYTES:
+            if len(content) > self._kept_bytes:
                 self.forgotten += 1
                 return None
             was = None if before is None else digest(before)
@@ -138,7 +142,7 @@ class Changes:
             self._last = change.number
             changes[change.number] = change
             self._bytes += change.size
-            while self._bytes > KEPT_BYTES or len(changes) > KEPT_CHANGES:
+            while self._bytes > self._kept_bytes or len(changes) > self._kept_changes:
                 self._end(next(iter(changes.values())), "forgotten")
                 self.forgotten += 1
             return change

@@ -86,7 +86,7 @@ def open_file(path: Path) -> BinaryIO:
     if not path.name:
         raise IsADirectoryError(0, "Is a directory")
     if not SUPPORTED:
-        return _open_checked(path)
+        return open_checked(path)
     with open_folder(path.parent) as folder:
         found = status_of(path.name, folder, path)
         if found is None:
@@ -121,7 +121,7 @@ def require_no_links(path: Path) -> None:
         raise LinkInPathError(path)
 
 
-def _open_checked(path: Path) -> BinaryIO:
+def open_checked(path: Path) -> BinaryIO:
     """For systems without `dir_fd`: open the file, and check that this is what the path leads to without a link."""
     require_regular(path.stat())
     file = _regular(os.open(path, _FILE))

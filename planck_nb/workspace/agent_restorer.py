@@ -20,8 +20,8 @@ from planck_nb.teams.roles import INTER_AGENT_TOOLS
 from planck_nb.teams.start_options import MemberPromptParts, SkillSource
 from planck_nb.workspace.agent_factory import AgentFactory
 from planck_nb.workspace.stored_agents import FoundAgent, name_of
+from planck_nb.workspace.teams import WorkspaceTeams
 from planck_nb.workspace.toolbox import Toolbox
-from planck_nb.workspace.workspace_teams import WorkspaceTeams
 
 ToolResolver: TypeAlias = Callable[[str], Tool | None]
 """Finds a tool of the program or the notebook by name; returns None if there is none."""

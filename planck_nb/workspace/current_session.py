@@ -22,12 +22,12 @@ from planck_nb.workspace.agent_factory import AgentFactory
 from planck_nb.workspace.agent_registry import AgentRegistry
 from planck_nb.workspace.default_policy import default_policy
 from planck_nb.workspace.session_settings import KEY, SessionSettings
+from planck_nb.workspace.sessions import WorkspaceSessions, close_session
+from planck_nb.workspace.sidecars import WorkspaceSidecars
 from planck_nb.workspace.stored_agents import LiveAgent
 from planck_nb.workspace.toolbox import Toolbox, ToolSource
 from planck_nb.workspace.trusted_config import TrustedConfig
 from planck_nb.workspace.unanswered_prompts import UnansweredPrompts
-from planck_nb.workspace.workspace_sessions import WorkspaceSessions, close_session
-from planck_nb.workspace.workspace_sidecars import WorkspaceSidecars
 
 
 class CurrentSession:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from planck_nb.ai.model_lookup.catalogue import by_name, discover, get_model
@@ -26,11 +26,13 @@ DEMO_NOTICE = (
 )
 
 
-async def choose_model(config: Config, environment: Mapping[str, str] | None = None) -> tuple[Model, str]:
+async def choose_model(
+    config: Config, environment: Mapping[str, str] | None = None, *, local: Sequence[str] = LOCAL
+) -> tuple[Model, str]:
     """The model to use, and a notice for the user, which is empty if there is nothing to say.
 
     It is the configured model; otherwise that of the first provider with a key in the environment; otherwise the first
-    model of an Ollama or llama.cpp server on its default port; otherwise the demo model.
+    model of an Ollama or llama.cpp server on its default port (`local`); otherwise the demo model.
     """
     if config.default_model:
         return paced(get_model(config.default_model, own=config.models), config), ""
@@ -38,7 +40,7 @@ async def choose_model(config: Config, environment: Mapping[str, str] | None = N
     for variable, provider, model_id in WITH_KEY:
         if environment.get(variable):
             return get_model(provider, model_id, own=config.models), ""
-    for provider in LOCAL:
+    for provider in local:
         found = await discover(provider)
         if found:
             return by_name(config.models).get(str(found[0]), found[0]), ""

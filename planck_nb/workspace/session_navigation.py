@@ -37,10 +37,10 @@ from planck_nb.workspace.restorable_settings import (
     left_out_sentence,
     read_restorable_settings,
 )
+from planck_nb.workspace.sessions import WorkspaceSessions, close_session
 from planck_nb.workspace.stored_agents import AgentFinder, FoundAgent, LiveAgent
+from planck_nb.workspace.teams import WorkspaceTeams, stored_teams
 from planck_nb.workspace.trusted_config import TrustedConfig
-from planck_nb.workspace.workspace_sessions import WorkspaceSessions, close_session
-from planck_nb.workspace.workspace_teams import WorkspaceTeams, stored_teams
 
 
 class SessionNavigation:

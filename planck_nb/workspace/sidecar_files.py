@@ -15,7 +15,7 @@ from planck_nb.config import Config, TrustItem
 from planck_nb.config.trust import MAX_BYTES
 from planck_nb.sidecars.mcp_client.fingerprint import fingerprint
 from planck_nb.sidecars.mcp_client.mcp_servers import SpecReport, read_mcp_servers
-from planck_nb.sidecars.mcp_client.sidecar_spec import PROJECT_NAME, SidecarSpec
+from planck_nb.sidecars.mcp_client.spec import PROJECT_NAME, SidecarSpec
 
 OWN_FILE = Path(".planck") / "mcp.json"
 """The file of sidecars in the folder of a project, and in the user's home folder."""

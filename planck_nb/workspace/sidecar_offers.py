@@ -17,7 +17,7 @@ from planck_nb.base.visible import visible
 from planck_nb.sidecars.mcp_client.definitions import PromptDefinition, ResourceDefinition, ToolDefinition
 
 if TYPE_CHECKING:
-    from planck_nb.sidecars.mcp_client.sidecar_link import SidecarLink
+    from planck_nb.sidecars.mcp_client.link import SidecarLink
 
 MAX_LISTED = 500
 """Resources of one sidecar that are kept for completion."""

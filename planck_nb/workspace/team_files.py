@@ -8,7 +8,7 @@ from pathlib import Path
 from planck_nb.base.ownership import foreign_reason, foreign_sentence
 from planck_nb.config import Config, FolderTrust, TrustItem
 from planck_nb.teams.problems import on_one_line
-from planck_nb.teams.team_template import TeamTemplate
+from planck_nb.teams.template import TeamTemplate
 from planck_nb.teams.template_folders import TemplateReport, describe_template, find_templates, trusted_content
 
 

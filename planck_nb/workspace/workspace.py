@@ -40,10 +40,10 @@ from planck_nb.workspace.default_model import choose_model
 from planck_nb.workspace.default_policy import default_policy
 from planck_nb.workspace.folder_files import TrustedFile, directory_notice
 from planck_nb.workspace.session_navigation import SessionNavigation
+from planck_nb.workspace.sessions import WorkspaceSessions
+from planck_nb.workspace.sidecars import WorkspaceSidecars
 from planck_nb.workspace.toolbox import Toolbox, ToolSource
 from planck_nb.workspace.trusted_config import TrustedConfig, with_pace
-from planck_nb.workspace.workspace_sessions import WorkspaceSessions
-from planck_nb.workspace.workspace_sidecars import WorkspaceSidecars
 
 if TYPE_CHECKING:
     import pandas as pd

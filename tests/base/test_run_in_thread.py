@@ -77,7 +77,7 @@ async def test_whatever_is_raised_comes_back_as_an_exception() -> None:
 async def test_an_idle_thread_keeps_no_result_alive(monkeypatch: pytest.MonkeyPatch) -> None:
     class Result: ...
 
-    monkeypatch.setattr(threads, "IDLE", 1_000.0)  # so that the result is not freed by the end of the thread
+    monkeypatch.setattr(threads, "_threads", threads._Threads(idle=1_000))  # whose end would free the result
     found = weakref.ref(await run_in_thread(Result))
     async with asyncio.timeout(10):
         while found() is not None:
@@ -86,7 +86,7 @@ async def test_an_idle_thread_keeps_no_result_alive(monkeypatch: pytest.MonkeyPa
 
 
 async def test_idle_threads_end_and_no_work_is_lost_when_they_do(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(threads, "IDLE", 0.001)
+    monkeypatch.setattr(threads, "_threads", threads._Threads(idle=0.001))
     for turn in range(300):
         calls = (run_in_thread(lambda number=number: number) for number in range(turn % 4))  # type: ignore[misc]
         assert await asyncio.gather(*calls) == list(range(turn % 4))
@@ -161,7 +161,7 @@ print("used again")
 
 
 async def test_quick_functions_of_many_tasks_share_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(threads, "MOMENT", 20.0)  # on a busy machine no function is quick
+    monkeypatch.setattr(threads, "_threads", threads._Threads(moment=20))  # on a busy machine no function is quick
     found = await asyncio.gather(*(run_in_thread(threading.current_thread) for _ in range(100)))
     assert len(set(found)) == 1
 

@@ -26,7 +26,7 @@ from mcp import Client, StdioServerParameters
 
 from planck_nb.base.errors import SidecarLostError
 from planck_nb.sidecars.mcp_client.manager import Sidecars
-from planck_nb.sidecars.mcp_client.sidecar_spec import SidecarSpec
+from planck_nb.sidecars.mcp_client.spec import SidecarSpec
 
 SERVER = Path(__file__).parents[1] / "sidecars" / "link" / "servers" / "sdk_sidecar.py"
 HELD_TO = 1.2

@@ -168,6 +168,12 @@ class Notebook:
         light = "true" if "Light" in name else "false"
         self.page.wait_for_selector(f"body[data-jp-theme-light='{light}']", state="attached")
 
+    def screenshot(self, name: str) -> None:
+        """Save a picture for people to look at, if they ask for pictures."""
+        if "PLANCK_NB_SCREENSHOTS" in os.environ:
+            SCREENSHOTS.mkdir(exist_ok=True)
+            self.page.screenshot(path=SCREENSHOTS / f"{name}.png", animations="disabled")
+
     def output(self, cell: int) -> Locator:
         """The output area of a cell."""
         return self.page.locator(".jp-Cell").nth(cell).locator(".jp-Cell-outputWrapper")

@@ -49,6 +49,7 @@ def test_editing_from_here_goes_back_and_can_be_undone(lab: Lab, open_notebook: 
     bar.get_by_role("button", name="Edit and re-run from here").click()
     note = bar.locator(".pk-barnote")
     expect(note).to_contain_text("The conversation is back to before this prompt; 2 messages are set aside.")
+    notebook.screenshot("from-here")
     assert prompts(notebook, 3) == "['first']"
     note.get_by_role("button", name="Undo").click()
     expect(note).to_have_text("The conversation is as it was before.")
@@ -97,6 +98,7 @@ def test_the_menu_works_by_keyboard_and_by_pointer(lab: Lab, open_notebook: Open
         ]
     )
     expect(items.first).to_be_focused()
+    notebook.screenshot("menu")
     page.keyboard.press("ArrowUp")
     expect(items.last).to_be_focused()
     page.keyboard.press("Home")
@@ -125,6 +127,7 @@ def test_the_menu_works_by_keyboard_and_by_pointer(lab: Lab, open_notebook: Open
     more.click()
     expect(items.first).to_have_text("Edit and re-run from here")
     assert menu.evaluate("menu => menu.getBoundingClientRect().right <= innerWidth")
+    notebook.screenshot("menu-480")
     page.keyboard.press("Escape")
     notebook.save()
 
@@ -144,6 +147,7 @@ def test_an_error_about_a_key_tells_how_to_set_it(lab: Lab, open_notebook: Open)
     bar.get_by_role("button", name="How to set the key").click()
     expect(bar.locator(".pk-barnote")).to_contain_text("Set the environment variable ANTHROPIC_API_KEY where Jupyter")
     assert bar.evaluate("bar => bar.scrollWidth <= bar.clientWidth")
+    notebook.screenshot("key-480")
     bar.get_by_role("button", name="Ask for it in a new cell").click()
     expect(notebook.page.locator(".jp-Cell")).to_have_count(3)
     code = "import getpass, os\nos.environ['ANTHROPIC_API_KEY'] = getpass.getpass('ANTHROPIC_API_KEY: ')"

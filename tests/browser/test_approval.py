@@ -24,6 +24,7 @@ def test_what_is_allowed_runs_and_the_transcript_has_it(lab: Lab, open_notebook:
     ask = output.get_by_label("Approval: bash")
     expect(ask.locator(".pk-well")).to_have_text("echo one two")
     expect(ask.locator(".pk-meta")).to_contain_text("denied in 4:5")
+    notebook.screenshot("approval-real")
     ask.get_by_role("button", name="Allow once").click()
     expect(output.locator(".pk-bar")).to_contain_text("Done")
     notebook.wait_idle()
@@ -84,6 +85,7 @@ def test_a_decision_for_all_agents_is_remembered_for_another_agent(lab: Lab, ope
     expect(choice).to_be_focused()
     choice.page.keyboard.press("End")
     expect(choice).to_have_value("all")
+    notebook.screenshot("approval-scope")
     bob.get_by_role("button", name=f"{remember}, all agents").click()
     notebook.wait_idle()
     for cell in (1, 2, 3, 4):
@@ -104,6 +106,7 @@ def test_what_was_queued_in_the_view_is_answered_in_the_same_cell(lab: Lab, open
     ask.get_by_role("button", name="Allow once").click()
     expect(output.locator(".pk-bar")).to_have_count(2)
     notebook.wait_idle()
+    notebook.screenshot("queued-answered")
     plain = ["".join(shown["data"]["text/plain"]) for shown in notebook.outputs(1) if "data" in shown]
     said = [text for text in plain if text.strip()]
     assert said[0].startswith("[bash echo one two]\n")

@@ -56,6 +56,7 @@ def test_a_figure_is_shown_in_its_card_while_the_run_goes_on(lab: Lab, open_note
     notebook.page.wait_for_function(IS_DRAWN, arg=image.element_handle())
     assert output.locator(".pk-view").evaluate(WIDER) == [], "a figure is never wider than its card"
     output.locator(".pk-dock").scroll_into_view_if_needed()
+    notebook.screenshot("live-figure-480")
     output.locator(".pk-stop").click()
     notebook.wait_idle()
     bundle = notebook.outputs(1)[-1]["data"]

@@ -115,3 +115,4 @@ def test_whole_transcripts_have_the_same_content(lab: Lab, open_notebook: Open) 
         assert kept == shown, name
         for here, there in zip(edges, saved.evaluate(EDGES), strict=True):
             assert here is None or there is None or abs(here - there) <= 3, (name, edges)
+    notebook.screenshot("live-and-saved")

@@ -49,6 +49,7 @@ def test_a_run_streams_fits_a_narrow_window_and_is_stopped_in_the_kernel(lab: La
     expect(output.locator(".pk-figs")).to_contain_text("8.2k in")
     notebook.page.set_viewport_size({"width": 480, "height": 900})
     output.locator(".pk-stop").scroll_into_view_if_needed()
+    notebook.screenshot("live-480")
     edge = output.locator(".pk").bounding_box()
     assert edge is not None
     for part in output.locator(".pk-line, .pk-well, .pk-prose, .pk-status, .pk-stop").all():
@@ -204,6 +205,7 @@ view.finish(run.summary("stopped"))"""
     output.locator(".pk-stop").click()
     expect(output.locator(".pk-prose")).to_contain_text("The last")
     assert window.evaluate("box => box.scrollTop") == place
+    notebook.screenshot("scrolled-up")
     latest.click()
     assert window.evaluate(below) == 0
     expect(latest).to_be_hidden()
@@ -323,6 +325,7 @@ view.finish(run.summary())"""
     output = notebook.output(1)
     expect(output.locator(".pk-bar")).to_contain_text("Done")
     expect(output.locator(".jp-RenderedHTML")).to_contain_text("All 96 tests pass.")
+    notebook.screenshot("static-under-bar")
     kept = [sorted(entry["data"]) for entry in notebook.outputs(1)]
     assert kept[1] == ["text/html", "text/markdown", "text/plain"]
     notebook.reopen(kernel=False)
@@ -333,6 +336,7 @@ view.finish(run.summary())"""
     assert notebook.page.evaluate("window.hurt") is None
     check_styles(output.locator(".jp-RenderedHTML").last)
     output.get_by_text("All 96 tests pass.").scroll_into_view_if_needed()
+    notebook.screenshot("static-saved-light")
 
 
 def check_styles(transcript: Any) -> None:

@@ -50,6 +50,7 @@ def test_a_real_server_thinks_calls_in_parallel_and_answers(lab: Lab, open_noteb
     assert [text.split()[0] for text in calls.all_inner_texts()] == ["get_weather", "get_time"]
     calls.first.click()
     expect(output.get_by_text("Paris: sun, héllo 🎉")).to_be_visible()
+    notebook.screenshot("planck-480")
 
 
 def test_thinking_and_calls_show_while_they_come(lab: Lab, open_notebook: Open) -> None:
@@ -131,6 +132,7 @@ def test_a_saved_notebook_that_is_opened_with_a_new_kernel_shows_no_error(lab: L
     notebook.reopen()
     for cell in (1, 2):
         expect_saved_without_view(notebook.output(cell), ".planck-run-1")
+    notebook.screenshot("reopened")
     notebook.run_only(0)
     notebook.run_only(1)
     expect(notebook.output(1).locator(".pk-bar")).to_be_visible()
@@ -151,6 +153,7 @@ def test_a_saved_run_that_failed_at_once_shows_only_its_error(lab: Lab, open_not
     expect(without_model).to_have_count(1)
     expect(without_model).to_be_hidden()
     expect(output.get_by_text("Error:")).to_be_visible()
+    notebook.screenshot("failed-reopened")
 
 
 SAYING_SOMETHING = ["agent", "status", "waits_for", "model", "turns", "messages", "tokens"]
@@ -171,6 +174,7 @@ def test_a_saved_table_of_agents_that_were_busy_takes_the_place_of_the_live_one(
     expect(table.locator(".planck-agents")).to_have_count(1)
     expect(table.locator(".planck-agents")).to_be_hidden()
     expect(table.get_by_text("ann")).to_have_count(2)
+    notebook.screenshot("agents-live")
     notebook.run_only(4)
     expect(notebook.output(2).locator(".planck-run-1")).to_be_visible()
     notebook.run_only(5)
@@ -179,6 +183,7 @@ def test_a_saved_table_of_agents_that_were_busy_takes_the_place_of_the_live_one(
     expect_saved_without_view(notebook.output(2), ".planck-run-1")
     expect_saved_without_view(notebook.output(3), ".planck-agents")
     expect(notebook.output(5).get_by_text("ann")).to_be_visible()
+    notebook.screenshot("agents-reopened")
 
 
 def test_stop_gives_the_queue_back_and_says_how_an_answer_ended(lab: Lab, open_notebook: Open) -> None:

@@ -69,6 +69,7 @@ def test_tables_and_html_of_calls_live_and_saved(lab: Lab, open_notebook: Open) 
     expect(styled.locator("td", has_text="16244")).to_have_css("background-color", "rgb(255, 215, 0)")
     expect(live.frame_locator("iframe").last.locator("p")).to_have_text("evil but shown")
     assert live.frame_locator("iframe").last.locator("script, img[src], a[href], form, iframe, base").count() == 0
+    notebook.screenshot("previews-live-light")
     notebook.page.evaluate(
         "window.jupyterapp.shell.currentWidget.sessionContext.session.kernel"
         ".requestExecute({code: 'go.set()'}, false, null) && null"
@@ -85,6 +86,7 @@ def test_tables_and_html_of_calls_live_and_saved(lab: Lab, open_notebook: Open) 
     assert saved.locator("script, iframe, a[href], form, svg").count() == 0
     [style] = saved.locator("style").all_text_contents()
     assert re.fullmatch(r"[^{}]*\.planck-run-1\)[^{}]*\{display:none\}", style)  # our own, for a later kernel
+    notebook.screenshot("previews-saved-light")
     notebook.wait_idle()
     bundle = notebook.outputs(1)[-1]["data"]
     assert "DataFrame, 2 rows x 3 columns" in "".join(bundle["text/markdown"])

@@ -113,6 +113,7 @@ def test_what_is_saved_survives_the_sanitizer_of_untrusted_notebooks(lab: Lab, o
         }""",
         html if isinstance(html, str) else "".join(html),
     )
+    notebook.screenshot("answers-saved-480")
     assert kept[0] == []
     assert kept[1] == kept[2] > 0
 
@@ -133,6 +134,7 @@ def test_the_bar_replies_runs_again_and_edits(lab: Lab, open_notebook: Open) -> 
     bar = notebook.output(1).locator(".pk-bar")
     expect(bar.locator("button:visible")).to_have_text(["Reply", "Re-run", "Edit and re-run from here", "Copy", ""])
     expect(notebook.output(1).locator(".pk > .pk-sr[aria-live]")).to_contain_text("The answer is 42.")
+    notebook.screenshot("bar-light")
     notebook.page.wait_for_timeout(500)  # the buttons are inert at first
     count = "window.jupyterapp.shell.currentWidget.content.widgets[1].model.executionCount"
     before = notebook.page.evaluate(count)

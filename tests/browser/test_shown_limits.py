@@ -41,6 +41,7 @@ def test_a_limit_and_an_alias_are_the_same_live_and_saved(lab: Lab, open_noteboo
     expect(live.locator(".pk-model")).to_have_text("quick")
     expect(live.locator(".pk-model")).to_be_visible()
     notebook.output(1).locator(".pk-dock").scroll_into_view_if_needed()
+    notebook.screenshot("limits")
     notebook.output(1).locator(".pk-stop").click()
     saved = notebook.output(1).locator(".jp-RenderedHTML p").first
     expect(saved).to_contain_text(f" · {cost} · quick")

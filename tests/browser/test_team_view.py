@@ -130,13 +130,17 @@ def test_each_agent_has_a_row(lab: Lab, open_notebook: Open) -> None:
         box = part.bounding_box()
         assert box is None or box["x"] + box["width"] <= edge["x"] + edge["width"] + 1
     output.locator(".pk-lanes").scroll_into_view_if_needed()
+    notebook.screenshot("team-480")
     lane(notebook, "ingest").click()
     expect(output.locator(".pk-inset .pk-prose")).to_have_text("I read the export. It has two formats.")
+    notebook.screenshot("team-open-480")
     output.locator(".pk-dock").scroll_into_view_if_needed()
+    notebook.screenshot("team-below-480")
     let_go(notebook)
     saved = output.locator(".jp-RenderedHTML").last
     expect(saved).to_contain_text("lead → ingest, task: Clean the March export; both date formats.")
     saved.locator("summary", has_text="model done").click()
+    notebook.screenshot("team-saved-480")
 
 
 def test_one_worker_is_stopped_and_one_is_steered(lab: Lab, open_notebook: Open) -> None:
@@ -265,6 +269,7 @@ def test_fifty_live_lanes_of_two_hundred_agents(lab: Lab, open_notebook: Open) -
     expect(output.locator(".pk-lane")).to_have_count(11)
     assert output.locator(".pk-lanes").evaluate("box => box.offsetHeight") == height, "nothing below it moves"
     output.locator(".pk-lanes").scroll_into_view_if_needed()
+    notebook.screenshot("team-many")
     output.locator(".pk-restrow button").click()
     expect(output.locator(".pk-lane")).to_have_count(200)
     output.locator(".pk-stop").click()

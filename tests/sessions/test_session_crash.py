@@ -83,7 +83,7 @@ def test_sessions_are_queried_from_another_process_while_they_are_written(tmp_pa
     ]
     for follower in followers:
         follower.start()
-    durations = []
+    durations: list[float] = []
     try:
         started.wait()
         end = time.monotonic() + SECONDS

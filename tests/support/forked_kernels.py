@@ -138,6 +138,7 @@ def start_as_usual() -> None:
 
 def _fork(address: str, env: dict[str, str], cwd: str, argv: list[str]) -> ForkedKernel | None:
     """A forked kernel; None if it needs an interpreter that starts with other settings."""
+    sys.audit("subprocess.Popen", _LAUNCHER, argv, cwd, env)
     connection = socket.socket(socket.AF_UNIX)
     connection.connect(address)
     request = json.dumps({"env": env, "cwd": cwd, "argv": argv}).encode()

@@ -13,11 +13,8 @@ import pytest
 PROCESS_MARKERS = ("browser", "kernel", "process")
 """Markers of tests that a busy machine may disturb."""
 
-KERNEL_START = "kernels.start"
-"""The audit event of a kernel that another process forks."""
-
 _MARKERS = {*PROCESS_MARKERS, "slow"}
-_STARTS = {"subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.system", KERNEL_START}
+_STARTS = {"subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.system"}
 _started: list[str] = []
 
 

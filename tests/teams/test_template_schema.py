@@ -12,7 +12,7 @@ from jsonschema import Draft202012Validator
 from planck_nb.teams import read_template, template_schema
 from planck_nb.teams.member_fields import MEMBER_FIELDS
 from planck_nb.teams.member_options import OPTION_NAMES
-from planck_nb.teams.team_template import TEAM_FIELDS
+from planck_nb.teams.template import TEAM_FIELDS
 from planck_nb.teams.template_schema import SCHEMA_FILE, schema_text
 
 LEAD: dict[str, Any] = {"type": "orchestrator", "provider": "demo", "model_id": "demo"}

@@ -15,7 +15,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from planck_nb import BuiltinTools, ToolError
-from planck_nb.tools import archive, changes
 from planck_nb.tools.archive import Change
 from planck_nb.tools.changes import Changes
 from planck_nb.tools.files import Files
@@ -78,13 +77,13 @@ async def test_a_failed_write_is_not_recorded(kept: Changes, tmp_path: Path) -> 
         kept.undo()
 
 
-def test_the_record_is_bounded(kept: Changes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(changes, "KEPT_BYTES", 10)
+def test_the_record_is_bounded(tmp_path: Path) -> None:
+    kept = Changes(tmp_path / "kept", kept_bytes=10)
     for content in (b"1234", b"5678", b"90ab", b"x" * 11, b"y"):
         put(kept, tmp_path / "f", content)
     assert [change.number for change in kept] == [3, 4]
     assert kept.forgotten == 3
-    monkeypatch.setattr(changes, "KEPT_CHANGES", 3)
+    kept = Changes(tmp_path / "kept", kept_bytes=10, kept_changes=3)
     for number in range(5):
         put(kept, tmp_path / str(number), b"")
     assert [change.path.name for change in kept] == ["2", "3", "4"]
@@ -172,26 +171,31 @@ def test_lines_of_another_version_are_left_alone(tmp_path: Path) -> None:
     assert [change.number for change in Changes(tmp_path / "kept")] == [1]
 
 
-def test_the_index_does_not_grow_forever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(archive, "_DEAD_LINES", 5)
+def add_dead_lines(folder: Path) -> None:
+    """Append what as many changes leave that were undone."""
+    with (folder / "changes.jsonl").open("ab") as index:
+        index.write(b'{"v": 1, "undone": 0}\n' * 1_000)
+
+
+def test_the_index_does_not_grow_forever(tmp_path: Path) -> None:
     folder = tmp_path / "kept"
-    for _ in range(30):
+    for _ in range(3):
         changed = Changes(folder)
         put(changed, tmp_path / "f", b"x")
         number = changed.undo().number
-    assert number == 30
-    assert (folder / "changes.jsonl").read_bytes().count(b"\n") < 12
+        add_dead_lines(folder)
+    assert number == 3
+    put(Changes(folder), tmp_path / "f", b"x")
+    assert (folder / "changes.jsonl").read_bytes().count(b"\n") == 2
 
 
-def test_no_number_is_given_twice_when_the_index_is_written_anew(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(archive, "_DEAD_LINES", 5)
+def test_no_number_is_given_twice_when_the_index_is_written_anew(tmp_path: Path) -> None:
     changed = Changes(tmp_path / "kept")
     for number in range(10):
         put(changed, tmp_path / str(number), b"x")
     for number in range(2, 11):
         changed.undo(number)
+    add_dead_lines(tmp_path / "kept")
     Changes(tmp_path / "kept").undo(1)
     last = Changes(tmp_path / "kept")
     put(last, tmp_path / "f", b"x")

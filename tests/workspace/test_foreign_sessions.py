@@ -144,10 +144,6 @@ EDITS: dict[str, Edit] = {
     "address without a key": edit_started(model="openai:x", model_source={"base_url": EVIL, "has_api_key": False}),
     "request fields edited": edit_started(options={"extra": {"mcp_servers": [{"url": EVIL}]}}),
     "role edited": edit_started(role="orchestrator", tools=["send"]),
-    "name edited": edit_started(name="bob", tools=["send"]),
-    "signature of zeros": edit_started(signature="0" * 64),
-    "signature of another type": edit_started(signature=["x"]),
-    "signature of other letters": edit_started(signature="é" * 64),
     "data of other types": edit_started(tools={"a": 1}, grants=[], options="x", model_source=7, name=3, role=[]),
     "deep data": edit_started(options=json.loads("[" * 200 + "]" * 200)),
     "agents added": lambda lines: [
@@ -160,10 +156,6 @@ EDITS: dict[str, Edit] = {
     "a change of address": lambda lines: changed(lines, model="openai:x", model_source=SOURCE),
     "a change with handmade facts": lambda lines: changed(
         lines, model="openai:x", model_source={**SOURCE, "handmade": True, "overrides": {"settings": {}}}
-    ),
-    "the signed start again": lambda lines: add(lines, **{**started(lines), "id": lines[-1]["id"] + 1}),
-    "the signed start for another agent": lambda lines: add(
-        lines, **{**started(lines), "id": lines[-1]["id"] + 1, "agent_id": "eve"}
     ),
     "the signed start moved": lambda lines: started(lines).update(id=0.5),
     "the same id twice": lambda lines: lines.append(
@@ -183,7 +175,6 @@ EDITS: dict[str, Edit] = {
     "settings with another's signature": lambda lines: choose(
         lines, rules=EVERYTHING, signature=settings_of(lines)["data"]["choices"]["signature"]
     ),
-    "old settings again": lambda lines: add(lines, **{**settings_of(lines), "id": lines[-1]["id"] + 1}),
     "settings of another type": lambda lines: add(lines, kind="metadata", data={"choices": "allow *"}),
     "settings under the key of an event": lambda lines: add(
         lines, kind="metadata", data={"choices": {**started(lines)["data"], "rules": EVERYTHING}}
@@ -299,12 +290,17 @@ BAD_KEYS: dict[str, Callable[[Path], object]] = {
 }
 
 
-@pytest.mark.usefixtures("journal")
 @pytest.mark.parametrize("name", BAD_KEYS)
-async def test_a_key_that_cannot_be_used_is_reported_and_stops_nothing(name: str, tmp_path: Path, home: Path) -> None:
+def test_a_key_that_cannot_be_used_is_refused(name: str, home: Path) -> None:
+    user_key(home / ".planck")
     BAD_KEYS[name](home / ".planck/session.key")
     with pytest.raises(ConfigError, match=r"session\.key"):
         user_key(home / ".planck")
+
+
+@pytest.mark.usefixtures("journal")
+async def test_a_key_that_cannot_be_used_is_reported_and_stops_nothing(tmp_path: Path, home: Path) -> None:
+    BAD_KEYS["readable by others"](home / ".planck/session.key")
     notebook = Notebook()
     async with load(tmp_path, home) as place:
         (problem, *_) = await place.resume(find=notebook.find)

@@ -21,7 +21,6 @@ from planck_nb.ai.messages import ToolResultMessage
 from planck_nb.base.errors import ConfigError, TrustError, UsageError
 from planck_nb.jupyter.controller import Controller
 from planck_nb.testing import scripted_model
-from planck_nb.workspace import workspace_sidecars
 
 pytestmark = pytest.mark.process
 
@@ -36,8 +35,14 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(folder)
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("STATE", str(tmp_path))
-    monkeypatch.setattr(workspace_sidecars, "START_WAIT", 60.0)  # a busy machine starts them slowly
     return folder
+
+
+def patient(config: Config, *, trust: bool | None = None) -> Workspace:
+    """Make a workspace that waits for sidecars, which a busy machine starts slowly."""
+    workspace = Workspace(config, trust=trust)
+    workspace.sidecars.start_wait = 60.0
+    return workspace
 
 
 def write(file: Path, **servers: object) -> None:
@@ -56,7 +61,7 @@ def rows(workspace: Workspace) -> dict[object, tuple[object, ...]]:
 @pytest.mark.parametrize("file", [".planck/mcp.json", ".mcp.json"])
 async def test_a_projects_sidecar_is_listed_and_started_only_when_it_is_trusted(project: Path, file: str) -> None:
     write(project / file, near=SERVER)
-    async with Workspace(Config.load()) as workspace:
+    async with patient(Config.load()) as workspace:
         assert rows(workspace)["near"] == ("idle", "not trusted; look at it, then run `%planck trust`")
         await workspace.sidecars.start_configured()
         assert await workspace.sidecars.start() == []
@@ -72,7 +77,7 @@ async def test_a_projects_sidecar_is_listed_and_started_only_when_it_is_trusted(
         assert status.state == "connected"
         assert "echo" in workspace.sidecars.tools()
     write(project / file, near={**SERVER, "env": {"MORE": "1"}})
-    async with Workspace(Config.load()) as workspace:
+    async with patient(Config.load()) as workspace:
         assert "not trusted" in str(rows(workspace)["near"][1])
         assert (
             next(file.status for file in workspace.trust_items() if file.item.path.name.endswith("near")) == "changed"
@@ -84,7 +89,7 @@ async def test_a_projects_sidecar_is_listed_and_started_only_when_it_is_trusted(
 
 async def test_agents_of_the_notebook_get_the_tools_of_sidecars_and_lose_them(project: Path, tmp_path: Path) -> None:
     write(tmp_path / ".planck/mcp.json", near=SERVER)  # the user's own
-    async with Workspace(Config.load()) as workspace:
+    async with patient(Config.load()) as workspace:
         controller = Controller(workspace)
         script = [*calling(("echo", {"text": "over there"})), "again"]
         workspace.set_default_model(scripted_model(script))
@@ -115,7 +120,7 @@ async def test_members_of_a_team_get_only_the_tools_that_they_declare(project: P
     place = project / ".planck/teams/crew"
     place.mkdir(parents=True)
     (place / "TEAM.json").write_text(json.dumps({"members": members}))
-    async with Workspace(Config.load(), trust=True) as workspace:
+    async with patient(Config.load(), trust=True) as workspace:
         await workspace.sidecars.start()
         team = await workspace.start_team("crew")
         assert "echo" in tools(team.agent("worker"))
@@ -125,7 +130,7 @@ async def test_members_of_a_team_get_only_the_tools_that_they_declare(project: P
 
 async def test_changed_tools_are_not_used_until_they_are_trusted(project: Path, tmp_path: Path) -> None:
     write(tmp_path / ".planck/mcp.json", near=SERVER)
-    async with Workspace(Config.load()) as workspace:
+    async with patient(Config.load()) as workspace:
         await workspace.sidecars.start()
         tool = workspace.sidecars.tools()["rename"]
         await asyncio.gather(tool.run({}), return_exceptions=True)
@@ -141,7 +146,7 @@ async def test_changed_tools_are_not_used_until_they_are_trusted(project: Path, 
 async def test_a_file_that_the_user_names_is_used_at_once(project: Path, tmp_path: Path) -> None:
     file = tmp_path / "elsewhere" / "claude.json"
     write(file, near=SERVER, broken={"command": "${NOT_SET_ANYWHERE}"})
-    async with Workspace(Config.load()) as workspace:
+    async with patient(Config.load()) as workspace:
         names, problems = workspace.sidecars.add_file(file)
         assert names == ["near"]
         assert problems[0].startswith("The sidecar broken")
@@ -165,7 +170,7 @@ async def test_a_sidecar_that_does_not_start_is_one_sentence_and_the_first_promp
     project: Path, tmp_path: Path
 ) -> None:
     write(tmp_path / ".planck/mcp.json", gone={"command": "no-such-program-anywhere"})
-    async with Workspace(Config.load()) as workspace:
+    async with patient(Config.load()) as workspace:
         workspace.set_default_model(scripted_model(["hello"]))
         started = await Controller(workspace).start("go", {}, {})
         assert (await started.run).text == "hello"
@@ -175,7 +180,7 @@ async def test_a_sidecar_that_does_not_start_is_one_sentence_and_the_first_promp
 
 
 async def test_trusting_the_folder_keeps_the_model_that_was_chosen(project: Path) -> None:
-    async with Workspace(Config.load()) as workspace:
+    async with patient(Config.load()) as workspace:
         chosen = scripted_model(["hello"])
         workspace.set_default_model(chosen)
         workspace.trust()
@@ -186,7 +191,7 @@ async def test_a_key_that_a_file_asks_for_is_not_shown(project: Path, monkeypatc
     monkeypatch.setenv("OPENAI_API_KEY", "sk-" + "k3y" * 10)
     write(project / ".mcp.json", far={"url": "https://example.com/mcp?key=${OPENAI_API_KEY}"})
     write(project / ".planck/mcp.json", near={"command": "server", "args": ["--key", "${OPENAI_API_KEY}"]})
-    async with Workspace(Config.load()) as workspace:
+    async with patient(Config.load()) as workspace:
         described = " ".join(file.item.description + file.item.summary for file in workspace.trust_items())
         assert "example.com" in described
         assert "k3yk3y" not in described
@@ -196,9 +201,9 @@ async def test_a_key_that_a_file_asks_for_is_not_shown(project: Path, monkeypatc
 
 async def test_a_resumed_agent_of_the_notebook_gets_the_tools_again(project: Path, tmp_path: Path) -> None:
     write(tmp_path / ".planck/mcp.json", near=SERVER)
-    async with Workspace(Config.load()) as workspace:
+    async with patient(Config.load()) as workspace:
         await (await Controller(workspace).start("go", {"model": "demo"}, {})).run
-    async with Workspace(Config.load()) as workspace:
+    async with patient(Config.load()) as workspace:
         await workspace.resume()
         started = await Controller(workspace).start("again", {}, {})
         await started.run
@@ -211,7 +216,7 @@ async def test_a_resumed_agent_of_the_notebook_gets_the_tools_again(project: Pat
 async def test_tools_come_to_agents_that_were_there_before_and_stay_when_settings_are_read_again(
     project: Path, tmp_path: Path
 ) -> None:
-    async with Workspace(Config.load()) as workspace:
+    async with patient(Config.load()) as workspace:
         workspace.set_default_model(scripted_model(["hello", "again"]))
         started = await Controller(workspace).start("go", {}, {})
         await started.run
@@ -240,7 +245,7 @@ async def test_a_template_names_the_compactor_of_a_sidecar(project: Path, tmp_pa
     place = project / ".planck/teams/crew"
     place.mkdir(parents=True)
     (place / "TEAM.json").write_text(json.dumps({"members": members}))
-    async with Workspace(Config.load(), trust=True) as workspace:
+    async with patient(Config.load(), trust=True) as workspace:
         await workspace.sidecars.start()
         team = await workspace.start_team("crew")
         leader, worker = compactor_of(team.orchestrator), compactor_of(team.agent("worker"))
@@ -275,7 +280,7 @@ async def test_events_are_looked_at_only_while_a_sidecar_observes(project: Path,
     watcher = {"command": sys.executable, "args": ["-m", "planck_nb.sidecars", "watcher"], "env": env}
     without_observers = {**SERVER, "args": [*HOSTILE, "many"]}
     write(tmp_path / ".planck/mcp.json", near=without_observers, watcher=watcher)
-    async with Workspace(Config.load()) as workspace:
+    async with patient(Config.load()) as workspace:
         agent = workspace.add_agent("a", model=scripted_model(["one", "two"]))
         await workspace.sidecars.start(["near"])
         assert observing() == 0

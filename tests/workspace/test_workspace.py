@@ -113,16 +113,13 @@ def llama_like() -> Iterator[str]:
     server.server_close()
 
 
-async def test_the_default_model_is_looked_for_in_order(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, llama_like: str
-) -> None:
+async def test_the_default_model_is_looked_for_in_order(tmp_path: Path, llama_like: str) -> None:
     settings = config(tmp_path)
     keys = {"ANTHROPIC_API_KEY": "a", "OPENAI_API_KEY": "b"}
     assert str((await choose_model(config(tmp_path, default_model="demo:demo"), keys))[0]) == "demo:demo"
     assert (await choose_model(settings, keys))[0].provider == "anthropic"
     assert (await choose_model(settings, {"OPENAI_API_KEY": "b"}))[0].provider == "openai"
-    monkeypatch.setattr(default_model, "LOCAL", ())
-    assert (await choose_model(settings, {}))[1] == DEMO_NOTICE
+    assert (await choose_model(settings, {}, local=()))[1] == DEMO_NOTICE
 
     from planck_nb.ai import discover
 

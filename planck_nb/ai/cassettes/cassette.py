@@ -106,6 +106,8 @@ class Cassette:
         self.path = Path(path).expanduser()
         self.mode: Mode = mode
         self.pace = pace
+        self.margin = 2.0
+        """Seconds to wait for a recorded cancellation; afterwards the replay cancels itself."""
         self.problem: str | None = None
         """The reason why an answer was not recorded, if there is one."""
         self._normalise = normalise

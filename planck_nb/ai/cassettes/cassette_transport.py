@@ -22,7 +22,6 @@ _KEPT_HEADERS = frozenset(
 )
 _OF_ENCODING = ("content-encoding", "content-length")
 
-_MARGIN = 2.0
 """Seconds after the recorded time at which a replayed answer cancels itself, if the caller has not cancelled it."""
 
 
@@ -47,7 +46,7 @@ class CassetteTransport(httpx.AsyncBaseTransport):
         request_info.without_delay = lookup.entry is not None and not self._cassette.pace
         if lookup.entry is not None:
             request_info.builder.api = REPLAYED
-            return await _played(lookup.entry, request_info.model, pace=self._cassette.pace)
+            return await _played(lookup.entry, request_info.model, self._cassette)
         if request_info.missing is not None:
             raise request_info.missing
         return await self._recorded(request, _Recording(self._cassette, lookup, request_info))
@@ -174,8 +173,8 @@ class _RecordedBody(httpx.AsyncByteStream):
             raise problem
 
 
-async def _played(entry: CassetteEntry, model: Model, *, pace: bool) -> httpx.Response:
-    body = _PlayedBody(entry, model, pace=pace)
+async def _played(entry: CassetteEntry, model: Model, cassette: Cassette) -> httpx.Response:
+    body = _PlayedBody(entry, model, cassette)
     if entry.status is None:
         await anext(body)
     return httpx.Response(entry.status or _OK, headers=entry.headers, stream=body)
@@ -184,10 +183,11 @@ async def _played(entry: CassetteEntry, model: Model, *, pace: bool) -> httpx.Re
 class _PlayedBody(httpx.AsyncByteStream):
     """A recorded body, which ends as the real one did."""
 
-    def __init__(self, entry: CassetteEntry, model: Model, *, pace: bool) -> None:
+    def __init__(self, entry: CassetteEntry, model: Model, cassette: Cassette) -> None:
         self._entry = entry
         self._model = model
-        self._pace = pace
+        self._pace = cassette.pace
+        self._margin = cassette.margin
         self._chunks = iter(entry.chunks)
         self._began = time.monotonic()
 
@@ -203,5 +203,5 @@ class _PlayedBody(httpx.AsyncByteStream):
             raise StopAsyncIteration
         if self._entry.end in ERRORS:
             raise ERRORS[self._entry.end](self._entry.message, provider=self._model.provider, model=self._model.id)
-        await asyncio.sleep(max(0.0, self._began + self._entry.duration + _MARGIN - time.monotonic()))
+        await asyncio.sleep(max(0.0, self._began + self._entry.duration + self._margin - time.monotonic()))
         raise asyncio.CancelledError

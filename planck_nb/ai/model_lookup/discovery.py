@@ -27,11 +27,11 @@ from planck_nb.base.json_types import JsonObject
 if TYPE_CHECKING:
     from planck_nb.ai.transport import Transport
 
-_TIMEOUT = 2.0
+TIMEOUT = 2.0
 """Seconds for all requests to one server."""
 
 _GRACE = 0.5
-"""Seconds beyond `_TIMEOUT` in which the thread may close its connections."""
+"""Seconds beyond the timeout in which the thread may close its connections."""
 
 _MAX_CONCURRENT = 8
 _MAX_BODY_BYTES = 4 * 1024 * 1024
@@ -43,12 +43,12 @@ _UNUSABLE = (PlanckError, OSError, ValueError, KeyError, TypeError, AttributeErr
 """What is raised if there is no server, or not one of the expected kind."""
 
 
-def models_of(template: Model, key: str | None) -> list[Model]:
+def models_of(template: Model, key: str | None, *, seconds: float = TIMEOUT) -> list[Model]:
     """The models of the server at the address of `template`, none if it does not answer in time.
 
     `key` is the API key to send, None for none. Raises `ConfigError` for an address that is not one.
     """
-    if not _may_answer(base_url_of(template)):
+    if not _may_answer(base_url_of(template), seconds):
         return []
     from planck_nb.ai.transport import Transport  # noqa: PLC0415 - httpx and aiohttp load at the first request
 
@@ -58,26 +58,26 @@ def models_of(template: Model, key: str | None) -> list[Model]:
         try:
             # Not `asyncio.run`, which nest-asyncio replaces with one that needs a loop in this thread.
             with asyncio.Runner() as runner:
-                found.set_result(runner.run(_models(template, key, Transport(Timeouts()))))
+                found.set_result(runner.run(_models(template, key, Transport(Timeouts()), seconds)))
         except BaseException as error:  # noqa: BLE001 - raised again by `found.result`
             found.set_exception(error)
 
     # A thread that can be left behind: resolving a host has no timeout, and this may be called in an event loop.
     Thread(target=work, name="planck-discovery", daemon=True).start()
     try:
-        return found.result(_TIMEOUT + _GRACE)
+        return found.result(seconds + _GRACE)
     except TimeoutError:
         return []
 
 
-def _may_answer(url: str) -> bool:
+def _may_answer(url: str, seconds: float) -> bool:
     """False if nothing listens at an address of this machine: then loading an HTTP client would be wasted."""
     split = urlsplit(url)
     if not is_loopback(url) or split.hostname is None:
         return True
     try:
         with socket.create_connection(
-            (split.hostname, split.port or (443 if split.scheme == "https" else 80)), _TIMEOUT
+            (split.hostname, split.port or (443 if split.scheme == "https" else 80)), seconds
         ):
             return True
     except (OSError, ValueError):
@@ -89,7 +89,7 @@ async def context_window_of(model: Model, key: str | None, transport: Transport)
 
     Raises `PlanckError`, `OSError` and `ValueError` if the server does not answer as it should.
     """
-    async with asyncio.timeout(_TIMEOUT):
+    async with asyncio.timeout(TIMEOUT):
         server = _Server(transport, model, key)
         if model.api == "ollama":
             facts = await server.post("/api/show", {"model": model.id})
@@ -109,10 +109,10 @@ def _running_window(props: Any) -> int | None:  # noqa: ANN401 - any JSON value
     return context_length(props["default_generation_settings"]["n_ctx"])
 
 
-async def _models(template: Model, key: str | None, transport: Transport) -> list[Model]:
+async def _models(template: Model, key: str | None, transport: Transport, seconds: float) -> list[Model]:
     server = _Server(transport, template, key)
     try:
-        async with asyncio.timeout(_TIMEOUT):
+        async with asyncio.timeout(seconds):
             if template.api == "ollama":
                 return await _ollama(template, server)
             rows = (await server.get("/models"))["data"]

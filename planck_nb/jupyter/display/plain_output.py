@@ -26,7 +26,7 @@ _TURNS_TEXT = re.compile(r"[\u202a-\u202e\u2066-\u2069]")
 
 _RETURN = re.compile(r"\r+\n")
 _MAX_COMMAND_LENGTH = 500
-_MAX_EXAMINED = 100_000
+MAX_EXAMINED = 100_000
 _UNFINISHED = re.compile(r"\x1b(?:\[[0-?]*[ -/]*|\][^\x07\x1b]{0,400}\x1b?|[ -/]*)?\Z")
 
 
@@ -68,9 +68,13 @@ class Tail:
     """The last lines of output in pieces, with bounded memory.
 
     A carriage return starts its line again, as progress bars do.
+
+    Args:
+        max_examined: Last characters to look at in a piece; in the others, only lines are counted.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, max_examined: int = MAX_EXAMINED) -> None:
+        self._max_examined = max_examined
         self._lines: deque[str] = deque()
         self._earlier = 0
         self._line = ""
@@ -86,7 +90,7 @@ class Tail:
         text = self._rest + text
         cut = _UNFINISHED.search(text, max(len(text) - _MAX_COMMAND_LENGTH, 0))
         self._rest = cut.group() if cut else ""
-        if len(text) > _MAX_EXAMINED:
+        if len(text) > self._max_examined:
             text = self._skip(text)
         *complete, last = plain(text[: len(text) - len(self._rest)]).split("\n")
         for part in complete:
@@ -106,7 +110,7 @@ class Tail:
 
     def _skip(self, text: str) -> str:
         """Count the lines which will be hidden, and return the other text."""
-        end = text.rfind("\n", 0, len(text) - _MAX_EXAMINED) + 1
+        end = text.rfind("\n", 0, len(text) - self._max_examined) + 1
         if end == 0 or text.count("\n", end) <= TAIL_LINES:
             return text
         self._earlier += len(self._lines) + text.count("\n", 0, end)

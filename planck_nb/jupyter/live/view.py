@@ -28,7 +28,7 @@ from planck_nb.jupyter.live.frames import FrameEncoder
 from planck_nb.jupyter.live.run_actions import RUN_IS_OVER
 from planck_nb.jupyter.live.view_code import LOADER, FirstCode, code_of
 
-_FIRST_PAUSE = 0.5
+FIRST_PAUSE = 0.5
 _UNCONFIRMED_BYTES = 64_000
 _COPIED_CHARACTERS = 100_000
 _KEPT_RUNS = 50
@@ -78,6 +78,7 @@ class LiveView(anywidget.AnyWidget):
         throttle: Limits how often the view sends; None for the throttle which the kernel's views share.
         marker: Class name for the run's saved HTML in the same cell. Where this HTML is missing, the view stays open
             when the run ends.
+        first_pause: Seconds until the first snapshot for a browser without a message so far.
     """
 
     _esm = LOADER
@@ -120,8 +121,10 @@ class LiveView(anywidget.AnyWidget):
         facts: Callable[[], JsonObject] = dict,
         throttle: FrameThrottle | None = None,
         marker: str = "",
+        first_pause: float = FIRST_PAUSE,
     ) -> None:
         self._log = log
+        self._first_pause = first_pause
         self._actions: Actions | None = actions
         self._on_connect = on_connect
         self._members = members
@@ -234,7 +237,7 @@ class LiveView(anywidget.AnyWidget):
                 continue
             snapshot = self._snapshot()
             self.send(snapshot)
-            due = loop.time() + _FIRST_PAUSE * max(1, len(json.dumps(snapshot)) / _UNCONFIRMED_BYTES)
+            due = loop.time() + self._first_pause * max(1, len(json.dumps(snapshot)) / _UNCONFIRMED_BYTES)
 
     async def _wait_for_browser(self) -> None:
         """Wait until a browser has connected.
@@ -242,7 +245,7 @@ class LiveView(anywidget.AnyWidget):
         Frames before its first message are lost. While the cell blocks the kernel's messages, a browser's first message
         may be waiting, so small snapshots are sent from time to time.
         """
-        pause = _FIRST_PAUSE
+        pause = self._first_pause
         while True:
             try:
                 await asyncio.wait_for(self._connected_event.wait(), pause)

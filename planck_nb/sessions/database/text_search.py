@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _WORDS = re.compile(r'"([^"]+)"|(\S+)')
-_RANKED = 10_000
+RANKED = 10_000
 _AROUND = 60
 _EXCERPT = 198
 
@@ -45,7 +45,7 @@ def search(
         QueryError: There are no words, the limit is negative, or the sessions cannot be read.
         KeyboardInterrupt: Ctrl-C ended the search.
     """
-    return query(directory, _statement(words, limit, agent, session))
+    return query(directory, search_sql(words, limit, agent, session))
 
 
 async def search_async(
@@ -66,7 +66,7 @@ async def search_async(
     Raises:
         QueryError: There are no words, the limit is negative, or the sessions cannot be read.
     """
-    return await query_async(directory, _statement(words, limit, agent, session))
+    return await query_async(directory, search_sql(words, limit, agent, session))
 
 
 def terms(words: str) -> list[str]:
@@ -87,7 +87,8 @@ def terms(words: str) -> list[str]:
     return [term for term in found if term.strip()]
 
 
-def _statement(words: str, limit: int, agent: str | None, session: str | None) -> str:
+def search_sql(words: str, limit: int, agent: str | None, session: str | None, *, max_ranked: int = RANKED) -> str:
+    """Return a search statement which ranks the newest matches, at most `max_ranked`."""
     literals = [sql_literal(term) for term in terms(words)]
     if not literals:
         raise QueryError("There is nothing to search for; give one or more words.")
@@ -108,7 +109,7 @@ def _statement(words: str, limit: int, agent: str | None, session: str | None) -
         for number, term in enumerate(literals)
     )
     return f"""
-        with newest as (select list_min(max(ts, {_RANKED})) as first_ts from messages where {found}),
+        with newest as (select list_min(max(ts, {max_ranked})) as first_ts from messages where {found}),
         lowered as (
             select session_id, session_name, id, agent_id, role, ts, text, lower(text) as lowered
             from messages where ts >= (select first_ts from newest) and {found}

@@ -26,7 +26,7 @@ from planck_nb.sessions.journal.segments import (
 )
 from planck_nb.sessions.lock import lock_session, open_in
 
-MIN_PACKED = 64 * 1024
+_MIN_PACKED = 64 * 1024
 """Bytes above which an active segment is compressed; another file takes some kilobytes, too."""
 
 _SAMPLE = 256 * 1024
@@ -89,7 +89,7 @@ def _compact(session: SessionInfo) -> int:
         before = _size(session)
         status = session.path.stat()
         journal = JournalFile.open(session.path)
-        if journal.size >= MIN_PACKED:
+        if journal.size >= _MIN_PACKED:
             journal = start_segment(journal)
         end = Position(journal.segment, journal.size)
         journal.close()
@@ -113,7 +113,7 @@ def _compact(session: SessionInfo) -> int:
 
 def _segments_to_compress(session: SessionInfo) -> list[Path]:
     old = [segment for segment in old_segments(session.path) if not is_compressed(segment)]
-    return [*old, session.path] if session.path.stat().st_size >= MIN_PACKED else old
+    return [*old, session.path] if session.path.stat().st_size >= _MIN_PACKED else old
 
 
 def _saved_by_compressing(segment: Path) -> int:

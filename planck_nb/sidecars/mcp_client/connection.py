@@ -25,7 +25,7 @@ from planck_nb.sidecars.mcp_client.log_lines import LogLines
 from planck_nb.sidecars.mcp_client.questions import Ask, Question, QuestionAnswer, answer_of, question_of
 from planck_nb.sidecars.mcp_client.result_check import ResultCheck
 from planck_nb.sidecars.mcp_client.sampling import Sample, sampling_request
-from planck_nb.sidecars.mcp_client.sidecar_spec import SidecarSpec
+from planck_nb.sidecars.mcp_client.spec import SidecarSpec
 
 _MAX_PAGES = 1_000
 _MAX_ITEMS = 10_000

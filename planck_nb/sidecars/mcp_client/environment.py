@@ -26,7 +26,7 @@ from planck_nb.sidecars.mcp_client.child_environment import installer_environmen
 from planck_nb.sidecars.mcp_client.child_process import ChildProcess
 from planck_nb.sidecars.mcp_client.lines import LineCutter
 from planck_nb.sidecars.mcp_client.log_lines import LogLines
-from planck_nb.sidecars.mcp_client.sidecar_spec import PROJECT_NAME, SidecarSpec
+from planck_nb.sidecars.mcp_client.spec import PROJECT_NAME, SidecarSpec
 
 REQUIREMENTS = ("mcp>=2.3,<3",)
 """Requirements besides planck_nb and the project's own."""

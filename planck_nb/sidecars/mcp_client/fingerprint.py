@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterable
 
 from planck_nb.sidecars.mcp_client.definitions import ToolDefinition
-from planck_nb.sidecars.mcp_client.sidecar_spec import SidecarSpec
+from planck_nb.sidecars.mcp_client.spec import SidecarSpec
 
 
 def fingerprint(spec: SidecarSpec, tools: Iterable[ToolDefinition] = ()) -> str:
@@ -44,4 +44,4 @@ def fingerprint(spec: SidecarSpec, tools: Iterable[ToolDefinition] = ()) -> str:
             for tool in tools
         ),
     }
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode("utf-8", "backslashreplace")).hexdigest()
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()

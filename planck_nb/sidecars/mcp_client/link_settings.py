@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 from planck_nb.sidecars.mcp_client.definitions import ToolDefinition
 from planck_nb.sidecars.mcp_client.questions import DEADLINE, Ask
 from planck_nb.sidecars.mcp_client.sampling import Sample
-from planck_nb.sidecars.mcp_client.sidecar_spec import SidecarSpec
+from planck_nb.sidecars.mcp_client.spec import SidecarSpec
 from planck_nb.sidecars.mcp_client.status import SidecarEvent
 
 

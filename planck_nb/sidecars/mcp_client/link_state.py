@@ -13,7 +13,7 @@ from planck_nb.sidecars.conventions import COMPACTOR_PREFIX, ROLE_COMPACTOR, ROL
 from planck_nb.sidecars.mcp_client.definitions import ToolDefinition
 from planck_nb.sidecars.mcp_client.link_settings import LinkCallbacks
 from planck_nb.sidecars.mcp_client.log_lines import LogLines
-from planck_nb.sidecars.mcp_client.sidecar_spec import SidecarSpec
+from planck_nb.sidecars.mcp_client.spec import SidecarSpec
 from planck_nb.sidecars.mcp_client.status import SidecarEvent, SidecarEventKind, SidecarState, SidecarStatus
 
 if TYPE_CHECKING:

@@ -20,13 +20,13 @@ from planck_nb.sidecars.conventions import COMPACTOR_PREFIX, ROLE_COMPACTOR, ROL
 from planck_nb.sidecars.mcp_client.authorization import Authorize
 from planck_nb.sidecars.mcp_client.definitions import ToolDefinition
 from planck_nb.sidecars.mcp_client.environment import SidecarEnvironment
+from planck_nb.sidecars.mcp_client.link import SidecarLink
 from planck_nb.sidecars.mcp_client.link_settings import Accept, LinkCallbacks, LinkTiming
 from planck_nb.sidecars.mcp_client.observers import EventQueue
 from planck_nb.sidecars.mcp_client.offered_tools import make_tool, prefixed, problem_with, tool_name
 from planck_nb.sidecars.mcp_client.remote_compactors import remote_compactor, sidecar_compactor
 from planck_nb.sidecars.mcp_client.search import SEARCH_NAME, search_tool
-from planck_nb.sidecars.mcp_client.sidecar_link import SidecarLink
-from planck_nb.sidecars.mcp_client.sidecar_spec import PROJECT_NAME, SidecarSpec
+from planck_nb.sidecars.mcp_client.spec import PROJECT_NAME, SidecarSpec
 from planck_nb.sidecars.mcp_client.status import SidecarEvent, SidecarStatus
 from planck_nb.tools.reserved_names import is_reserved
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from planck_nb.base.errors import ConfigError
 from planck_nb.base.text import printable
-from planck_nb.sidecars.mcp_client.sidecar_spec import OAuthClient, SidecarSpec
+from planck_nb.sidecars.mcp_client.spec import OAuthClient, SidecarSpec
 
 _VARIABLE = re.compile(r"\$\{([^}]*)\}")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")

@@ -31,8 +31,8 @@ from planck_nb.base.text import one_line
 from planck_nb.base.visible import visible
 from planck_nb.sidecars.mcp_client.authorization import Person
 from planck_nb.sidecars.mcp_client.questions import Question, QuestionAnswer
-from planck_nb.sidecars.mcp_client.sidecar_spec import SidecarSpec
 from planck_nb.sidecars.mcp_client.sign_in_callback import address, free_port, listening, parameters
+from planck_nb.sidecars.mcp_client.spec import SidecarSpec
 from planck_nb.sidecars.mcp_client.token_file import TokenFile
 
 _REASON_CHARACTERS = 300

@@ -520,6 +520,7 @@ SANDBOXES: dict[str, tuple[SandboxMode, Callable[[pytest.MonkeyPatch], None], bo
 }
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("name", SANDBOXES)
 @pytest.mark.parametrize("kind", ["bash", "TOOL.json"])
 async def test_a_request_contains_whether_commands_run_in_a_sandbox(

@@ -49,10 +49,16 @@ def ask(text: str = "hi") -> ai.Context:
 
 
 def player(
-    path: Path, *, mode: Mode = "replay", pace: bool = False, environment: Mapping[str, str] | None = None
+    path: Path,
+    *,
+    mode: Mode = "replay",
+    pace: bool = False,
+    environment: Mapping[str, str] | None = None,
+    margin: float = 2.0,
 ) -> ai.Client:
     """A client without keys that can reach nothing."""
     cassette = ai.Cassette(path, mode, pace=pace, environment=environment or {})
+    cassette.margin = margin
     return ai.Client(credentials={}, transport=Unreachable(), cassette=cassette)
 
 
@@ -302,10 +308,7 @@ async def test_a_timeout_is_kept_as_one_however_slow_the_cassette_is(tmp_path: P
     assert [entry.end for entry in read_entries(path)] == ["ProviderTimeoutError"]
 
 
-async def test_a_cancelled_answer_is_kept_as_cancelled_and_is_cancelled_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("planck_nb.ai.cassettes.cassette_transport._MARGIN", 0.05)
+async def test_a_cancelled_answer_is_kept_as_cancelled_and_is_cancelled_again(tmp_path: Path) -> None:
     path = tmp_path / "chat.jsonl"
 
     async def answer(served: Served) -> None:
@@ -337,8 +340,8 @@ async def test_a_cancelled_answer_is_kept_as_cancelled_and_is_cancelled_again(
             live._timeouts = ai.Timeouts()
             assert await until_stopped(live, stop=True) == "aborted: Hel"
     assert (line_of(path)["end"], line_of(path)["complete"]) == ("closed", False)
-    assert await until_stopped(player(path), stop=True) == "aborted: Hel"
-    assert await until_stopped(player(path), stop=False) == "aborted: Hel"
+    assert await until_stopped(player(path, margin=9), stop=True) == "aborted: Hel"
+    assert await until_stopped(player(path, margin=0.05), stop=False) == "aborted: Hel"
 
 
 async def test_auto_replays_whole_answers_and_asks_for_all_others(tmp_path: Path) -> None:
@@ -366,10 +369,7 @@ async def test_auto_asks_again_for_an_answer_that_was_cut(tmp_path: Path) -> Non
     assert (await recorder(path, replying(CHAT_HELLO), mode="auto").complete(CHAT, ask())).text == "Hello"
 
 
-async def test_a_request_that_was_cancelled_before_its_answer_is_cancelled_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("planck_nb.ai.cassettes.cassette_transport._MARGIN", 0.05)
+async def test_a_request_that_was_cancelled_before_its_answer_is_cancelled_again(tmp_path: Path) -> None:
     path = tmp_path / "chat.jsonl"
     asked = asyncio.Event()
 
@@ -388,7 +388,7 @@ async def test_a_request_that_was_cancelled_before_its_answer_is_cancelled_again
                 await task
     assert (line_of(path)["status"], line_of(path)["end"]) == (None, "closed")
     with pytest.raises(asyncio.CancelledError):
-        await player(path).complete(model, ask())
+        await player(path, margin=0.05).complete(model, ask())
 
 
 async def test_auto_records_nothing_in_ci(tmp_path: Path) -> None:

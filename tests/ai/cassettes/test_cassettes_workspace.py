@@ -112,9 +112,8 @@ async def test_a_workspace_replays_with_the_model_that_was_recorded(tmp_path: Pa
 
 
 @pytest.mark.parametrize("stopped", [True, False], ids=["stopped", "left-alone"])
-async def test_an_aborted_run_is_aborted_again(stopped: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_aborted_run_is_aborted_again(stopped: bool, tmp_path: Path) -> None:
     """By whoever aborted it, or by itself when nobody does."""
-    monkeypatch.setattr("planck_nb.ai.cassettes.cassette_transport._MARGIN", 5.0 if stopped else 0.05)
     path = tmp_path / "tape.jsonl"
 
     async def answer(served: Exchange) -> None:
@@ -125,6 +124,8 @@ async def test_an_aborted_run_is_aborted_again(stopped: bool, tmp_path: Path, mo
     async def run(mode: Any, *, stop: bool) -> tuple[str, bool]:
         config = Config(tmp_path / "s", cassette=path, cassette_mode=mode)
         async with Workspace(config) as workspace:
+            assert workspace.cassette is not None
+            workspace.cassette.margin = 5.0 if stopped else 0.05
             run = workspace.add_agent("ann", model=model).prompt("hi")
             async for event in run:
                 if stop and event.type == "text_delta":

@@ -27,7 +27,6 @@ from support.wire import (
 
 from planck_nb import ai
 from planck_nb.ai.message_builder import parse_arguments
-from planck_nb.ai.retries import retry
 from planck_nb.ai.stream_events import StreamEvent
 from planck_nb.base.errors import (
     ModelLoadingError,
@@ -300,11 +299,17 @@ async def test_a_server_may_say_whether_to_ask_again(status: int, word: str, req
 LOADING = b'{"error": {"code": 503, "message": "Loading model", "type": "unavailable_error"}}'
 
 
-async def test_a_model_that_loads_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(retry, "_LOADING_STEP", 0.001)
+async def test_a_model_that_loads_is_waited_for() -> None:
+    slept: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        slept.append(seconds)
+
     transport = Failing(*[(503, {}, LOADING)] * 20)
-    events = await events_of(client(transport, retries=2).stream(CHAT, ASK))
-    assert {event.delay for event in events if event.type == "retry"} == {0.001}
+    retries = ai.RetryPolicy(retries=2, sleep=sleep)
+    asked = ai.Client(credentials={"OPENAI_API_KEY": "sk-open-1"}, transport=transport, retries=retries)
+    events = await events_of(asked.stream(CHAT, ASK))
+    assert [event.delay for event in events if event.type == "retry"] == slept == [1.5] * 20
     assert transport.requests == 21
 
 

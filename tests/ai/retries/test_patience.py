@@ -149,6 +149,22 @@ def test_time_spent_connecting_counts_and_time_until_an_error_is_answered_does_n
     assert 4 * (requests - 1) < took < 4 * requests + 4
 
 
+@pytest.mark.parametrize(("drawn", "delays"), [(0.0, [0.5, 1, 2, 4, 8, 8]), (1.0, [0.375, 0.75, 1.5, 3, 6, 6])])
+def test_delays_double_up_to_eight_seconds_and_chance_takes_a_quarter_off(drawn: float, delays: list[float]) -> None:
+    class Drawn(random.Random):
+        def random(self) -> float:
+            return drawn
+
+    _, told, _ = ask(Outage(999, overloaded), AFTER_TOOLS, random=Drawn())
+    assert [retry.delay for retry in told][: len(delays)] == delays
+
+
+@pytest.mark.parametrize(("asked", "answered"), [("120", True), ("121", False)])
+def test_with_a_number_of_retries_two_minutes_are_waited_at_most(asked: str, *, answered: bool) -> None:
+    result, told, took = ask(Outage(60, answering(429, retry_after=asked)), retries=1)
+    assert (result == "Hello", len(told), took) == (answered, answered, 120 if answered else 0)
+
+
 def test_delays_are_not_the_same_for_all() -> None:
     server, other = Outage(99, overloaded), Outage(99, overloaded)
     ask(server, random=random.Random(1))

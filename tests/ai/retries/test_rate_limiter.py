@@ -6,6 +6,7 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import httpx
@@ -14,7 +15,7 @@ from support.virtual_time import policy, virtually
 from support.wire import ASK, CHAT, CHAT_HELLO
 
 from planck_nb import ai
-from planck_nb.ai.retries.known_servers import KnownServers
+from planck_nb.ai.retries.known_servers import KnownServers, known_servers
 from planck_nb.ai.retries.rate_limit_headers import exhausted_until, request_limits
 from planck_nb.ai.retries.rate_limiter import RateLimiter
 from planck_nb.base.errors import RateLimitError
@@ -287,6 +288,25 @@ def test_models_and_keys_have_limits_of_their_own_and_few_are_remembered() -> No
     assert servers.limiter(url, CHAT, "a", time.monotonic) is not one
     assert not servers.was_reached("https://h1.test/")
     assert servers.was_reached("https://h1999.test/x")
+    assert servers.limiter("https://h1999.test/", CHAT, None, time.monotonic) in servers._limiters.values()
+
+
+def test_a_model_is_sent_no_images_after_its_server_refused_them() -> None:
+    servers = KnownServers()
+    assert servers.accepting(CHAT) is CHAT
+    servers.refused_images(CHAT)
+    other = ai.get_model("openai", "other", base_url=CHAT.base_url)
+    assert servers.accepting(other) is other
+    assert servers.accepting(CHAT).modalities == ("text", "pdf")
+    seeing = replace(CHAT, modalities=("text", "image"))
+    assert servers.accepting(seeing).modalities == ("text",)
+
+
+def test_what_is_known_is_known_of_the_network_or_of_a_transport() -> None:
+    one, other = Limited(Unlimited()), Limited(Unlimited())
+    assert known_servers(None) is known_servers(None) is not known_servers(one)
+    assert known_servers(one) is known_servers(one) is not known_servers(other)
+    assert isinstance(known_servers(5), KnownServers), "it has no weak references"
 
 
 @pytest.mark.parametrize(
@@ -313,6 +333,11 @@ def test_models_and_keys_have_limits_of_their_own_and_few_are_remembered() -> No
         ({"x-ratelimit-remaining": "0", "x-ratelimit-reset": "1e999"}, None),
         ({"x-ratelimit-remaining": "0", "x-ratelimit-reset": "-5"}, None),
         ({"x-ratelimit-remaining": "many", "x-ratelimit-reset": "5"}, None),
+        ({"x-ratelimit-remaining": "0", "x-ratelimit-reset": ""}, None),
+        ({"x-ratelimit-remaining": "0", "x-ratelimit-reset": "1m5x"}, None),
+        ({"x-ratelimit-remaining": "0", "x-ratelimit-reset": "1d2h3m4s5ms"}, 93784.005),
+        ({"x-ratelimit-remaining": "0", "x-ratelimit-reset": "{naive}"}, 50.0),
+        ({"x-ratelimit-remaining": "0", "x-ratelimit-reset": "2001-01-01"}, 0.0),
         ({"x-ratelimit-remaining": "0"}, None),
         ({}, None),
     ],
@@ -320,13 +345,19 @@ def test_models_and_keys_have_limits_of_their_own_and_few_are_remembered() -> No
 def test_headers_about_limits(headers: dict[str, str], wait: float | None) -> None:
     then = datetime.now(UTC) + timedelta(seconds=50)
     times = {"seconds": f"{then.timestamp():.0f}", "milliseconds": f"{then.timestamp() * 1000:.0f}"}
-    written = {name: value.format(date=then.isoformat(), **times) for name, value in headers.items()}
+    written = {
+        name: value.format(date=then.isoformat(), naive=then.replace(tzinfo=None).isoformat(), **times)
+        for name, value in headers.items()
+    }
     assert exhausted_until(written) == (None if wait is None else pytest.approx(wait, abs=2))
 
 
 def test_room_that_the_headers_show_is_used() -> None:
     headers = {"x-ratelimit-remaining-requests": "100", "x-ratelimit-reset-requests": "2s"}
     assert list(request_limits(headers)) == [(100.0, 2.0)]
+    assert list(request_limits({**headers, "x-ratelimit-remaining-requests": "inf"})) == []
+    assert list(request_limits({name: headers[name] for name in list(headers)[:1]})) == []
+    assert list(request_limits({f"{name[:-8]}tokens": value for name, value in headers.items()})) == []
     now = 0.0
     limiter = RateLimiter(lambda: now)
     limiter.refused(limiter.sent(), None)
@@ -334,3 +365,96 @@ def test_room_that_the_headers_show_is_used() -> None:
     now = 0.5
     limiter.accepted(limiter.sent(), headers)
     assert limiter.rate == 50.0
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def refused_after(times: list[float], clock: Clock) -> RateLimiter:
+    """A limiter of requests at these times, of which the last was refused at once."""
+    limiter = RateLimiter(clock)
+    for clock.now in times:
+        limiter.sent()
+    limiter.refused(times[-1], None)
+    return limiter
+
+
+def test_the_rate_is_learned_grows_is_lowered_and_forgotten() -> None:
+    clock = Clock()
+    limiter = refused_after([0.0, 0.2, 0.4, 0.6, 1.1], clock)
+    assert limiter.rate == 3, "as many as in the second before, without the one that was refused"
+    clock.now += 10
+    assert limiter.rate == pytest.approx(3 * (1.25**10 + 1 / 27)), "it grows by a quarter a second at first"
+    limiter.refused(limiter.sent(), None)
+    lowered = 0.9 * 3 * (1.25**10 + 1 / 27)
+    assert limiter.rate == pytest.approx(lowered)
+    clock.now += 15
+    grown = lowered * (1.02**15 + 1 / 8)
+    assert limiter.rate == pytest.approx(grown), "and then slowly"
+    limiter.refused(limiter.sent(), 7.0)
+    assert limiter.rate == pytest.approx(grown / 2), "a second refusal in a row halves it"
+    clock.now += 1
+    assert limiter.expected_wait(limiter.ticket()) == 6.0, "all wait as long as the server says"
+    rates = []
+    for seconds in (6 + 120, 0.01):
+        clock.now += seconds
+        rates.append(limiter.rate)
+    assert [rate is None for rate in rates] == [False, True]
+    assert not limiter.is_pacing
+
+
+def test_the_rate_is_never_lower_than_one_request_in_five_seconds() -> None:
+    clock = Clock()
+    limiter = refused_after([0.0], clock)
+    assert limiter.rate == 1
+    for _ in range(9):
+        clock.now += 0.01
+        limiter.refused(limiter.sent(), None)
+    assert limiter.rate == 0.2
+
+
+def test_an_accepted_request_raises_the_rate_to_what_the_server_offers() -> None:
+    clock = Clock()
+    limiter = refused_after([0.0], clock)
+    clock.now = 1.0
+    before = limiter.rate
+    limiter.accepted(limiter.sent(), {})
+    assert limiter.rate == before
+    headers = {"x-ratelimit-remaining-requests": "60", "x-ratelimit-reset-requests": "10"}
+    limiter.accepted(-1.0, headers)
+    assert limiter.rate == before, "it was sent before the limit was known"
+    limiter.accepted(limiter.sent(), headers)
+    assert limiter.rate == 6
+    unlimited = RateLimiter(clock)
+    unlimited.accepted(unlimited.sent(), headers)
+    assert unlimited.rate is None
+
+
+async def test_requests_wait_in_order_and_those_that_are_stuck_delay_no_other() -> None:
+    clock = Clock()
+    limiter = refused_after([0.0, 0.1, 0.2, 0.3, 0.4], clock)
+    first, second, third = (limiter.ticket() for _ in range(3))
+    slept: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        clock.now += seconds
+
+    await limiter.wait(first, sleep)
+    assert slept == [], "nothing was sent since"
+    assert limiter.rate == 4
+    await limiter.wait(second, sleep)
+    assert sum(slept) == pytest.approx(0.25), "four a second"
+    limiter._claim(second)
+    assert limiter.expected_wait(third) > limiter.expected_wait(second), "one is ahead"
+    waits = limiter.expected_wait(third) - limiter.expected_wait(second)
+    assert waits == pytest.approx(1 / (limiter.rate or 0))
+    clock.now += 1.5
+    assert limiter.expected_wait(third) <= 0, "the event loop of the other is blocked"
+    for ticket in (first, second):
+        limiter.release(ticket)
+    assert limiter.expected_wait(third) == 0, "it is alone"

@@ -9,13 +9,12 @@ from hypothesis import strategies as st
 from support.growth import BUILT, REPEATED, check_growth
 
 from planck_nb.jupyter.charts.chart import Chart
-from planck_nb.jupyter.display import plain_output
-from planck_nb.jupyter.display.plain_output import LINE_CHARACTERS, TAIL_LINES, Tail, for_terminal, plain
+from planck_nb.jupyter.display.plain_output import LINE_CHARACTERS, MAX_EXAMINED, TAIL_LINES, Tail, for_terminal, plain
 from planck_nb.jupyter.verbs.declaration import Text
 
 
-def shown(*pieces: str) -> tuple[str, int]:
-    tail = Tail()
+def shown(*pieces: str, max_examined: int = MAX_EXAMINED) -> tuple[str, int]:
+    tail = Tail(max_examined=max_examined)
     for piece in pieces:
         tail.feed(piece)
     return tail.shown()
@@ -67,10 +66,7 @@ LINES = st.lists(st.text("ab\r\n", max_size=6), max_size=40).map("\n".join)
 @pytest.mark.slow
 @given(LINES, LINES)
 def test_what_is_not_looked_at_is_counted(before: str, text: str) -> None:
-    whole = shown(before, text)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(plain_output, "_MAX_EXAMINED", 20)
-        assert shown(before, text) == whole
+    assert shown(before, text, max_examined=20) == shown(before, text)
 
 
 @given(PIECES)

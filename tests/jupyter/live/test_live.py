@@ -9,9 +9,8 @@ from planck_nb.agent import events as ev
 from planck_nb.base.errors import PlanckError, UsageError
 from planck_nb.base.event_log import EventLog
 from planck_nb.base.json_types import JsonObject
-from planck_nb.jupyter.live import view as live
 from planck_nb.jupyter.live.frame_throttle import FrameThrottle
-from planck_nb.jupyter.live.view import LiveView, RunSummary
+from planck_nb.jupyter.live.view import FIRST_PAUSE, LiveView, RunSummary
 from planck_nb.jupyter.live.view_code import LOADER
 
 SUMMARY: RunSummary = {"outcome": "done", "seconds": 1.0, "tokens": 3, "cost": None, "model": "m", "text": "answer"}
@@ -61,7 +60,7 @@ class Recorder:
 class Browser:
     """The other end of a view: records what it was sent, and sends commands."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, first_pause: float = FIRST_PAUSE) -> None:
         self.log: EventLog[ev.AgentEvent] = EventLog()
         self.actions = Recorder()
         self.connections = 0
@@ -72,6 +71,7 @@ class Browser:
             actions=self.actions,
             on_connect=self.connect,
             throttle=FrameThrottle(interval=0),
+            first_pause=first_pause,
         )
         monkeypatch.setattr(self.view, "send", self.received.put_nowait)
 
@@ -198,8 +198,7 @@ async def test_without_a_browser_small_snapshots_go_out_and_large_ones_do_not(
     browser: Browser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     browser.view.finish(SUMMARY)
-    monkeypatch.setattr(live, "_FIRST_PAUSE", 0.001)
-    unconnected = Browser(monkeypatch)
+    unconnected = Browser(monkeypatch, first_pause=0.001)
     unconnected.text("a")
     assert (await unconnected.next())["type"] == "snapshot"
     unconnected.text("x" * 100_000)

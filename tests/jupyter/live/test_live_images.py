@@ -53,10 +53,9 @@ def test_what_would_be_loaded_or_run_or_is_too_large_is_a_sentence(image: ImageP
     assert notice.startswith("[image")
 
 
-def test_of_many_images_the_newest_are_sent(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(frames, "IMAGES_CHARACTERS", 200)
-    events: list[Any] = [
-        results(at, (f"{at}-1", ImagePart("A" * 40)), (f"{at}-2", ImagePart("A" * 40))) for at in (1, 2)
-    ]
+def test_of_many_images_the_newest_are_sent() -> None:
+    image = ImagePart("A" * IMAGE_CHARACTERS)
+    assert 3 * IMAGE_CHARACTERS < frames.IMAGES_CHARACTERS <= 4 * IMAGE_CHARACTERS
+    events: list[Any] = [results(at, (f"{at}-1", image), (f"{at}-2", image)) for at in (1, 2)]
     assert [found[:2] for found in shown(*events)] == [("1-1", False), ("1-2", True), ("2-1", True), ("2-2", True)]
     assert [found[1] for found in shown(events[0])] == [True, True]

@@ -26,7 +26,6 @@ from planck_nb.jupyter.parsing.options import read_prompt_arguments
 from planck_nb.jupyter.prompts.resource_mentions import resource_mentions
 from planck_nb.jupyter.verbs import VERBS
 from planck_nb.testing import scripted_model
-from planck_nb.workspace import workspace_sidecars
 
 pytestmark = pytest.mark.process
 
@@ -71,9 +70,8 @@ def review(path: str, tone: str = "kind") -> str:
 
 
 @pytest.fixture
-async def notebook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Notebook]:
+async def notebook(tmp_path: Path) -> AsyncIterator[Notebook]:
     """A notebook whose user has a sidecar of their own, and whose project has one that is not trusted."""
-    monkeypatch.setattr(workspace_sidecars, "START_WAIT", 60.0)  # a busy machine starts them slowly
     (tmp_path / "notes.py").write_text(CODE)
     server = {"command": sys.executable, "args": ["-m", "planck_nb.sidecars", "notes"]}
     env = {"PYTHONPATH": f"{Path(__file__).parents[3]}:{tmp_path}"}
@@ -85,6 +83,7 @@ async def notebook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIter
         (tmp_path / file).write_text(json.dumps({"mcpServers": servers}))
     config = Config.load(environment={}, directory=tmp_path, home=tmp_path / "home")
     async with Workspace(config) as workspace:
+        workspace.sidecars.start_wait = 60.0  # a busy machine starts them slowly
         workspace.set_default_model(scripted_model(["fine"] * 20))
         yield Notebook(Controller(workspace), {"day": "Monday"})
 
@@ -98,7 +97,16 @@ async def sent(notebook: Notebook, prompt: str) -> tuple[UserMessage, str]:
     return message, started.notice
 
 
-async def test_resources_are_handed_over_and_shown(notebook: Notebook) -> None:
+async def test_resources_are_handed_over_and_shown_and_a_missing_one_is_one_sentence(notebook: Notebook) -> None:
+    with pytest.raises(SidecarError) as caught:
+        await notebook.controller.start("Look at @notes:notes:///gone.md", {}, {})
+    assert "notes:///gone.md" in str(caught.value)
+    assert "\n" not in str(caught.value)
+    many = " ".join(f"@notes:notes:///of/{number}" for number in range(21))
+    with pytest.raises(UsageError, match=r"mentions 21 resources, more than 20"):
+        await notebook.controller.start(many, {}, {})
+    assert notebook.workspace.agents == {}, "nothing was sent"
+
     message, notice = await sent(notebook, "Look at @notes:notes:///today.md, and at @notes:notes:///of/may; and @day.")
     assert message.text.startswith("Look at @notes:notes:///today.md, and at")
     assert (
@@ -119,17 +127,6 @@ async def test_resources_are_handed_over_and_shown(notebook: Notebook) -> None:
     message, _ = await sent(notebook, "@notes:notes:///long.txt")
     assert len(message.text) < 60_000
     assert "left out" in message.text
-
-
-async def test_a_resource_that_is_not_there_is_one_sentence_and_nothing_is_sent(notebook: Notebook) -> None:
-    with pytest.raises(SidecarError) as caught:
-        await notebook.controller.start("Look at @notes:notes:///gone.md", {}, {})
-    assert "notes:///gone.md" in str(caught.value)
-    assert "\n" not in str(caught.value)
-    assert notebook.workspace.agents == {}
-    many = " ".join(f"@notes:notes:///of/{number}" for number in range(21))
-    with pytest.raises(UsageError, match=r"mentions 21 resources, more than 20"):
-        await notebook.controller.start(many, {}, {})
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import asyncio
 import inspect
 import json
 import re
+import shutil
 import sys
 import time
 from collections.abc import Iterator
@@ -35,17 +36,25 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kernel]:
         yield kernel
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> Path:
-    """Two stored sessions: `ada` with one turn of an agent Ada, `bob` with a remark."""
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two sessions, to be copied: `ada` with one turn of an agent Ada, `bob` with a remark."""
+    directory = tmp_path_factory.mktemp("stored")
 
     async def fill() -> None:
-        with Session.create(tmp_path, name="ada") as ada:
+        with Session.create(directory, name="ada") as ada:
             await converse(ada)
-        with Session.create(tmp_path, name="bob") as bob:
+        with Session.create(directory, name="bob") as bob:
             await bob.append("b1", UserMessage("it's <b>Łódź</b> again, said O'Hara"))
 
     asyncio.run(fill())
+    return directory
+
+
+@pytest.fixture
+def store(stored: Path, tmp_path: Path) -> Path:
+    """A copy of the two sessions."""
+    shutil.copytree(stored, tmp_path, dirs_exist_ok=True)
     return tmp_path
 
 

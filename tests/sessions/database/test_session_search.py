@@ -13,7 +13,7 @@ from support.stored import converse, reply
 from planck_nb.ai.messages import UserMessage
 from planck_nb.base.errors import QueryError
 from planck_nb.sessions import Session, query, search, search_async
-from planck_nb.sessions.database import text_search
+from planck_nb.sessions.database.text_search import search_sql
 from planck_nb.sessions.directory import new_session_info
 from planck_nb.sessions.journal.codec import Header, encode_message_line
 from planck_nb.sessions.journal.journal_file import JournalFile
@@ -84,9 +84,9 @@ def test_the_excerpt_shows_the_place(said: Path) -> None:
     assert len(excerpt) <= 200
 
 
-def test_only_the_newest_of_very_many_matches_are_ranked(said: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(text_search, "_RANKED", 2)
-    assert sorted(search(said, "pump").ts.dt.second % 10) == [2, 3], "five match, 0 to 3 seconds after the first"
+def test_only_the_newest_of_very_many_matches_are_ranked(said: Path) -> None:
+    newest = query(said, search_sql("pump", 20, None, None, max_ranked=2))
+    assert sorted(newest.ts.dt.second % 10) == [2, 3], "five match, 0 to 3 seconds after the first"
 
 
 @pytest.mark.parametrize(("words", "limit"), [("", 5), ("  ", 5), ('"  "', 5), ("x", -1)])

@@ -16,7 +16,8 @@ from planck_nb.agent.identity import Grants
 from planck_nb.ai.messages import UserMessage
 from planck_nb.sessions import Session, find_session, import_session
 from planck_nb.sessions.journal.records import read_records
-from planck_nb.sessions.journal.signing import Signer
+from planck_nb.sessions.journal.signing import Signer, gives_power
+from planck_nb.sessions.journal.stored_values import object_in, texts_in
 from planck_nb.sessions.members import SessionMembers, read_members
 
 SIGNER = Signer(b"k" * 32)
@@ -247,3 +248,50 @@ async def _power_of(folder: Path) -> tuple[object, ...]:
         agents = [(member.tools, member.authentic) for member in found.members]
         rules = tuple((rule.text, rule.authentic) for rule in found.rules)
         return (agents[0] if agents else None, rules, json.dumps(session.get_signed_metadata("choices")))
+
+
+@pytest.mark.parametrize(
+    ("allowed", "by", "rule", "power"),
+    [
+        (True, "user", "bash:ls", True),
+        (True, "user", "", False),
+        (False, "user", "bash:ls", False),
+        (True, "rule", "bash:ls", False),
+        (True, "deadline", "bash:ls", False),
+    ],
+)
+def test_of_decisions_only_rules_that_the_user_remembers_are_signed(
+    *, allowed: bool, by: Any, rule: str, power: bool
+) -> None:
+    assert gives_power(ev.ApprovalDecision("a", "s", 0, 0, START, "c", "bash", allowed, by, None, rule)) is power
+    assert not gives_power(ev.ToolEnd("a", "s", 0, 0, START, "c", "bash", "", False))
+
+
+def test_a_signature_is_for_one_row_of_one_session_and_agent() -> None:
+    place = {"session_id": "s", "row_id": 1, "owner": "a"}
+    data = {"b": "é\ud800", "a": 1}
+    signed = SIGNER.signed(data, **place)  # type: ignore[arg-type]
+    stored = "46541c742d8f29b34fcbd5587c6c22361eafc935a676f6799a4b435b5d34cceb"
+    assert signed["signature"] == stored, "else what was signed before would have no power"
+    assert SIGNER.verifies(dict(reversed(signed.items())), **place)  # type: ignore[arg-type]
+    for other in ({"session_id": "t"}, {"row_id": 2}, {"owner": "b"}):
+        assert not SIGNER.verifies(signed, **{**place, **other})  # type: ignore[arg-type]
+    for signature in (None, 5, "", "é" * 64, stored[:-1], b"x"):
+        assert not SIGNER.verifies({**data, "signature": signature}, **place)  # type: ignore[arg-type]
+    assert not SIGNER.verifies(data, **place)  # type: ignore[arg-type]
+    assert not SIGNER.verifies({**signed, "a": 2}, **place)  # type: ignore[arg-type]
+    assert not Signer(b"j" * 32).verifies(signed, **place)  # type: ignore[arg-type]
+    assert "k" not in repr(SIGNER)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [(None, {}), ("", {}), ('{"a": 1}', {"a": 1}), ("[1]", {}), ("5", {}), ("{", {}), ("[" * 99_999, {})],
+)
+def test_a_stored_text_is_an_object_or_an_empty_one(text: str | None, value: object) -> None:
+    assert object_in(text) == value
+
+
+@pytest.mark.parametrize(("values", "texts"), [(["a", 1, "b"], ("a", "b")), ("ab", ()), (None, ()), ({"a": 1}, ())])
+def test_a_stored_list_may_have_other_values(values: object, texts: tuple[str, ...]) -> None:
+    assert texts_in(values) == texts

@@ -26,11 +26,11 @@ from support.sidecar_links import FAST, SERVERS
 
 from planck_nb.base.errors import PlanckError
 from planck_nb.sidecars.mcp_client.authorization import Authorize
+from planck_nb.sidecars.mcp_client.link import SidecarLink
 from planck_nb.sidecars.mcp_client.link_settings import LinkCallbacks
 from planck_nb.sidecars.mcp_client.questions import Question, QuestionAnswer
-from planck_nb.sidecars.mcp_client.sidecar_link import SidecarLink
-from planck_nb.sidecars.mcp_client.sidecar_spec import OAuthClient, SidecarSpec
 from planck_nb.sidecars.mcp_client.sign_in import sign_in
+from planck_nb.sidecars.mcp_client.spec import OAuthClient, SidecarSpec
 
 pytestmark = pytest.mark.process
 

@@ -22,12 +22,12 @@ from support.sidecar_links import FAST, Events
 from planck_nb.agent.approval.secret_files import is_secret_path
 from planck_nb.base.errors import ConfigError, SidecarError
 from planck_nb.base.secrets import redact
+from planck_nb.sidecars.mcp_client.link import SidecarLink
 from planck_nb.sidecars.mcp_client.link_settings import LinkCallbacks
 from planck_nb.sidecars.mcp_client.mcp_servers import read_mcp_servers
 from planck_nb.sidecars.mcp_client.questions import Ask, Question, QuestionAnswer
-from planck_nb.sidecars.mcp_client.sidecar_link import SidecarLink
-from planck_nb.sidecars.mcp_client.sidecar_spec import OAuthClient, SidecarSpec
 from planck_nb.sidecars.mcp_client.sign_in import sign_in
+from planck_nb.sidecars.mcp_client.spec import OAuthClient, SidecarSpec
 from planck_nb.sidecars.mcp_client.token_file import TokenFile
 
 

@@ -15,8 +15,8 @@ import pytest
 from support.sidecar_links import FAST, SERVERS, json_of, running, until, until_file
 
 from planck_nb.base.errors import SidecarError, SidecarLostError, SidecarTimeoutError
-from planck_nb.sidecars.mcp_client.sidecar_link import SidecarLink
-from planck_nb.sidecars.mcp_client.sidecar_spec import SidecarSpec
+from planck_nb.sidecars.mcp_client.link import SidecarLink
+from planck_nb.sidecars.mcp_client.spec import SidecarSpec
 
 pytestmark = pytest.mark.process
 

@@ -16,9 +16,9 @@ import pytest
 from support.sidecar_links import FAST, Events, hostile, json_of, running, until, until_file, until_state
 
 from planck_nb.base.errors import SidecarError, SidecarLostError, SidecarTimeoutError, ToolError
+from planck_nb.sidecars.mcp_client.link import SidecarLink
 from planck_nb.sidecars.mcp_client.link_settings import LinkCallbacks
-from planck_nb.sidecars.mcp_client.sidecar_link import SidecarLink
-from planck_nb.sidecars.mcp_client.sidecar_spec import SidecarSpec
+from planck_nb.sidecars.mcp_client.spec import SidecarSpec
 
 pytestmark = pytest.mark.process
 

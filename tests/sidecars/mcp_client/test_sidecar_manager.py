@@ -19,7 +19,7 @@ from planck_nb.base.errors import ToolError, UsageError
 from planck_nb.sidecars.mcp_client.definitions import ToolDefinition
 from planck_nb.sidecars.mcp_client.fingerprint import fingerprint
 from planck_nb.sidecars.mcp_client.manager import Sidecars
-from planck_nb.sidecars.mcp_client.sidecar_spec import SidecarSpec
+from planck_nb.sidecars.mcp_client.spec import SidecarSpec
 from planck_nb.testing import Call, Reply, scripted_model
 
 pytestmark = pytest.mark.process
@@ -231,6 +231,21 @@ def test_the_fingerprint_covers_what_can_do_harm_and_no_values() -> None:
         fingerprint(spec, []),
     ]
     assert len({base, *others}) == 7
+    full = SidecarSpec(
+        "full",
+        command="c",
+        args=("x",),
+        cwd=Path("/w"),
+        env={"B": "1", "A": "2"},
+        url="",
+        headers={"X-B": "1", "x-a": "2"},
+        token_variable="T",
+        sampling=True,
+        roots=False,
+    )
+    tools = [ToolDefinition("t", "d", {"type": "object", "properties": {"é": {}}}), ToolDefinition("s", "")]
+    remembered = "5f133543dc7c68be00f4a4d7e3cb713fa99211b6c880e9ae8447ff5148cf9968"
+    assert fingerprint(full, tools) == fingerprint(full, tools[::-1]) == remembered, "else all trust would be lost"
 
 
 async def test_many_tools_are_found_by_a_search(tmp_path: Path) -> None:

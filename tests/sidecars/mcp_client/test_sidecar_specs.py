@@ -14,7 +14,7 @@ from planck_nb.sidecars.mcp_client.lines import LineCutter, TooLongLine
 from planck_nb.sidecars.mcp_client.log_lines import LogLines
 from planck_nb.sidecars.mcp_client.mcp_servers import read_mcp_servers
 from planck_nb.sidecars.mcp_client.result_check import ResultCheck, without_slow_patterns
-from planck_nb.sidecars.mcp_client.sidecar_spec import SidecarSpec
+from planck_nb.sidecars.mcp_client.spec import SidecarSpec
 
 HERE = Path("/project/.mcp.json")
 

@@ -32,7 +32,7 @@ from planck_nb.teams import (
 )
 from planck_nb.teams.problems import named
 from planck_nb.teams.saving import SavedTemplate, save_template
-from planck_nb.teams.team_template import TEAM_FILE
+from planck_nb.teams.template import TEAM_FILE
 from planck_nb.teams.template_folders import TemplateReport
 from planck_nb.workspace.compactors import Compactors
 from planck_nb.workspace.current_session import CurrentSession

@@ -36,16 +36,15 @@ if TYPE_CHECKING:
     from planck_nb.agent.context.compactor import Compactor
     from planck_nb.sidecars.mcp_client.authorization import Authorize
     from planck_nb.sidecars.mcp_client.definitions import ToolDefinition
+    from planck_nb.sidecars.mcp_client.link import SidecarLink
     from planck_nb.sidecars.mcp_client.manager import Sidecars
     from planck_nb.sidecars.mcp_client.questions import Ask, Question, QuestionAnswer
-    from planck_nb.sidecars.mcp_client.sidecar_link import SidecarLink
-    from planck_nb.sidecars.mcp_client.sidecar_spec import SidecarSpec
+    from planck_nb.sidecars.mcp_client.spec import SidecarSpec
 
 _PROBLEMS = 5
 """Sentences about sidecars that cannot be used, in one notice."""
 
 START_WAIT = 5.0
-"""Seconds that the first prompt waits for sidecars that are starting; later ones get their tools when they come."""
 
 
 SIGN_IN_FOLDER = "sign-in"
@@ -78,6 +77,8 @@ class WorkspaceSidecars:
         self._session_id = session_id
         self.ask: Ask | None = None
         """Shows a question of a sidecar to a person and returns the answer; None declines all questions."""
+        self.start_wait = START_WAIT
+        """Seconds that the first prompt waits for starting sidecars; later ones get their tools when they come."""
         self._sampling = SidecarSampling(self._ask, find_agent)
         self.offers = SidecarOffers(self.connected)
         """The resources and prompts of the sidecars."""
@@ -213,7 +214,7 @@ class WorkspaceSidecars:
             if not any(map(self._is_trusted, self.found()[0])):
                 return
             self._starting = spawn(self._start_all(), name="planck-sidecars-start")
-            await asyncio.wait([self._starting], timeout=START_WAIT)
+            await asyncio.wait([self._starting], timeout=self.start_wait)
 
     async def stop(self, names: Sequence[str] = ()) -> None:
         """Stop sidecars and everything that they started; all by default. One that does not run stays as it is.

@@ -22,7 +22,7 @@ from planck_nb.sidecars.mcp_client.link_calls import LinkCalls
 from planck_nb.sidecars.mcp_client.link_settings import Build, LinkCallbacks, LinkTiming
 from planck_nb.sidecars.mcp_client.link_state import LinkState
 from planck_nb.sidecars.mcp_client.results import output_of
-from planck_nb.sidecars.mcp_client.sidecar_spec import SidecarSpec
+from planck_nb.sidecars.mcp_client.spec import SidecarSpec
 from planck_nb.sidecars.mcp_client.status import SidecarStatus
 from planck_nb.sidecars.mcp_client.supervisor import Supervisor
 
