@@ -25,10 +25,7 @@ def show(text):
     display(run.view())
     run.start()
     run.text(text)"""
-BUSY = """show('In the first notebook.')
-import pathlib, time
-while not pathlib.Path('closed').exists():
-    time.sleep(0.05)"""
+BUSY = "show('In the first notebook.')\nimport threading\nthreading.Event().wait()"
 SHOW = "show('In the second notebook.')"
 CLOSE = """async () => {
     const panel = window.jupyterapp.shell.currentWidget;

@@ -183,8 +183,6 @@ await run.stopped.wait(){END}"""
     expect(denied.locator(".pk-line")).to_contain_text("denied")
     denied.locator(".pk-line").click()
     expect(denied.locator(".pk-well")).to_have_text("The user denied this call.")
-    notebook.save()
-    notebook.reload()
     expect(asks.nth(0).locator(".pk-well")).to_have_text("commandecho 2")
     expect(output.locator(".pk-status")).to_contain_text("3 approvals")
     output.locator(".pk-stop").click()
@@ -357,7 +355,7 @@ view.send = lambda content: (sizes.append(len(str(content))), send(content))
 run.start()
 run.tool("1", "bash", {{"command": "make"}})
 begin = asyncio.get_running_loop().time()
-for at in range(100_000):
+for at in range(20_000):
     run.progress("1", "bash", f"line {{at}} of a build that says everything\\n")
     if at % 500 == 0:
         await asyncio.sleep(0.005)
@@ -371,8 +369,8 @@ print(len(sizes) - 30 * seconds, max(sizes))"""
     notebook.run_all()
     output = notebook.output(1)
     well = output.locator(".pk-tool .pk-well")
-    expect(well).to_contain_text("line 99999 of")
-    assert well.inner_text().splitlines()[0] == "99,990 earlier lines"
+    expect(well).to_contain_text("line 19999 of")
+    assert well.inner_text().splitlines()[0] == "19,990 earlier lines"
     output.locator(".pk-tool .pk-line").click()
     output.locator(".pk-tool .pk-line").click()
     output.locator(".pk-stop").click()

@@ -114,28 +114,6 @@ def test_the_interrupt_button_and_a_background_agent(lab: Lab, open_notebook: Op
     expect(notebook.output(1)).to_contain_text("for example with")  # ann went on to her last word
 
 
-def test_what_was_steered_into_a_run_that_is_aborted_is_given_back(lab: Lab, open_notebook: Open) -> None:
-    setup = "%load_ext planck_nb\n%planck model demo\nimport asyncio\ngate, inside = asyncio.Event(), asyncio.Event()"
-    wait = "inside.set()\n    await gate.wait()"
-    slow = f'async def wait_for_sun(city: str) -> str:\n    "Wait."\n    {wait}\n    return "sun"'
-    background = '%%planck --background ann\nUse @wait_for_sun for "Paris".\n'
-    steer = 'await inside.wait()\n%planck steer And for "Rome" use @wait_for_sun.'
-    notebook = open_notebook(lab.write("steer.ipynb", setup, slow, background, steer, "%planck abort", "gate.set()"))
-    notebook.run_first(5)
-    output = notebook.output(2)
-    expect(output.locator(".pk-bar")).to_contain_text("Stopped")
-    expect(output).to_contain_text('Not sent: And for "Rome" use @wait_for_sun.')
-    notebook.run_only(5)
-    notebook.wait_idle()
-    [shown] = [
-        "".join(shown["data"]["text/plain"])
-        for shown in notebook.outputs(2)
-        if "text/markdown" in shown.get("data", {})
-    ]
-    assert shown.startswith("[wait_for_sun Paris: stopped]")
-    assert 'Not sent: And for "Rome" use @wait_for_sun.' in shown
-
-
 def expect_saved_without_view(output: Locator, saved: str) -> None:
     """Expect what is saved in place of the live view, and nothing of that."""
     without_model = output.get_by_text("model not found")  # what JupyterLab writes for a widget of another kernel

@@ -245,18 +245,6 @@ def test_a_screen_reader_is_told_of_tasks_answers_and_approvals(lab: Lab, open_n
     assert not [text for text in spoken if "Waiting for the model" in text], "what each agent does is not announced"
 
 
-def test_a_reload_shows_the_team_again(lab: Lab, open_notebook: Open) -> None:
-    notebook = start(lab, open_notebook, "team-reload")
-    before = notebook.output(1).locator(".pk-team").inner_text()
-    notebook.save()
-    notebook.reload()
-    output = notebook.output(1)
-    expect(output.locator(".pk-lane")).to_have_count(6)
-    expect(output.locator(".pk-ask")).to_be_visible()
-    assert output.locator(".pk-team").inner_text() == before
-    let_go(notebook)
-
-
 MANY = """from scripted_run import ScriptedRun, team_of, write_in_lanes
 run = ScriptedRun()
 view = LiveView(run.log, agent="lead", actions=run, members=lambda: team_of(200))
