@@ -70,8 +70,8 @@ _RECORD_MESSAGES = f"""() => {{
 """Keeps a line for each of the last messages of the kernel of the notebook in front: sent, received and handled."""
 READY = f"() => window.jupyterapp && {_PANEL}?.sessionContext?.session?.kernel?.info && true"
 _UNUSED_EXTENSIONS = """
-    audio csvviewer debugger documentsearch extensionmanager help htmlviewer hub imageviewer inspector launcher lsp
-    markdownviewer pdf pluginmanager running settingeditor terminal toc vega5 video workspaces
+    audio csvviewer debugger extensionmanager help htmlviewer hub imageviewer inspector launcher markdownviewer pdf
+    pluginmanager running settingeditor terminal vega5 video workspaces
 """.split()
 _FLAGS = """
     --no-sandbox --disable-gpu --disable-background-networking --disable-component-update --disable-sync --disable-quic
@@ -134,30 +134,18 @@ class Notebook:
         """What the cell wrote to its standard output."""
         return "".join(output["text"] for output in self.outputs(cell) if output["output_type"] == "stream")
 
-    def reload(self) -> None:
-        """Load the page again."""
-        self.page.reload()
-        self.page.wait_for_function(READY)
-
-    def reopen(self, *, kernel: bool = True) -> None:
-        """Save the notebook, close it, and open it with another kernel; without `kernel`, as one that is only read."""
-        self.save()
-        self.page.wait_for_function(f"() => !{_PANEL}.context.model.dirty")
-        self.page.evaluate(_CLEAR)
+    def reload(self, *, kernel: bool = True) -> None:
+        """Load the page again; without `kernel`, as somebody who only reads the file."""
         if kernel:
-            self.page.evaluate(_OPEN, self.path.name)
+            self.page.reload()
             self.page.wait_for_function(READY)
             return
+        self.page.evaluate(f"{_PANEL}.sessionContext.shutdown()")
         saved = json.loads(self.path.read_text(encoding="utf-8"))
         saved["metadata"]["kernelspec"] = {"name": "none-of-this-name", "display_name": "None", "language": "python"}
         self.path.write_text(json.dumps(saved), encoding="utf-8")
-        self.page.evaluate(_OPEN, self.path.name)
-        self.page.locator(".jp-Dialog").get_by_role("button", name="No Kernel").click()
-        self.page.wait_for_function(f"() => {_PANEL}?.content?.widgets?.length > 0")
-
-    def forget_code(self) -> None:
-        """Have the page load the code of the views again, like a page that has shown none."""
-        self.page.evaluate("delete globalThis.planckNb")
+        self.page.reload()
+        self.page.wait_for_function(f"() => window.jupyterapp && {_PANEL}?.content?.widgets?.length > 0")
 
     def save(self) -> None:
         self.page.evaluate(f"{_PANEL}.context.save()")
@@ -168,15 +156,15 @@ class Notebook:
         light = "true" if "Light" in name else "false"
         self.page.wait_for_selector(f"body[data-jp-theme-light='{light}']", state="attached")
 
+    def output(self, cell: int) -> Locator:
+        """The output area of a cell."""
+        return self.page.locator(".jp-Cell").nth(cell).locator(".jp-Cell-outputWrapper")
+
     def screenshot(self, name: str) -> None:
         """Save a picture for people to look at, if they ask for pictures."""
         if "PLANCK_NB_SCREENSHOTS" in os.environ:
             SCREENSHOTS.mkdir(exist_ok=True)
             self.page.screenshot(path=SCREENSHOTS / f"{name}.png", animations="disabled")
-
-    def output(self, cell: int) -> Locator:
-        """The output area of a cell."""
-        return self.page.locator(".jp-Cell").nth(cell).locator(".jp-Cell-outputWrapper")
 
 
 class Lab:

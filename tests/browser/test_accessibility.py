@@ -110,6 +110,7 @@ def test_axe_finds_nothing_in_any_state(states: Notebook, look: str) -> None:
     states.page.set_viewport_size({"width": 480 if look == "480" else 1000, "height": HEIGHT})
     states.theme("JupyterLab Dark" if look == "dark" else "JupyterLab Light")
     states.page.wait_for_timeout(300)  # colours change by transitions
+    states.screenshot(f"states-{look}")
     found: list[Any] = states.page.evaluate(AXE, ".jp-OutputArea .pk, .jp-OutputArea .jp-RenderedHTML")
     assert found == [], "\n".join(found)
 

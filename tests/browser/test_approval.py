@@ -34,7 +34,22 @@ def test_what_is_allowed_runs_and_the_transcript_has_it(lab: Lab, open_notebook:
     assert notebook.outputs(1)[-1]["metadata"]["planck_nb"]["outcome"] == "done"
 
 
-def test_edits_that_do_not_fit_are_refused_and_run_once_they_do(lab: Lab, open_notebook: Open) -> None:
+def test_what_is_edited_runs_as_edited(lab: Lab, open_notebook: Open) -> None:
+    notebook = open_notebook(lab.write("edited.ipynb", SETUP, ASK))
+    notebook.run_all()
+    output = notebook.output(1)
+    ask = output.get_by_label("Approval: bash")
+    ask.get_by_role("button", name="Edit arguments").click()
+    ask.get_by_label("command").fill("echo three")
+    ask.get_by_role("button", name="Allow edited once").click()
+    expect(output.locator(".pk-bar")).to_contain_text("Done")
+    notebook.wait_idle()
+    saved = "".join(notebook.outputs(1)[-1]["data"]["text/plain"])
+    assert saved.startswith("[bash echo three: edited by you]\n")
+    assert "three" in saved.split("\n", 1)[1]
+
+
+def test_edits_that_do_not_fit_are_refused_and_can_be_made_again(lab: Lab, open_notebook: Open) -> None:
     notebook = open_notebook(lab.write("refused_edits.ipynb", SETUP, ASK))
     notebook.run_all()
     output = notebook.output(1)
@@ -47,9 +62,7 @@ def test_edits_that_do_not_fit_are_refused_and_run_once_they_do(lab: Lab, open_n
     ask.get_by_role("button", name="Allow edited once").click()
     expect(output.locator(".pk-bar")).to_contain_text("Done")
     notebook.wait_idle()
-    saved = "".join(notebook.outputs(1)[-1]["data"]["text/plain"])
-    assert saved.startswith("[bash echo four: edited by you]\n")
-    assert "four" in saved.split("\n", 1)[1]
+    assert "".join(notebook.outputs(1)[-1]["data"]["text/plain"]).startswith("[bash echo four: edited by you]\n")
 
 
 def test_what_is_denied_does_not_run_and_is_asked_again(lab: Lab, open_notebook: Open) -> None:
@@ -90,6 +103,17 @@ def test_a_decision_for_all_agents_is_remembered_for_another_agent(lab: Lab, ope
     notebook.wait_idle()
     for cell in (1, 2, 3, 4):
         assert "".join(notebook.outputs(cell)[-1]["data"]["text/plain"]).startswith("[bash echo one two]\n")
+
+
+def test_nobody_decides_in_time(lab: Lab, open_notebook: Open) -> None:
+    notebook = open_notebook(lab.write("late.ipynb", f"%env PLANCK_NB_APPROVAL_DEADLINE=2\n{SETUP}", ASK))
+    notebook.run_all()
+    output = notebook.output(1)
+    expect(output.get_by_label("Approval: bash")).to_contain_text("denied in")
+    expect(output.locator(".pk-bar")).to_contain_text("Done")
+    notebook.wait_idle()
+    assert "".join(notebook.outputs(1)[-1]["data"]["text/plain"]).startswith("[bash echo one two: denied]\n")
+    expect(output.locator("details pre")).to_contain_text("Nobody approved bash within 2 s")
 
 
 def test_what_was_queued_in_the_view_is_answered_in_the_same_cell(lab: Lab, open_notebook: Open) -> None:

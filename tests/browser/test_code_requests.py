@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+import pytest
 from playwright.sync_api import expect
 
 if TYPE_CHECKING:
     from browser.conftest import Lab, Notebook
 
     Open = Callable[..., Notebook]
+
+pytestmark = [pytest.mark.timeout(180), pytest.mark.own_page]  # a page loads the code only once
 
 SETUP = """from planck_nb.jupyter.live import view as live
 from scripted_run import ScriptedRun
@@ -42,26 +45,32 @@ REQUESTS = """() => {
 """Counts the requests of code that go to the kernel of the notebook in front."""
 
 
-def test_another_notebook_is_asked_if_the_first_is_closed(lab: Lab, open_notebook: Open) -> None:
-    first = open_notebook(lab.write("first.ipynb", SETUP, BUSY))
-    first.forget_code()
+@pytest.mark.parametrize("state", ["is busy", "is closed"])
+def test_another_notebook_is_asked_if_the_first(lab: Lab, open_notebook: Open, state: str) -> None:
+    first = open_notebook(lab.write(f"first-{state[3:]}.ipynb", SETUP, BUSY))
     page = first.page
     page.evaluate(REQUESTS)
     first.run_all()
     page.wait_for_function("() => window.requests > 0")
     assert first.output(1).locator(".pk").count() == 0, "its kernel has no time to answer"
-    page.evaluate(CLOSE)
-    second = open_notebook(lab.write("second.ipynb", SETUP, SHOW, "print(asked)"))
+    if state == "is closed":
+        page.evaluate(CLOSE)
+    second = open_notebook(lab.write(f"second-{state[3:]}.ipynb", SETUP, SHOW, "print(asked)"))
     second.run_first(2)
-    expect(second.output(1).locator(".pk-view")).to_contain_text("In the second notebook.")
+    shown = page.locator(".jp-NotebookPanel:not(.lm-mod-hidden) .pk-view")
+    expect(shown).to_contain_text("In the second notebook.")
     second.run_only(2)
     second.wait_idle()
     assert second.printed(2) == "['live']\n"
+    if state == "is busy":
+        page.evaluate(
+            "path => window.jupyterapp.commands.execute('docmanager:open', { path }).then(() => {})", "first-busy.ipynb"
+        )
+        expect(shown).to_have_count(1)  # the code is for all views of the page; what it shows needs the kernel
 
 
 def test_formulas_do_not_wait_for_a_notebook_that_was_closed(lab: Lab, open_notebook: Open) -> None:
     first = open_notebook(lab.write("closed.ipynb", SETUP, *["show('Without formulas.')"] * 6))
-    first.forget_code()
     page = first.page
     first.run_all()
     expect(page.locator(".pk-view", has_text="Without formulas.")).to_have_count(6)

@@ -24,7 +24,7 @@ def finish(run, view):
     display(data, raw=True, metadata=metadata)
     view.finish(run.summary())"""
 BEGIN = "run = ScriptedRun()\nview = run.view()\ndisplay(view)\nrun.start()\n"
-LINE = f"""{BEGIN}line = "wordy " * 166_666
+LINE = f"""{BEGIN}line = "wordy " * 833_333
 run.tool("1", "bash", {{"command": "cat " + line}})
 run.progress("1", "bash", line)
 await asyncio.sleep(0.2)

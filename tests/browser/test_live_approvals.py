@@ -183,6 +183,8 @@ await run.stopped.wait(){END}"""
     expect(denied.locator(".pk-line")).to_contain_text("denied")
     denied.locator(".pk-line").click()
     expect(denied.locator(".pk-well")).to_have_text("The user denied this call.")
+    notebook.save()
+    notebook.reload()
     expect(asks.nth(0).locator(".pk-well")).to_have_text("commandecho 2")
     expect(output.locator(".pk-status")).to_contain_text("3 approvals")
     output.locator(".pk-stop").click()
@@ -207,6 +209,7 @@ for run.agent_id in "ar":
 
 def test_a_run_of_several_agents_names_them(lab: Lab, open_notebook: Open) -> None:
     notebook = open_notebook(lab.write("agents-dark.ipynb", SETUP, AGENTS))
+    notebook.theme("JupyterLab Dark")
     notebook.run_all()
     output = notebook.output(1)
     expect(output.locator(".pk-lane .pk-who b")).to_have_text(["analyst", "reviewer"])
@@ -214,6 +217,8 @@ def test_a_run_of_several_agents_names_them(lab: Lab, open_notebook: Open) -> No
     approval = output.get_by_label("Approval for reviewer: bash")
     expect(approval.locator(".pk-what")).to_have_text("reviewer: bash wants to run")
     expect(output.get_by_label("Approval for analyst: bash")).to_be_visible()
+    notebook.screenshot("agents-dark")
+    notebook.theme("JupyterLab Light")
     approval.get_by_role("button", name="Allow once").click()
     expect(approval).to_have_count(0)
     expect(output.get_by_label("Approval for analyst: bash")).to_be_visible()
@@ -355,7 +360,7 @@ view.send = lambda content: (sizes.append(len(str(content))), send(content))
 run.start()
 run.tool("1", "bash", {{"command": "make"}})
 begin = asyncio.get_running_loop().time()
-for at in range(20_000):
+for at in range(100_000):
     run.progress("1", "bash", f"line {{at}} of a build that says everything\\n")
     if at % 500 == 0:
         await asyncio.sleep(0.005)
@@ -369,8 +374,8 @@ print(len(sizes) - 30 * seconds, max(sizes))"""
     notebook.run_all()
     output = notebook.output(1)
     well = output.locator(".pk-tool .pk-well")
-    expect(well).to_contain_text("line 19999 of")
-    assert well.inner_text().splitlines()[0] == "19,990 earlier lines"
+    expect(well).to_contain_text("line 99999 of")
+    assert well.inner_text().splitlines()[0] == "99,990 earlier lines"
     output.locator(".pk-tool .pk-line").click()
     output.locator(".pk-tool .pk-line").click()
     output.locator(".pk-stop").click()

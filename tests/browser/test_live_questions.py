@@ -1,9 +1,7 @@
-"""Questions of real sidecars in the live view: answered, corrected, declined, asked again in a page loaded again."""
+"""Questions of a real sidecar in the live view: answered, corrected, declined, answered by one of two clients."""
 
 from __future__ import annotations
 
-import json
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,26 +21,12 @@ os.chdir({folder!r})
 %planck model demo
 %planck trust
 %planck sidecar start"""
-PROMPT = '%%planck --new --allow execute:sidecar:*/*\nPlease call {tool} with "{argument}".'
-ASK = PROMPT.format(tool="deploy", argument="shop")
-SIGN_IN = PROMPT.format(tool="elicit", argument="url")
-ADDRESS = "https://ex⟨U+0430⟩mple.org/a"
-HOSTILE = Path(__file__).parents[1] / "sidecars" / "mcp_client" / "servers" / "hostile_sidecar.py"
+ASK = '%%planck --new --allow execute:sidecar:asker/*\nPlease call deploy with "shop".'
 
 
-def add_hostile_sidecar(folder: Path) -> None:
-    """Start another sidecar beside the one that asks."""
-    file = folder / ".planck" / "mcp.json"
-    servers = json.loads(file.read_text())
-    servers["mcpServers"]["links"] = {"command": sys.executable, "args": [str(HOSTILE)], "env": {"STATE": str(folder)}}
-    file.write_text(json.dumps(servers))
-
-
-def test_questions_of_sidecars_are_answered_in_the_cell(lab: Lab, open_notebook: Open, tmp_path: Path) -> None:
+def test_a_question_of_a_sidecar_is_answered_in_the_cell(lab: Lab, open_notebook: Open, tmp_path: Path) -> None:
     describe(tmp_path)
-    add_hostile_sidecar(tmp_path)
-    setup = SETUP.format(folder=str(tmp_path))
-    notebook = open_notebook(lab.write("question.ipynb", setup, ASK, SIGN_IN, SIGN_IN, ASK))
+    notebook = open_notebook(lab.write("question.ipynb", SETUP.format(folder=str(tmp_path)), ASK, ASK))
     notebook.run_first(1)
     notebook.wait_idle(60, cells=1)
     notebook.run_only(1)
@@ -69,23 +53,8 @@ def test_questions_of_sidecars_are_answered_in_the_cell(lab: Lab, open_notebook:
     said = 'accept {"branch": "main", "copies": 3, "dry": false, "place": "us"}'
     assert said in "".join(notebook.outputs(1)[-1]["data"]["text/plain"])
 
-    opened: list[str] = []
-    notebook.page.context.on("page", lambda page: opened.append(page.url))
-    notebook.page.on("request", lambda request: opened.append(request.url) if "mple.org" in request.url else None)
-    for cell, (button, action) in enumerate((("Accept", "accept"), ("Decline", "decline")), 2):
-        notebook.run_only(cell)
-        ask = notebook.output(cell).get_by_label("Question of links")
-        expect(ask.locator(".pk-address")).to_have_text(ADDRESS)
-        assert ask.locator("a, input, textarea, select").count() == 0
-        ask.locator(".pk-address").click()
-        ask.get_by_role("button", name=button).click(delay=50)
-        expect(notebook.output(cell).locator(".pk-bar")).to_contain_text("Done")
-        notebook.wait_idle(cells=cell + 1)
-        assert f'"action": "{action}"' in json.dumps(notebook.outputs(cell)).replace("\\", "")
-    assert opened == []
-
-    notebook.run_only(4)
-    again = notebook.output(4)
+    notebook.run_only(2)
+    again = notebook.output(2)
     expect(again.get_by_label("Copies")).to_be_visible()
     notebook.save()
     notebook.reload()

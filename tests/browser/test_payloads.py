@@ -67,10 +67,10 @@ def exported(form: ExportFormat, session: SessionInfo) -> str:
     return export_session(session, form)
 
 
-def converted(session: SessionInfo, *, template: str) -> str:
+def converted(session: SessionInfo, *, template: str, sanitize: bool) -> str:
     notebook = nbformat.reads(exported("ipynb", session), as_version=4)
     exporter: Any = HTMLExporter
-    html, _ = exporter(template_name=template).from_notebook_node(notebook)
+    html, _ = exporter(template_name=template, sanitize_html=sanitize).from_notebook_node(notebook)
     return str(html)
 
 
@@ -100,8 +100,10 @@ def prompts(session: SessionInfo) -> list[str]:
 
 DOCUMENTS: dict[str, Callable[[SessionInfo], str]] = {
     "html": partial(exported, "html"),
-    "lab": partial(converted, template="lab"),
-    "classic": partial(converted, template="classic"),
+    "lab": partial(converted, template="lab", sanitize=False),
+    "classic": partial(converted, template="classic", sanitize=False),
+    "lab-sanitized": partial(converted, template="lab", sanitize=True),
+    "classic-sanitized": partial(converted, template="classic", sanitize=True),
     "markdown": from_markdown,
     "transcripts-html": partial(transcripts, kind="text/html"),
     "transcripts-markdown": partial(transcripts, kind="text/markdown"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -51,6 +53,7 @@ def test_a_real_server_thinks_calls_in_parallel_and_answers(lab: Lab, open_noteb
     calls.first.click()
     expect(output.get_by_text("Paris: sun, héllo 🎉")).to_be_visible()
     notebook.screenshot("planck-480")
+    notebook.theme("JupyterLab Light")
 
 
 def test_thinking_and_calls_show_while_they_come(lab: Lab, open_notebook: Open) -> None:
@@ -88,17 +91,28 @@ def test_a_kernel_that_handles_no_clicks_meanwhile(lab: Lab, open_notebook: Open
     expect(output.get_by_text("returned").first).to_be_visible()
 
 
-def test_ten_thousand_deltas_arrive_in_order_and_the_cell_ends(lab: Lab, open_notebook: Open, fast_server: str) -> None:
-    setup = f"%load_ext planck_nb\n%planck model openai:m --base-url {fast_server}/n=10000/v1"
+def test_fifty_thousand_deltas_arrive_in_order_and_the_cell_ends(
+    lab: Lab, open_notebook: Open, fast_server: str
+) -> None:
+    setup = f"%load_ext planck_nb\n%planck model openai:m --base-url {fast_server}/n=50000/v1"
     check = "answer = _\nprint(len(answer.text))"
     notebook = open_notebook(lab.write("fifty.ipynb", setup, "%%planck\nhello", check))
     notebook.run_all()
     notebook.wait_idle(60)
-    assert notebook.printed(2) == "60000\n"
+    assert notebook.printed(2) == "300000\n"
     shown = notebook.output(1).locator("pre").last
     expect(shown).to_contain_text("hello there")
-    assert (shown.text_content() or "").split() == ("hello there it is going " * 2_500).split()
+    assert (shown.text_content() or "").split() == ("hello there it is going " * 12_500).split()
     expect(notebook.output(1).locator(".pk-bar")).to_contain_text("Done")
+
+
+def test_run_all_over_ten_agent_cells_finishes(lab: Lab, open_notebook: Open) -> None:
+    cells = [f"%%planck\nhello number {number}" for number in range(10)]
+    notebook = open_notebook(lab.write("ten.ipynb", "%load_ext planck_nb\n%planck model demo", *cells))
+    notebook.run_all()
+    notebook.wait_idle(90)
+    for number in range(1, 11):
+        assert any("I am the demo" in str(output) for output in notebook.outputs(number))
 
 
 def test_the_interrupt_button_and_a_background_agent(lab: Lab, open_notebook: Open) -> None:
@@ -112,6 +126,58 @@ def test_the_interrupt_button_and_a_background_agent(lab: Lab, open_notebook: Op
     expect(notebook.output(2)).to_contain_text("KeyboardInterrupt")
     expect(notebook.output(1).locator(".pk-bar")).to_contain_text("Done")
     expect(notebook.output(1)).to_contain_text("for example with")  # ann went on to her last word
+
+
+def test_what_was_steered_into_a_run_that_is_aborted_is_given_back(lab: Lab, open_notebook: Open) -> None:
+    setup = "%load_ext planck_nb\n%planck model demo\nimport asyncio\ngate, inside = asyncio.Event(), asyncio.Event()"
+    wait = "inside.set()\n    await gate.wait()"
+    slow = f'async def wait_for_sun(city: str) -> str:\n    "Wait."\n    {wait}\n    return "sun"'
+    background = '%%planck --background ann\nUse @wait_for_sun for "Paris".\n'
+    steer = 'await inside.wait()\n%planck steer And for "Rome" use @wait_for_sun.'
+    notebook = open_notebook(lab.write("steer.ipynb", setup, slow, background, steer, "%planck abort", "gate.set()"))
+    notebook.run_first(5)
+    output = notebook.output(2)
+    expect(output.locator(".pk-bar")).to_contain_text("Stopped")
+    expect(output).to_contain_text('Not sent: And for "Rome" use @wait_for_sun.')
+    notebook.run_only(5)
+    notebook.wait_idle()
+    [shown] = [
+        "".join(shown["data"]["text/plain"])
+        for shown in notebook.outputs(2)
+        if "text/markdown" in shown.get("data", {})
+    ]
+    assert shown.startswith("[wait_for_sun Paris: stopped]")
+    assert 'Not sent: And for "Rome" use @wait_for_sun.' in shown
+
+
+@pytest.mark.own_page
+def test_a_saved_notebook_reads_without_a_kernel(lab: Lab, open_notebook: Open) -> None:
+    setup = f"%load_ext planck_nb\n%planck model demo\n{TOOLS}"
+    path = lab.write("saved.ipynb", setup, '%%planck\nUse @get_weather for "Paris".')
+    notebook = open_notebook(path)
+    notebook.run_all()
+    notebook.wait_idle()
+    notebook.save()
+    notebook.page.wait_for_function("() => !window.jupyterapp.shell.currentWidget.context.model.dirty")
+    notebook.reload(kernel=False)
+    output = notebook.output(1)
+    expect(output).to_contain_text("returned Paris: sun")
+    assert output.locator(".pk").count() == 0
+    saved = json.loads(path.read_text(encoding="utf-8"))
+    page = subprocess.run(
+        [sys.executable, "-m", "jupyter", "nbconvert", "--to", "html", "--stdout", str(path)],
+        capture_output=True, text=True, check=True,
+    ).stdout  # fmt: skip
+    assert re.search(r"returned.*Paris: sun", page, re.DOTALL)
+    assert len(saved["cells"][1]["outputs"]) == 3  # what the agent got, the bar of controls, and the transcript
+
+
+def reopen(notebook: Notebook) -> None:
+    """Save the notebook, end its kernel and open it with a new one."""
+    notebook.save()
+    notebook.page.wait_for_function("() => !window.jupyterapp.shell.currentWidget.context.model.dirty")
+    notebook.page.evaluate("window.jupyterapp.shell.currentWidget.sessionContext.shutdown()")
+    notebook.reload()
 
 
 def expect_saved_without_view(output: Locator, saved: str) -> None:
@@ -129,12 +195,16 @@ def test_a_saved_notebook_that_is_opened_with_a_new_kernel_shows_no_error(lab: L
     notebook.run_all()
     notebook.wait_idle()
     expect(notebook.output(1).locator(".pk-bar")).to_be_visible()
-    notebook.reopen()
+    reopen(notebook)
     for cell in (1, 2):
         expect_saved_without_view(notebook.output(cell), ".planck-run-1")
     notebook.screenshot("reopened")
     notebook.run_only(0)
     notebook.run_only(1)
+    expect(notebook.output(1).locator(".pk-bar")).to_be_visible()
+    notebook.save()
+    notebook.page.wait_for_function("() => !window.jupyterapp.shell.currentWidget.context.model.dirty")
+    notebook.reload()
     expect(notebook.output(1).locator(".pk-bar")).to_be_visible()
 
 
@@ -148,7 +218,8 @@ def test_a_saved_run_that_failed_at_once_shows_only_its_error(lab: Lab, open_not
     notebook.wait_idle()
     output = notebook.output(1)
     expect(output.locator(".pk-bar")).to_contain_text("Failed")
-    notebook.reopen()
+    notebook.screenshot("failed-live")
+    reopen(notebook)
     without_model = output.get_by_text("model not found")
     expect(without_model).to_have_count(1)
     expect(without_model).to_be_hidden()
@@ -179,7 +250,7 @@ def test_a_saved_table_of_agents_that_were_busy_takes_the_place_of_the_live_one(
     expect(notebook.output(2).locator(".planck-run-1")).to_be_visible()
     notebook.run_only(5)
     notebook.wait_idle()
-    notebook.reopen()
+    reopen(notebook)
     expect_saved_without_view(notebook.output(2), ".planck-run-1")
     expect_saved_without_view(notebook.output(3), ".planck-agents")
     expect(notebook.output(5).get_by_text("ann")).to_be_visible()

@@ -70,6 +70,9 @@ def test_tables_and_html_of_calls_live_and_saved(lab: Lab, open_notebook: Open) 
     expect(live.frame_locator("iframe").last.locator("p")).to_have_text("evil but shown")
     assert live.frame_locator("iframe").last.locator("script, img[src], a[href], form, iframe, base").count() == 0
     notebook.screenshot("previews-live-light")
+    notebook.theme("JupyterLab Dark")
+    notebook.screenshot("previews-live-dark")
+    notebook.theme("JupyterLab Light")
     notebook.page.evaluate(
         "window.jupyterapp.shell.currentWidget.sessionContext.session.kernel"
         ".requestExecute({code: 'go.set()'}, false, null) && null"

@@ -85,6 +85,10 @@ def test_an_answer_is_typeset_live_and_saved_and_money_is_left_alone(lab: Lab, o
     assert saved.locator("pre").evaluate(STYLES) == ["pre", "normal", "auto"]
     widths = [output.locator("table").evaluate("table => table.offsetWidth") for output in (live, saved)]
     assert abs(widths[0] - widths[1]) < 40
+    for theme in ("Light", "Dark"):
+        notebook.theme(f"JupyterLab {theme}")
+        notebook.screenshot(f"answers-{theme.lower()}")
+    notebook.theme("JupyterLab Light")
     notebook.wait_idle()
     notebook.save()
 

@@ -141,6 +141,7 @@ def test_each_agent_has_a_row(lab: Lab, open_notebook: Open) -> None:
     expect(saved).to_contain_text("lead → ingest, task: Clean the March export; both date formats.")
     saved.locator("summary", has_text="model done").click()
     notebook.screenshot("team-saved-480")
+    notebook.theme("JupyterLab Light")
 
 
 def test_one_worker_is_stopped_and_one_is_steered(lab: Lab, open_notebook: Open) -> None:
@@ -243,6 +244,18 @@ def test_a_screen_reader_is_told_of_tasks_answers_and_approvals(lab: Lab, open_n
     spoken = notebook.page.evaluate("window.said")
     assert len(spoken) < 10, spoken
     assert not [text for text in spoken if "Waiting for the model" in text], "what each agent does is not announced"
+
+
+def test_a_reload_shows_the_team_again(lab: Lab, open_notebook: Open) -> None:
+    notebook = start(lab, open_notebook, "team-reload")
+    before = notebook.output(1).locator(".pk-team").inner_text()
+    notebook.save()
+    notebook.reload()
+    output = notebook.output(1)
+    expect(output.locator(".pk-lane")).to_have_count(6)
+    expect(output.locator(".pk-ask")).to_be_visible()
+    assert output.locator(".pk-team").inner_text() == before
+    let_go(notebook)
 
 
 MANY = """from scripted_run import ScriptedRun, team_of, write_in_lanes
