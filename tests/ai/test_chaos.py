@@ -20,6 +20,8 @@ from planck_nb.base.errors import (
     StreamTruncated,
 )
 
+pytestmark = pytest.mark.process
+
 WIRES = {
     "messages": "anthropic",
     "chat": "openai",
@@ -131,7 +133,6 @@ async def test_a_streamed_reply(line: Line) -> None:
     assert (line.retries, line.asked) == ([], 1)
 
 
-@pytest.mark.process
 async def test_a_tool_loop(line: Line) -> None:
     line.script(CALLS, CALLS, SAYS)
     result = await line.ask()

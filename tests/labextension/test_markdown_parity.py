@@ -14,6 +14,8 @@ from support.payloads import payloads
 
 from planck_nb.base.markdown import to_html
 
+pytestmark = pytest.mark.process
+
 TEXTS = json.loads((Path(__file__).parents[1] / "fixtures/markdown/texts.json").read_text(encoding="utf-8"))
 CASES = {**TEXTS, **{f"payload {number}": text for number, text in enumerate(payloads())}}
 KEPT = {"a": ("href",), "ol": ("start",), "th": ("align",), "td": ("align",), "span": ("aria-label",)}
@@ -105,7 +107,6 @@ def live() -> dict[str, str]:
     return dict(zip(CASES, rendered, strict=True))
 
 
-@pytest.mark.process
 @pytest.mark.parametrize("name", CASES)
 def test_a_text_is_rendered_the_same_live_and_saved(name: str) -> None:
     assert Outline(live()[name]).text == Outline(to_html(CASES[name])).text
