@@ -201,7 +201,7 @@ class Lab:
 
 
 def _lean_pages(config: Path) -> None:
-    """Leave out what no test looks at: a quarter of the CPU in which a page loads.
+    """Load pages without extensions which no test looks at.
 
     With each page, JupyterLab would also start Node to see whether it has to be built.
     """
