@@ -23,7 +23,7 @@ from planck_nb.base.errors import DeadlockError
 from planck_nb.base.sync import run_sync
 from planck_nb.testing import Call, Reply, scripted_model
 
-SOON = 10
+SOON = 60
 """Seconds, far below the 300 that a tool may take."""
 
 Ask = Callable[[Agent], Awaitable[str]]

@@ -79,10 +79,9 @@ async def test_an_idle_thread_keeps_no_result_alive(monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr(threads, "_threads", threads._Threads(idle=1_000))  # whose end would free the result
     found = weakref.ref(await run_in_thread(Result))
-    async with asyncio.timeout(10):
-        while found() is not None:
-            gc.collect()
-            await asyncio.sleep(0)
+    while found() is not None:
+        gc.collect()
+        await asyncio.sleep(0)
 
 
 async def test_idle_threads_end_and_no_work_is_lost_when_they_do(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -92,15 +91,14 @@ async def test_idle_threads_end_and_no_work_is_lost_when_they_do(monkeypatch: py
         assert await asyncio.gather(*calls) == list(range(turn % 4))
         await asyncio.sleep(0.001)
     thread = await run_in_thread(threading.current_thread)
-    await asyncio.to_thread(thread.join, 10)
-    assert not thread.is_alive()
+    await asyncio.to_thread(thread.join)
 
 
 def in_a_fresh_process(code: str) -> str:
     """What the code prints; its process must end by itself, with nothing on stderr."""
     imports = "import asyncio, os, sys, threading, time\nfrom planck_nb.base.threads import run_in_thread\n"
     command = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", imports + code]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True)
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert done.stderr == ""
     return done.stdout
 
@@ -123,7 +121,7 @@ def test_a_forked_process_has_threads_of_its_own() -> None:
     code = """
 asyncio.run(run_in_thread(lambda: None))
 if os.fork() == 0:
-    print(asyncio.run(asyncio.wait_for(run_in_thread(lambda: "child"), 10)), flush=True)
+    print(asyncio.run(run_in_thread(lambda: "child")), flush=True)
     os._exit(0)
 os.wait()
 print(asyncio.run(run_in_thread(lambda: "parent")))

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 CTRL_C = "\x03"
-TIMEOUT = 25.0
+TIMEOUT = 60.0
 _PROMPT = re.compile(r"In \[(\d+)\]: \Z")
 
 

@@ -14,7 +14,7 @@ from support.teams import HandMade, call, calls, delegated, responded, results, 
 from planck_nb import Session
 from planck_nb.agent.calling.tool_output import MAX_RESULT_CHARACTERS
 
-SOON = 20
+SOON = 60
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from planck_nb import Agent
 from planck_nb.agent.agent_access import is_stopped
 from planck_nb.testing import Reply
 
-SOON = 10
+SOON = 60
 
 
 def ask(name: str) -> Reply:

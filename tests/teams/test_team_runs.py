@@ -19,7 +19,7 @@ from planck_nb.base.errors import AgentError, AgentStoppedError, LimitError, Out
 from planck_nb.teams import TeamResult
 from planck_nb.testing import Reply, scripted_model
 
-SOON = 10
+SOON = 60
 FAN = calls(*(("delegate_task", {"agent_id": name, "task": f"for {name}"}) for name in ("ann", "ben")))
 
 

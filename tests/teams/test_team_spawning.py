@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
@@ -341,5 +340,4 @@ async def test_a_spawned_worker_of_a_template_is_one_of_the_team() -> None:
         result = await team.prompt("go")
         assert result.text == "end"
         assert [agent.name for agent in team.agents] == ["lead", "ann", "builder"]
-        async with asyncio.timeout(5):
-            assert (await until(events, "agent_started")).agent_id == team.agent("builder").id
+        assert (await until(events, "agent_started")).agent_id == team.agent("builder").id

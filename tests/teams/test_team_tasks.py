@@ -14,7 +14,7 @@ from planck_nb.agent import events as ev
 from planck_nb.ai.messages import UserMessage
 from planck_nb.testing import Reply
 
-SOON = 10
+SOON = 60
 
 
 async def turns(agent: Agent, count: int) -> None:

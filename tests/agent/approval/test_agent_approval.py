@@ -382,7 +382,7 @@ async def test_an_answer_shows_that_a_frontend_is_connected(tmp_path: Path) -> N
     agent = Agent(model=scripted_model(commands("make")), tools=[shell.tool()], approvals=approvals)
     run = agent.prompt("go")
     agent.decide((await requested(run)).id, allow=True)
-    await asyncio.wait_for(run.wait(), 10)
+    await run
     assert shell.ran == ["make"]
 
 

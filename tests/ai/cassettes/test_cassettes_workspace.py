@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -125,7 +124,7 @@ async def test_an_aborted_run_is_aborted_again(stopped: bool, tmp_path: Path) ->
         config = Config(tmp_path / "s", cassette=path, cassette_mode=mode)
         async with Workspace(config) as workspace:
             assert workspace.cassette is not None
-            workspace.cassette.margin = 5.0 if stopped else 0.05
+            workspace.cassette.margin = 600.0 if stopped else 0.05
             run = workspace.add_agent("ann", model=model).prompt("hi")
             async for event in run:
                 if stop and event.type == "text_delta":
@@ -137,8 +136,7 @@ async def test_an_aborted_run_is_aborted_again(stopped: bool, tmp_path: Path) ->
         model = ai.get_model("openai", "some", base_url=server.url)
         live = await run("record", stop=True)
     assert live == ("Hel", True)
-    async with asyncio.timeout(4):
-        assert await run("replay", stop=stopped) == live
+    assert await run("replay", stop=stopped) == live
 
 
 async def test_the_cassette_of_a_workspace_can_be_changed_while_agents_live(tmp_path: Path) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import time
 from typing import Any
 
 import pytest
@@ -137,15 +136,13 @@ async def test_a_key_is_not_sent_to_another_server() -> None:
 async def test_a_slow_server_is_given_up_in_time() -> None:
     async def drips(exchange: Exchange) -> None:
         exchange.writer.write(b"HTTP/1.1 200 OK\r\nx-slow: ")
-        for _ in range(100):
+        while True:
             exchange.writer.write(b"x")
             await asyncio.sleep(0.1)
 
     async with serving(drips) as server:
         model = ai.get_model("llama_cpp", "default", base_url=server.url)
-        began = time.monotonic()
         assert await asyncio.to_thread(discovery.models_of, model, None, seconds=0.3) == []
-        assert time.monotonic() - began < 5  # it would drip for ten seconds
 
 
 @pytest.mark.parametrize(("pieces", "models"), [(10, ["a"]), (50, [])])

@@ -271,7 +271,7 @@ def test_threads_and_loops_share_one_limiter() -> None:
     for thread in threads:
         thread.join()
     assert sorted(served) == tickets
-    assert 1.2 < time.monotonic() - began < 6
+    assert time.monotonic() - began > 1.2
     assert sum(abs(place - ticket) for place, ticket in enumerate(served)) / 60 < 6, "in the order of their tickets"
 
 

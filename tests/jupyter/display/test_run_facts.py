@@ -76,11 +76,11 @@ class Sent:
 
     async def snapshot(self) -> Any:
         self.view._handle({"type": "resync"})
-        return await asyncio.wait_for(self.messages.get(), 5)
+        return await self.messages.get()
 
     async def after(self, kind: Any, **fields: Any) -> Any:
         self.log.append(kind("a", None, 0, self.log.end, 1.0, **fields))
-        return await asyncio.wait_for(self.messages.get(), 5)
+        return await self.messages.get()
 
 
 async def test_the_browser_is_sent_facts_with_everything_and_when_they_change() -> None:

@@ -85,7 +85,7 @@ class Browser:
         self.log.append(ev.TextDelta("a", None, 0, self.log.end, 100.0 + self.log.end, text))
 
     async def next(self) -> JsonObject:
-        return await asyncio.wait_for(self.received.get(), 5)
+        return await self.received.get()
 
 
 @pytest.fixture

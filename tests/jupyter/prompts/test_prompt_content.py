@@ -220,14 +220,12 @@ class Hostile:
 
 @pytest.mark.slow
 async def test_hostile_values_do_no_harm(controller: Controller) -> None:
-    begun = time.monotonic()
     message, _ = await sent(controller, "See @it", it=Hostile())
     assert "cannot be shown: it took longer than " in message.text
     with pytest.raises(UsageError, match="cannot be inserted: it took longer"):
         await sent(controller, "--expand See {it!r}", it=Hostile())
     with pytest.raises(UsageError, match="reading it would compute it"):
         await sent(controller, "--expand See {it}", it=(number for number in [1]))
-    assert time.monotonic() - begun < 20
 
 
 async def test_a_secret_by_its_name_is_refused(controller: Controller) -> None:

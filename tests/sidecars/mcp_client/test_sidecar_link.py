@@ -94,7 +94,6 @@ async def test_a_crash_fails_every_call_in_flight_at_once_and_cancels_nothing(tm
         assert events.kinds == ["starting", "connected"]
         seconds = max(ended) - float((tmp_path / "time").read_text())
         print(f"all 21 calls had an error {seconds * 1e3:.1f} ms after the crash")
-        assert seconds < 10
         assert [type(result) for result in results] == [SidecarLostError] * 21
         assert all("may or may not have run" in str(result) for result in results)
         assert "status 3" in str(results[0])
@@ -128,10 +127,8 @@ async def test_a_killed_sidecar_is_noticed_while_nothing_is_called(tmp_path: Pat
 @pytest.mark.parametrize("tool", ["fork", "close_output"])
 async def test_a_sidecar_is_lost_although_something_keeps_its_pipes_open(tmp_path: Path, tool: str) -> None:
     async with running(hostile(tmp_path)) as (link, _):
-        begun = time.perf_counter()
         with pytest.raises(SidecarLostError):
             await link.call(tool, {})
-        assert time.perf_counter() - begun < 20
         assert (await link.call("echo", {"text": "again"})).text == "again"
 
 
@@ -177,10 +174,8 @@ async def test_a_cancelled_call_ends_what_the_tool_started(tmp_path: Path) -> No
 
 async def test_a_call_that_is_never_answered_ends_with_the_time_limit_and_is_cancelled(tmp_path: Path) -> None:
     async with running(hostile(tmp_path)) as (link, _):
-        begun = time.perf_counter()
         with pytest.raises(SidecarTimeoutError, match=r"never of the sidecar hostile did not answer within 0\.05 s"):
             await link.call("never", {"timeout_ms": 50})
-        assert time.perf_counter() - begun < 20
         assert await until_file(tmp_path / "cancelled") == "yes"
         assert (await link.call("echo", {"text": "hi"})).text == "hi"
         for wrong in ("soon", True, [1]):
