@@ -20,7 +20,8 @@ from typing import Any
 _MOST = 5
 """More failures have a common cause."""
 _LINES = 12
-_WIDTH = 200
+_WIDTH = 150
+"""How much of a reason is shown."""
 
 
 def main(command: str) -> int:
@@ -61,7 +62,7 @@ def _print_end(first: dict[str, Any], word: str, failures: list[dict[str, Any]])
     """Print the closing line of the first run again, and what failed and why."""
     print(f"\n{first['closing']}")
     for failure in failures[:_LINES]:
-        print(f"{word}: {failure['id']} - {failure['reason']}"[:_WIDTH])
+        print(f"{word}: {failure['id']} - {failure['reason'][:_WIDTH]}")
     if len(failures) > _LINES:
         print(f"{word}: {len(failures) - _LINES} more")
 
