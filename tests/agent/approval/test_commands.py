@@ -18,6 +18,7 @@ from planck_nb.agent.approval.commands import CommandPattern, commands_in
         ("rm a`x b`c", ["rm a$", "x b$", "c"]),
         ("rm a$(x b)c", ["rm a$", "x b", "c"]),
         ("rm 'a`b'", ["rm a`b"]),
+        ('rm "a`b`c"', ["rm a`b`c"]),
         (r"r\m 'a b'c", ["rm a bc"]),
         ("a \\\nb", ["a b"]),
         ("x=1 sudo rm a", ["sudo rm a", "rm a"]),
@@ -45,3 +46,9 @@ def test_words_are_read_as_a_shell_does(text: str, commands: list[str]) -> None:
 )
 def test_a_pattern_may_match_inside_a_text(pattern: str, text: str, expected: bool) -> None:
     assert CommandPattern(pattern).may_catch(text) is expected
+
+
+def test_a_pattern_may_have_several_commands() -> None:
+    assert CommandPattern("curl * | sh").catches("curl a | sh")
+    assert CommandPattern("curl * | sh").catches(" curl a | sh\n")
+    assert not CommandPattern("curl * | sh").catches("curl a | sort")
