@@ -247,6 +247,15 @@ def test_unreported_usage_is_estimated() -> None:
     assert (session_spend.tokens, session_spend.cost) == (107, 100.5)
 
 
+@pytest.mark.parametrize("characters", [0, 10])
+def test_usage_is_checked_as_soon_as_it_is_reported(characters: int) -> None:
+    budget, model = TurnBudget(replace(NONE, tokens=100), SessionSpend()), priced([])
+    # Together with characters it is checked with the next 400 of them.
+    assert budget.count_streamed(characters, model, Usage(150, 0)) is (characters == 0)
+    assert not budget.count_streamed(0, model, Usage(160, 0))
+    assert budget.count_streamed(CHECKED_CHARACTERS, model, Usage(160, 0))
+
+
 async def test_a_server_that_reports_no_usage_does_not_escape_the_limits() -> None:
     chunks = sse(chat_chunk({"content": "Hello."}), chat_chunk({}, "stop"), "[DONE]")
     agent = Agent(model=CHAT, client=client(replying(chunks)), limits=replace(NONE, session_tokens=5_500))

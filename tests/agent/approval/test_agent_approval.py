@@ -177,6 +177,18 @@ async def test_arguments_can_be_edited_and_are_checked(tmp_path: Path) -> None:
     assert decision.args == {"command": "make -n"}
 
 
+async def test_edited_arguments_that_are_denied_are_refused(tmp_path: Path) -> None:
+    shell, approvals = Shell(), asking(tmp_path, Rule.parse("deny", "execute:rm *"))
+    agent = Agent(model=scripted_model(commands("make")), tools=[shell.tool()], approvals=approvals)
+    run = agent.prompt("go")
+    request = await requested(run)
+    with pytest.raises(AgentError, match="cannot be approved"):
+        agent.decide(request.id, allow=True, args={"command": "rm -r x"})
+    agent.decide(request.id, allow=True)
+    await run
+    assert shell.ran == ["make"]
+
+
 async def test_the_first_answer_counts(tmp_path: Path) -> None:
     shell = Shell()
     agent = Agent(model=scripted_model(commands("make")), tools=[shell.tool()], approvals=asking(tmp_path))

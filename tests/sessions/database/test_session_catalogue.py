@@ -94,6 +94,23 @@ def test_sessions_that_were_changed_or_deleted_since(many: Path) -> None:
     assert query(many, COUNTS).set_index("session_name").n.equals(found)
 
 
+def test_an_update_goes_on_where_the_one_before_ended(many: Path) -> None:
+    added = [updated(many, min_missing=1, max_sessions=7) for _ in range(4)]
+    assert added == [7, 7, MANY - 14, 0]
+
+
+@pytest.mark.parametrize(("sessions", "starts"), [(15, False), (16, True)])
+def test_an_update_is_started_if_there_are_many_sessions(
+    written: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, sessions: int, starts: bool
+) -> None:
+    started: list[Path] = []
+    monkeypatch.setattr(session_catalogue._CatalogueUpdates, "start", lambda _, directory: started.append(directory))
+    for session in list_sessions(written)[:sessions]:
+        shutil.copy(session.path, tmp_path)
+    session_catalogue.start_update(tmp_path)
+    assert started == [tmp_path] * starts
+
+
 def test_a_damaged_catalogue_does_not_matter(many: Path) -> None:
     updated(many)
     before = query(many, COUNTS)
