@@ -1,10 +1,10 @@
 """Change single expressions of the package and list the changes that all tests pass.
 
     COVERAGE_FILE=/tmp/lines python -m pytest -n auto --cov --cov-context=test tests/{agent,ai,config,sessions,tools}
-    COVERAGE_FILE=/tmp/lines python tests/mutation/mutate.py [--seed 12] [--count 15] [--seconds 60] [FILE ...]
+    COVERAGE_FILE=/tmp/lines python tests/mutation/mutate.py [--seed 12] [--count 15] [--tests 60] [FILE ...]
 
-The files hold the rules for data, money, keys and consent. A mutant is tried in a copy of the project with the 120
-most specific tests that ran its line, and is noticed if one fails. A hang or a line without a test counts as missed.
+The files hold the rules for data, money, keys and consent. A mutant is tried in a copy of the project with the 60
+tests that ran its line and little else, and is noticed if one fails. A hang or a line without a test counts as missed.
 Draws depend on the seed and the changed text alone, so most mutants stay the same while a file is edited.
 """
 
@@ -33,6 +33,7 @@ ROOT = Path(__file__).resolve().parents[2]
 SCOPE = """agent/loop.py agent/limits.py agent/tool_calls.py agent/charges.py agent/approval/*.py ai/retries/*.py
 ai/message_builder.py sessions/journal/*.py sessions/lock.py sessions/database/s*.py config/trust.py tools/sandbox*.py
 sidecars/mcp_client/fingerprint.py"""
+OUTCOMES = {0: "passed", 1: "noticed", 2: "noticed", 4: "noticed"}  # 2 and 4: a module of tests cannot be imported
 LEFT_OUT = {"annotation", "returns", "decorator_list", "exc"}
 KINDS = (ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.Eq, ast.NotEq, ast.Is, ast.IsNot, ast.In, ast.NotIn, ast.Add, ast.Sub)
 SWAPS = dict(zip(KINDS, "<=,<,>=,>,!=,==,is not,is,not in,in,-,+".split(","), strict=True))
@@ -110,37 +111,39 @@ def test(tree: Path, tests: list[str], seconds: float) -> str:
         os.killpg(pid, signal.SIGKILL)
     os.close(descriptor)
     status = os.waitpid(pid, 0)[1]
-    return "hung" if hung else {0: "passed", 1: "noticed"}.get(os.waitstatus_to_exitcode(status), "broken")
+    return "hung" if hung else OUTCOMES.get(os.waitstatus_to_exitcode(status), "broken")
 
 
 def main() -> None:
     """Try the drawn mutants and print a row for each, then one for each file."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("files", nargs="*", default=SCOPE.split(), metavar="FILE", help="below planck_nb; may have *")
-    for name, default in (("seed", 12), ("count", 15), ("seconds", 60)):
+    for name, default in (("seed", 12), ("count", 15), ("seconds", 60), ("tests", 60)):
         parser.add_argument(f"--{name}", type=int, default=default, help=f"default: {default}")
     options, lines = parser.parse_args(), coverage.Coverage().get_data()
     lines.read()
+    seen = {file: lines.contexts_by_lineno(file) for file in lines.measured_files()}
+    everywhere = Counter(name for found in seen.values() for names in found.values() for name in names)
     for name in ("aiohttp", "duckdb", "httpx", "jsonschema", "pandas", "pydantic"):
         import_module(name)  # once instead of in each fork
     with tempfile.TemporaryDirectory() as folder:
-        tree = Path(folder, "tree")
-        shutil.copytree(ROOT, tree, ignore=shutil.ignore_patterns(".git", ".venv", "node_modules", "__pycache__"))
+        tree, left_out = Path(folder, "tree"), shutil.ignore_patterns(".git", ".venv", "node_modules", "__pycache__")
+        shutil.copytree(ROOT, tree, ignore=left_out)
         for file in sorted(path for glob in options.files for path in (ROOT / "planck_nb").glob(glob)):
             copy, data, outcomes = tree / file.relative_to(ROOT), file.read_bytes(), Counter[str]()
-            contexts = lines.contexts_by_lineno(str(file))
-            spread = Counter(name.rpartition("|")[0] for names in contexts.values() for name in names if name)
-            if spread and test(tree, sorted(spread, key=lambda name: spread[name])[:5], options.seconds) != "passed":
+            contexts = seen.get(str(file), {})
+            here = Counter(name for names in contexts.values() for name in names if name)
+            own = sorted(here, key=lambda name: (-here[name] / everywhere[name], name))
+            order = list(dict.fromkeys(name.rpartition("|")[0] for name in own))
+            if order and test(tree, order[:5], options.seconds) != "passed":
                 sys.exit(f"The tests fail without a change of {file.name}.")
             for _, place, at, text, shown in mutants(file, options.seed)[: options.count]:
                 ran = {name.rpartition("|")[0] for line in place for name in contexts.get(line, ())}
                 # A line that runs at import alone has the tests of the whole file.
-                tests = sorted(spread if ran == {""} else ran - {""}, key=lambda name: (spread[name], name))
+                tests = (order if ran == {""} else [name for name in order if name in ran])[: options.tests]
                 copy.write_bytes(data[: at.start] + text.encode() + data[at.stop :])
                 shutil.rmtree(copy.parent / "__pycache__", ignore_errors=True)
-                parts = filter(None, (tests[:40], tests[40:120]))  # most mutants fail one of a few
-                found = (outcome for part in parts if (outcome := test(tree, part, options.seconds)) != "passed")
-                outcomes[outcome := next(found, "passed" if tests else "no test")] += 1
+                outcomes[outcome := test(tree, tests, options.seconds) if tests else "no test"] += 1
                 print(f"{outcome:8} {file.relative_to(ROOT)}:{place[-1]}  {shown}", flush=True)
             copy.write_bytes(data)
             print(f"======== {file.relative_to(ROOT)}: {outcomes['noticed']} of {outcomes.total()} noticed", flush=True)

@@ -189,6 +189,60 @@ async def test_edited_arguments_that_are_denied_are_refused(tmp_path: Path) -> N
     assert shell.ran == ["make"]
 
 
+@pytest.mark.parametrize(
+    ("rule", "allowed", "reason"),
+    [
+        (Rule.parse("allow", "execute:make"), True, ""),
+        (Rule.parse("deny", "execute:make"), False, "sh was denied: "),
+    ],
+)
+async def test_a_new_rule_decides_about_a_call_that_waits(
+    tmp_path: Path, *, rule: Rule, allowed: bool, reason: str
+) -> None:
+    shell, approvals = Shell(), asking(tmp_path)
+    agent = Agent(model=scripted_model(commands("make")), tools=[shell.tool()], approvals=approvals)
+    run = agent.prompt("go")
+    await requested(run)
+    approvals.remember(rule)
+    await run
+    (decision,) = [event async for event in run if isinstance(event, ApprovalDecision)]
+    assert (decision.allowed, decision.by, decision.rule) == (allowed, "rule", str(rule))
+    assert decision.reason.startswith(reason)
+    assert bool(decision.reason) is not allowed
+    assert bool(shell.ran) is allowed
+
+
+async def test_a_new_default_decides_about_a_call_that_waits(tmp_path: Path) -> None:
+    shell, approvals = Shell(), asking(tmp_path)
+    agent = Agent(model=scripted_model(commands("make")), tools=[shell.tool()], approvals=approvals)
+    run = agent.prompt("go")
+    await requested(run)
+    approvals.policy = replace(approvals.policy, default={"execute": "allow"})
+    approvals.remember(Rule.parse("allow", "write:elsewhere"))
+    await run
+    (decision,) = [event async for event in run if isinstance(event, ApprovalDecision)]
+    assert (decision.allowed, decision.by, decision.rule, decision.reason) == (True, "rule", "", "")
+    assert shell.ran == ["make"]
+
+
+async def test_a_call_without_a_rule_to_remember_is_allowed_alone(tmp_path: Path) -> None:
+    """Remembering such a call would have to allow everything that its tool does."""
+    ran: list[str] = []
+    tool = Tool(
+        name="sh",
+        description="Run a command.",
+        parameters={"type": "object", "properties": {"command": {"type": "string"}}},
+        execute_fn=lambda args: str(ran.append(args["command"])),
+        touches=lambda args: [Effect("execute")] if args["command"] == "other" else [Effect("execute", "make")],
+    )
+    agent = Agent(model=scripted_model(commands("make")), tools=[tool], approvals=asking(tmp_path))
+    run = agent.prompt("go")
+    request = await requested(run)
+    agent.decide(request.id, allow=True, args={"command": "other"}, remember=True)
+    await run
+    assert ran == ["other"]
+
+
 async def test_the_first_answer_counts(tmp_path: Path) -> None:
     shell = Shell()
     agent = Agent(model=scripted_model(commands("make")), tools=[shell.tool()], approvals=asking(tmp_path))

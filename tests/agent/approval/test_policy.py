@@ -719,3 +719,27 @@ def test_a_rule_that_names_nobody_is_refused(text: str) -> None:
 def test_the_name_of_an_agent_is_read_as_it_was_written(name: str) -> None:
     rule = Rule("allow", "bash", agent=name)
     assert Rule.parse("allow", str(rule)) == rule
+
+
+@pytest.mark.parametrize(
+    ("default", "inside", "outside"),
+    [
+        ("allow", "is allowed, as no rule", "it is outside of"),
+        ("ask", "as no rule", "as no rule"),
+        ("deny",) + ("as no rule",) * 2,
+    ],
+)
+def test_a_default_that_allows_holds_in_the_folder_only(default: Action, inside: str, outside: str) -> None:
+    policy = Policy(root=ROOT, default={"write": default})
+    for path, why, action in ((ROOT / "a", inside, default), (Path("/srv/b"), outside, default)):
+        verdict = policy.decide("write", [Effect("write", str(path))], {})
+        assert verdict.action == ("ask" if action == "allow" and path == Path("/srv/b") else action)
+        assert why in verdict.reason
+
+
+@pytest.mark.parametrize("default", ["allow", "ask", "deny"])
+def test_a_rule_that_asks_overrides_no_default_that_denies(default: Action) -> None:
+    policy = Policy(root=ROOT, default={"write": default}, rules=(Rule.parse("ask", "write:a"),))
+    assert policy.decide("write", [Effect("write", str(ROOT / "a"))], {}).action == (
+        "deny" if default == "deny" else "ask"
+    )
