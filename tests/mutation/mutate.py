@@ -3,9 +3,9 @@
     COVERAGE_FILE=/tmp/lines python -m pytest -n auto --cov --cov-context=test tests/{agent,ai,config,sessions,tools}
     COVERAGE_FILE=/tmp/lines python tests/mutation/mutate.py [--seed 12] [--count 15] [--tests 60] [FILE ...]
 
-The files hold the rules for data, money, keys and consent. A mutant is tried in a copy of the project with the 60
-tests that ran its line and little else, and is noticed if one fails. A hang or a line without a test counts as missed.
-Draws depend on the seed and the changed text alone, so most mutants stay the same while a file is edited.
+The files hold the rules for data, money, keys and consent. A mutant is tried in a copy with 60 tests that ran its line,
+most of its file and little else. It is noticed if one fails; a hang or a line without a test counts as missed. Draws
+depend on the seed and the changed text alone, so most mutants stay the same while a file is edited.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator
-from importlib import import_module
 from pathlib import Path
 from select import select
 from typing import Any
@@ -37,9 +36,7 @@ OUTCOMES = {0: "passed", 1: "noticed", 2: "noticed", 4: "noticed"}  # 2 and 4: a
 LEFT_OUT = {"annotation", "returns", "decorator_list", "exc"}
 KINDS = (ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.Eq, ast.NotEq, ast.Is, ast.IsNot, ast.In, ast.NotIn, ast.Add, ast.Sub)
 SWAPS = dict(zip(KINDS, "<=,<,>=,>,!=,==,is not,is,not in,in,-,+".split(","), strict=True))
-
-Mutant = tuple[str, range, slice, str, str]
-"""Rank in the draw, lines from the first of the statement, replaced bytes, new text, and both for the table."""
+Mutant = tuple[str, range, slice, str, str]  # rank, lines of the statement, replaced bytes, new text, row of the table
 
 
 def replacements(node: ast.AST, source: Callable[[ast.AST], str]) -> Iterator[tuple[ast.AST, str]]:
@@ -102,7 +99,7 @@ def test(tree: Path, tests: list[str], seconds: float) -> str:
         os.chdir(tree)
         sys.path[:0] = [str(tree), str(tree / "tests")]
         os.environ["PYTHONPATH"] = str(tree)
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        os.dup2(os.dup2(os.open(os.devnull, os.O_WRONLY), 1), 2)
         try:
             os._exit(int(pytest.main(["-qx", "-p", "no:cacheprovider", *tests])))
         finally:
@@ -125,7 +122,7 @@ def main() -> None:
     seen = {file: lines.contexts_by_lineno(file) for file in lines.measured_files()}
     everywhere = Counter(name for found in seen.values() for names in found.values() for name in names)
     for name in ("aiohttp", "duckdb", "httpx", "jsonschema", "pandas", "pydantic"):
-        import_module(name)  # once instead of in each fork
+        pytest.importorskip(name)  # once instead of in each fork
     with tempfile.TemporaryDirectory() as folder:
         tree, left_out = Path(folder, "tree"), shutil.ignore_patterns(".git", ".venv", "node_modules", "__pycache__")
         shutil.copytree(ROOT, tree, ignore=left_out)
@@ -133,8 +130,8 @@ def main() -> None:
             copy, data, outcomes = tree / file.relative_to(ROOT), file.read_bytes(), Counter[str]()
             contexts = seen.get(str(file), {})
             here = Counter(name for names in contexts.values() for name in names if name)
-            own = sorted(here, key=lambda name: (-here[name] / everywhere[name], name))
-            order = list(dict.fromkeys(name.rpartition("|")[0] for name in own))
+            ranked = sorted(here, key=lambda name: (-(here[name] ** 2) / everywhere[name], name))
+            order = list(dict.fromkeys(name.rpartition("|")[0] for name in ranked))
             if order and test(tree, order[:5], options.seconds) != "passed":
                 sys.exit(f"The tests fail without a change of {file.name}.")
             for _, place, at, text, shown in mutants(file, options.seed)[: options.count]:

@@ -227,12 +227,12 @@ async def test_a_new_default_decides_about_a_call_that_waits(tmp_path: Path) -> 
 
 async def test_a_call_without_a_rule_to_remember_is_allowed_alone(tmp_path: Path) -> None:
     """Remembering such a call would have to allow everything that its tool does."""
-    ran: list[str] = []
+    shell = Shell()
     tool = Tool(
         name="sh",
         description="Run a command.",
         parameters={"type": "object", "properties": {"command": {"type": "string"}}},
-        execute_fn=lambda args: str(ran.append(args["command"])),
+        execute_fn=shell.run,
         touches=lambda args: [Effect("execute")] if args["command"] == "other" else [Effect("execute", "make")],
     )
     agent = Agent(model=scripted_model(commands("make")), tools=[tool], approvals=asking(tmp_path))
@@ -240,7 +240,7 @@ async def test_a_call_without_a_rule_to_remember_is_allowed_alone(tmp_path: Path
     request = await requested(run)
     agent.decide(request.id, allow=True, args={"command": "other"}, remember=True)
     await run
-    assert ran == ["other"]
+    assert shell.ran == ["other"]
 
 
 async def test_the_first_answer_counts(tmp_path: Path) -> None:

@@ -273,7 +273,8 @@ def test_images_are_bounded_in_size_and_number() -> None:
     assert output.text.endswith("[image 1x1 png: left out, because 20 images are the most]")
 
 
-def test_figures_are_drawn() -> None:
+@pytest.mark.process
+def test_figures_are_drawn() -> None:  # matplotlib asks a program for fonts
     figures = pytest.importorskip("matplotlib.figure", reason="install matplotlib to see figures drawn")
     figure = figures.Figure(figsize=(2, 1))
     axes = figure.subplots()
