@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import pathlib
+import signal
 import sys
 from collections.abc import Iterator
 
@@ -21,6 +22,9 @@ settings.load_profile("planck")
 # Hundreds of kernels and servers are started here; without files of bytecode each would compile all modules.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in background jobs of a shell
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 pytest_plugins = ("support.own_processes", "support.failure_report")
 

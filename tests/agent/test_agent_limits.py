@@ -11,9 +11,9 @@ from support.wire import CHAT, MESSAGES, chat_chunk, client, replying, sse
 
 from planck_nb import Agent
 from planck_nb.agent.events import AgentEvent
-from planck_nb.agent.limits import CHECKED_CHARACTERS, Limits, SessionSpend, TurnBudget
+from planck_nb.agent.limits import CHECKED_CHARACTERS, Limits, RunSpend, SessionSpend, TurnBudget
 from planck_nb.agent.tool_calls import STOPPED
-from planck_nb.ai.messages import AssistantMessage, TextPart, Usage
+from planck_nb.ai.messages import AssistantMessage, TextPart, ToolCallPart, ToolResultPart, Usage
 from planck_nb.ai.models import Model, Pricing
 from planck_nb.base.errors import ConfigError, LimitError
 from planck_nb.testing import Call, Reply, scripted_model
@@ -301,3 +301,55 @@ async def test_a_reply_that_was_aborted_is_counted() -> None:
             run.abort()
     await run
     assert session_spend.tokens > 0
+
+
+def test_session_spend_counts_what_is_known() -> None:
+    spend = SessionSpend()
+    assert (spend.tokens, spend.cost) == (0, 0.0)
+    spend.spend(3, None)
+    spend.spend(4, 0.5)
+    assert (spend.tokens, spend.cost) == (7, 0.5)
+
+
+def test_a_run_without_limits_goes_on() -> None:
+    run = RunSpend(NONE)
+    run.spend(10**9, 1e9)
+    assert run.reached_limit() is None
+    assert run.crossed_by(10**9, 1e9) is None
+    assert run.seconds_left is None
+    limited = RunSpend(replace(NONE, tokens=10, cost=1.0), outer=RunSpend(replace(NONE, tokens=5)))
+    assert limited.crossed_by(5, 0.0) is None
+    assert (limited.crossed_by(6, 0.0) or ("",))[0] == "tokens"
+    assert (limited.crossed_by(0, 1.1) or ("",))[0] == "cost"
+    limited.spend(5, 0.0)
+    assert (limited.reached_limit() or ("",))[0] == "tokens"
+
+
+def test_repeated_calls_without_a_limit_are_not_counted() -> None:
+    budget = TurnBudget(replace(NONE, repeated_calls=None), SessionSpend())
+    call, result = ToolCallPart("1", "tick", {}), ToolResultPart("1", "tick", "tock")
+    assert [budget.count_call(call, result) for _ in range(60)] == [0] * 60
+    counted = TurnBudget(replace(NONE, repeated_calls=3), SessionSpend())
+    assert [counted.count_call(call, result) for _ in range(6)] == [0, 0, 3, 0, 0, 6]
+
+
+def test_the_limit_of_rounds_is_named() -> None:
+    budget = TurnBudget(replace(NONE, rounds=2), SessionSpend())
+    model = priced([])
+    found = []
+    for _ in range(2):
+        budget.count_reply(AssistantMessage((TextPart("x"),), usage=Usage(1, 1)), model)
+        found.append(budget.reached_limit(model))
+    assert found[0] is None
+    assert found[1] is not None
+    assert found[1][0] == "rounds"
+    assert "2 rounds" in found[1][1]
+
+
+@pytest.mark.parametrize(
+    ("bound", "words"), [(0.1, "its 0.1 US"), (2.0, "its 2 US"), (1234.5, "its 1,234.5 US"), (100, "its 100 US")]
+)
+def test_amounts_are_written_without_needless_zeros(bound: float, words: str) -> None:
+    run = RunSpend(replace(NONE, cost=bound))
+    run.spend(0, bound)
+    assert words in (run.reached_limit() or ("", ""))[1]
