@@ -69,8 +69,8 @@ def test_a_process_is_running_only_on_this_computer_since_this_time() -> None:
     assert not other.is_this
     assert not replace(other, started=other.started + 1).is_running
     for changed in ({"host": "elsewhere"}, {"boot": "another"}, {"namespace": 1}, {"process": 0}):
-        assert not replace(other, **changed).is_here  # type: ignore[arg-type]
-        assert not replace(other, **changed).is_running  # type: ignore[arg-type]
+        assert not replace(other, **changed).is_here
+        assert not replace(other, **changed).is_running
     assert not replace(_Owner.this("x"), host="elsewhere").is_this
 
 

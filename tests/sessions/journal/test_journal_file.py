@@ -59,9 +59,10 @@ def test_only_what_was_synced_is_durable(path: Path) -> None:
 
 
 def test_a_journal_that_cannot_be_written_says_so(path: Path) -> None:
-    for function in (lambda: JournalFile.create(path / "x", HEADER), lambda: JournalFile.open(path)):
-        with pytest.raises(SessionError, match="could not be written"):
-            function()
+    with pytest.raises(SessionError, match="could not be written"):
+        JournalFile.create(path / "x", HEADER)
+    with pytest.raises(SessionError, match="could not be written"):
+        JournalFile.open(path)
     JournalFile.create(path, HEADER).close()
     with pytest.raises(SessionError, match="could not be written"):
         JournalFile.create(path, HEADER)
