@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from planck_nb.agent.approval import Policy, Rule
-from planck_nb.agent.approval.secret_files import SYSTEM_FILES, SYSTEM_FOLDERS, is_secret_path
+from planck_nb.agent.approval.secret_files import SYSTEM_FILES, SYSTEM_FOLDERS, is_secret_path, secret_words
 from planck_nb.agent.effect import Effect, EffectKind
 from planck_nb.tools.hidden_paths import hidden_paths
 
@@ -197,3 +197,32 @@ def test_what_the_sandbox_hides_of_the_system_is_asked_about_too(path: str) -> N
     assert is_secret_path(f"/backup{path}")
     hidden = hidden_paths(None, {})
     assert not Path(path).exists() or Path(path).resolve() in hidden
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        *(".e*", ".netr?", ".npm*", ".py*", ".pg*", ".git-*", ".ss*", ".aw*", ".kub?", "~/.a[w]s", "x/.S*"),
+        *("id_*", "cred*", "*.pem", "*.key", "secrets.*", "kaggl?.json", "au*.json", "*/*/*/*/a"),
+    ],
+)
+def test_a_pattern_that_may_match_a_secret_names_one(pattern: str) -> None:
+    assert secret_words(f"cat {pattern}", None) == [pattern]
+
+
+@pytest.mark.parametrize("pattern", ["x*", ".x*", "*.md", "a/b*", "src/[ab].py", ".gitig*", "plain", "-", ""])
+def test_a_pattern_that_matches_no_secret_names_none(pattern: str) -> None:
+    assert secret_words(f"cat {pattern}", None) == []
+
+
+def test_words_of_a_command_that_lead_to_a_secret(tmp_path: Path) -> None:
+    (tmp_path / ".env").touch()
+    (tmp_path / "link").symlink_to(".env")
+    (tmp_path / "notes").touch()
+    assert secret_words("cat link", tmp_path) == ["link"]
+    assert secret_words("cat l*", tmp_path) == ["l*"]
+    assert secret_words("cat n* notes", tmp_path) == []
+    assert secret_words("cat link", None) == []
+    # Elsewhere it is not known where the word leads.
+    assert secret_words("cd x; cat link", tmp_path) == []
+    assert secret_words("cat -f.env a={.env,b} 'x'.env", None) == [".env"]

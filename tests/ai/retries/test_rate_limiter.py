@@ -458,3 +458,46 @@ async def test_requests_wait_in_order_and_those_that_are_stuck_delay_no_other() 
     for ticket in (first, second):
         limiter.release(ticket)
     assert limiter.expected_wait(third) == 0, "it is alone"
+
+
+class Steps:
+    """A clock that is set by hand."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_requests_are_spread_once_a_server_has_refused() -> None:
+    clock = Steps()
+    limiter = RateLimiter(clock)
+    first, second = limiter.ticket(), limiter.ticket()
+    assert (limiter.rate, limiter.is_pacing) == (None, False)
+    assert limiter.expected_wait(second) == 0
+    sent = [limiter.sent(), limiter.sent()]
+    for each in sent:
+        limiter.refused(each, None)
+    assert limiter.rate == pytest.approx(1)
+    assert limiter._claim(first) == 0
+    assert limiter.expected_wait(second) == pytest.approx(1 + 1)
+    limiter.release(first)
+    assert limiter.expected_wait(second) == 0  # nobody else is left
+
+
+def test_a_refusal_after_an_accepted_request_slows_down_a_little() -> None:
+    clock = Steps()
+    limiter = RateLimiter(clock)
+    limiter.ticket()
+    limiter.refused(limiter.sent(), None)
+    for in_row, factor in ((0, 0.9), (1, 0.5)):
+        clock.now += 2
+        sent = limiter.sent()
+        if not in_row:
+            limiter.accepted(sent, {})
+        clock.now += 2
+        rate = limiter.rate
+        limiter.refused(limiter.sent(), None)
+        assert rate is not None
+        assert limiter.rate == pytest.approx(max(rate * factor, 0.2), rel=0.01)
