@@ -162,8 +162,6 @@ class Agent:
         self.available_models = tuple(available_models)
         self.cwd = cwd
         self._skills = None if skills is None else tuple(skills)
-        self.limits = limits or _LIMITS
-        """The limits from the next turn on."""
         granted = grants or Grants()
         self.grants = Grants(granted.tools, granted.skills, tuple(map(str, self.available_models)) or granted.models)
         setup = AgentSettings(
@@ -172,7 +170,7 @@ class Agent:
             system_prompt=system_prompt,
             tools={},
             options=options or _OPTIONS,
-            limits=lambda: self.limits,
+            limits=limits or _LIMITS,
             fallbacks=tuple(map(_as_model, fallbacks)),
             load_prompt_parts=prompt_parts,
             own_client=client,
@@ -219,6 +217,7 @@ class Agent:
             tuple(map(model_source, self.available_models)),
             {} if compactor is None else stored_compactor(compactor),
             self._skills,
+            setup.limits.as_dict(),
         )
         if self._team is not None:
             self._runner.team = self._team
@@ -289,6 +288,17 @@ class Agent:
     def options(self, options: Options) -> None:
         self._setup.options = options
         self._runner.emit_changed()
+
+    @property
+    def limits(self) -> Limits:
+        """The limits from the next turn on."""
+        return self._setup.limits
+
+    @limits.setter
+    def limits(self, limits: Limits) -> None:
+        if limits != self._setup.limits:
+            self._setup.limits = limits
+            self._runner.emit_changed()
 
     @property
     def tools(self) -> tuple[Tool, ...]:

@@ -307,6 +307,7 @@ class AgentRunner:
             stored_names(setup.tools),
             stored_options(setup.options),
             model_source(setup.model),
+            setup.limits.as_dict(),
         )
 
     # `LogFollower`: called by the session when messages are taken back.
@@ -532,13 +533,13 @@ class AgentRunner:
 
     def _seconds_left(self) -> float | None:
         """How long a compaction may take: as long as the turn may go on, or as a turn may take."""
-        return self._setup.limits().seconds if self._turn is None else self._turn.seconds_left()
+        return self._setup.limits.seconds if self._turn is None else self._turn.seconds_left()
 
     def _exhausted(self, tokens: int = 0, cost: float = 0.0) -> str:
         """A sentence if a limit is reached, with what a running request takes: then a compaction may send no more."""
         if self._turn is not None:
             return self._turn.reached_limit(tokens, cost)
-        budget = TurnBudget(self._setup.limits(), self.session_spend)
+        budget = TurnBudget(self._setup.limits, self.session_spend)
         reached = budget.reached_limit(self._setup.model, tokens, cost)
         return "" if reached is None else reached[1]
 
@@ -557,7 +558,7 @@ class AgentRunner:
         setup = self._setup
         group = runs[0].group
         self._group = None if group is None else weakref.ref(group)
-        budget = TurnBudget(setup.limits(), self.session_spend, run_spend=None if group is None else group.spend)
+        budget = TurnBudget(setup.limits, self.session_spend, run_spend=None if group is None else group.spend)
         turn = TurnRunner(
             runs,
             setup=setup,

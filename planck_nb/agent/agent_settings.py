@@ -32,7 +32,7 @@ class AgentSettings:
         system_prompt: The agent's own system prompt.
         tools: Its tools by name.
         options: Request options.
-        limits: Returns the limits of the next turn and of the session.
+        limits: Limits from the next turn on, and of the session.
         fallbacks: Models to use instead, in order, if `model` cannot answer.
         load_prompt_parts: Called at the start of each turn for what surrounds the agent's own system prompt.
         own_client: The client to ask models with; None for the event loop's default client.
@@ -44,7 +44,7 @@ class AgentSettings:
     system_prompt: str
     tools: dict[str, Tool]
     options: Options
-    limits: Callable[[], Limits]
+    limits: Limits
     fallbacks: tuple[Model, ...] = ()
     load_prompt_parts: Callable[[], SystemPromptParts] = SystemPromptParts
     own_client: Client | None = None

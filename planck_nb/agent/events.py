@@ -70,6 +70,7 @@ class AgentStarted(EventBase):
         grant_sources: How the models of `grants` were found, in their order.
         compactor: What shortens its conversation; see `stored_compactor`. Empty if nothing does.
         skills: The names of the skills that its system prompt lists, None if it lists all.
+        limits: Its limits by name, None for no limit.
     """
 
     name: str
@@ -87,12 +88,13 @@ class AgentStarted(EventBase):
     grant_sources: tuple[JsonObject, ...] = ()
     compactor: JsonObject = field(default_factory=dict[str, Any])
     skills: tuple[str, ...] | None = None
+    limits: JsonObject = field(default_factory=dict[str, Any])
     type: Literal["agent_started"] = "agent_started"
 
 
 @dataclass(frozen=True, slots=True)
 class AgentChanged(EventBase):
-    """The agent has another model, system prompt, set of tools or options from now on.
+    """The agent has another model, system prompt, set of tools, options or limits from now on.
 
     Args:
         model: The model as "provider:model".
@@ -100,6 +102,7 @@ class AgentChanged(EventBase):
         tools: The names of its tools.
         options: The request options that are set.
         model_source: How the model was found; see `planck_nb.ai.model_lookup.model_source`.
+        limits: Its limits by name, None for no limit.
     """
 
     model: str
@@ -107,6 +110,7 @@ class AgentChanged(EventBase):
     tools: tuple[str, ...]
     options: JsonObject = field(default_factory=dict[str, Any])
     model_source: JsonObject = field(default_factory=dict[str, Any])
+    limits: JsonObject = field(default_factory=dict[str, Any])
     type: Literal["agent_changed"] = "agent_changed"
 
 

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+import math
 import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from planck_nb.ai.messages import AssistantMessage, ToolCallPart, ToolResultPart, Usage
 from planck_nb.ai.models import Model
 from planck_nb.base.errors import ConfigError
+from planck_nb.base.json_types import JsonObject
 
 CHARACTERS_PER_TOKEN = 4
 """Used to estimate the tokens of a reply while it streams; its usage replaces the estimate."""
@@ -76,6 +78,42 @@ class Limits:
             A new dictionary with every limit, in the units of the fields; None for no limit.
         """
         return asdict(self)
+
+
+def restored_limits(stored: JsonObject, usual: Limits, *, trusted: bool) -> Limits:
+    """Return limits as they are stored in a session.
+
+    Args:
+        stored: Limits by name. One without a usable value stays as usual.
+        usual: Limits of new agents.
+        trusted: Whether the user wrote the stored ones. Somebody else's can only lower the usual limits.
+
+    Returns:
+        The limits.
+
+    Example:
+        >>> restored_limits({"cost": 0.1}, Limits(), trusted=False).cost
+        0.1
+        >>> restored_limits({"cost": 100}, Limits(), trusted=False).cost
+        5.0
+    """
+    bounds = usual.as_dict()
+    for name, bound in bounds.items():
+        value = stored.get(name, bound)
+        try:
+            _limits({name: value})
+        except ConfigError:
+            continue
+        bounds[name] = value if trusted else min(value, bound, key=_as_number)
+    return _limits(bounds)
+
+
+def _limits(bounds: dict[str, Any]) -> Limits:
+    return Limits(**bounds)
+
+
+def _as_number(bound: float | None) -> float:
+    return math.inf if bound is None else bound
 
 
 @dataclass(slots=True)

@@ -96,6 +96,7 @@ class AgentRecord:
         grant_sources: How the models of its grants were found, in their order.
         compactor: What shortened its conversation; see `stored_compactor`.
         skills: The names of the skills that its system prompt listed, None if it listed all.
+        limits: Its limits by name.
     """
 
     identity: AgentIdentity
@@ -115,6 +116,7 @@ class AgentRecord:
     grant_sources: tuple[JsonObject, ...] = ()
     compactor: JsonObject = field(default_factory=dict[str, Any])
     skills: tuple[str, ...] | None = None
+    limits: JsonObject = field(default_factory=dict[str, Any])
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,6 +199,7 @@ def _member(session: Session, row: dict[str, Any]) -> AgentRecord:
         grant_sources=sources_in(started.data.get("grant_sources"), len(grants.models)),
         compactor=_source(started.data.get("compactor", {})),
         skills=texts_in(skills) if isinstance(skills := started.data.get("skills"), list) else None,
+        limits=state.table("limits"),
     )
 
 

@@ -348,7 +348,7 @@ class Team:
             compactors=self._compactors,
             prompt_parts=self._host.prompt_parts,
             role="orchestrator" if is_leader else "worker",
-            limits=self._shared["limits"],
+            limits=self._host.limits,
         )
         own = options["tools"]
         if is_leader:
@@ -451,6 +451,11 @@ class _TemplateHost(TeammateHost):
         if parent is not None:
             return super().create(options, parent)
         return Agent(**{**self._of_team, **options})
+
+    @property
+    def limits(self) -> Limits | None:
+        limits: Limits | None = self._of_team["limits"]
+        return limits
 
     def is_taken(self, agent_id: str) -> bool:
         """Whether the session has an agent with this id, in a team that this process has made."""

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 from planck_nb.agent.agent import Agent
 from planck_nb.agent.agent_access import teammate_settings
 from planck_nb.agent.context.system_prompt import SystemPromptParts
+from planck_nb.agent.limits import Limits
 from planck_nb.agent.team_members import TeamMembers
 from planck_nb.base.ids import NewId, derived_id
 
@@ -35,6 +36,11 @@ class TeamHost(Protocol):
         """Whether an agent has this id, or had it."""
         ...
 
+    @property
+    def limits(self) -> Limits | None:
+        """Usual limits of a member; None for those of `Agent`."""
+        ...
+
     def prompt_parts(self) -> SystemPromptParts:
         """What surrounds the system prompt of every member."""
         ...
@@ -55,6 +61,11 @@ class TeammateHost:
     def is_taken(self, agent_id: str) -> bool:  # noqa: ARG002 - of the protocol
         """Return False: agents outside the team are not known here."""
         return False
+
+    @property
+    def limits(self) -> Limits | None:
+        """Usual limits of a member; None for those of `Agent`."""
+        return None
 
     def prompt_parts(self) -> SystemPromptParts:
         """Return no parts."""

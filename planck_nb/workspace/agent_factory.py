@@ -14,7 +14,7 @@ from planck_nb.agent.context.compactor import Compactor
 from planck_nb.agent.context.system_prompt import SystemPromptParts
 from planck_nb.agent.events import AgentEvent
 from planck_nb.agent.identity import AgentIdentity, Grants, Role
-from planck_nb.agent.limits import Limits, SessionSpend
+from planck_nb.agent.limits import Limits, SessionSpend, restored_limits
 from planck_nb.agent.state import NO_TURN
 from planck_nb.ai.client import Client
 from planck_nb.ai.messages import Usage
@@ -182,6 +182,7 @@ class AgentFactory:
             turn=record.turn,
             prompt_parts=prompt_parts,
             skills=record.skills,
+            limits=restored_limits(record.limits, self.limits, trusted=record.authentic),
         )
 
     def _add(
@@ -201,6 +202,7 @@ class AgentFactory:
         turn: int = NO_TURN,
         prompt_parts: Callable[[], SystemPromptParts] | None = None,
         skills: Sequence[str] | None = None,
+        limits: Limits | None = None,
     ) -> Agent:
         self.registry.require_free(identity.name, identity.team_id)
         shared = self._shared()
@@ -209,6 +211,7 @@ class AgentFactory:
                 **shared,
                 "on_compact": on_compact or shared["on_compact"],
                 "prompt_parts": prompt_parts or self.prompt_parts,
+                "limits": limits or self.limits,
             },
             id=identity.id or None,
             name=identity.name,

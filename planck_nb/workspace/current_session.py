@@ -144,6 +144,7 @@ class CurrentSession:
         if self._factory is not None:
             self._factory = None
             self._settings, self.trusted = SessionSettings(), False
+            self._limits = self._config.config.limits
             self._reserve()
         self.approvals.policy = default_policy(self._config.config)
         # A cancellation that came while the session was being closed is delivered here, where all is consistent.
@@ -158,12 +159,14 @@ class CurrentSession:
         await agent.stop(removed=True, reason=reason)
 
     async def save_settings(self) -> None:
-        """Store the session's rules and what agents may read, if they have changed."""
+        """Store the session's rules, limits and readable variables, if they have changed."""
         if self._factory is None:
             return
-        always = set(default_policy(self._config.config).rules)
+        config = self._config.config
+        always = set(default_policy(config).rules)
         rules = [rule for rule in self.approvals.policy.rules if rule not in always]
-        settings = SessionSettings.of(rules, self.readable_names)
+        limits = {} if self.limits == config.limits else self.limits.as_dict()
+        settings = SessionSettings.of(rules, self.readable_names, limits)
         if settings != self._settings:
             await self._factory.session.save_signed_metadata(KEY, settings.stored())
             self._settings = settings

@@ -15,6 +15,7 @@ from typing import Any
 
 from planck_nb.agent.approval import Rule
 from planck_nb.agent.identity import Grants
+from planck_nb.agent.limits import Limits, restored_limits
 from planck_nb.ai.model_lookup.stored_options import LEFT_OUT
 from planck_nb.base.json_types import JsonObject
 from planck_nb.sessions import AgentRecord, Session, SessionMembers
@@ -36,6 +37,7 @@ class RestorableSettings:
         settings: The rules of the session.
         signed_settings: The settings as far as they are authentic, to know whether they have to be written.
         left_out: What was left out, in a few words for each kind.
+        others_limits: Limits of new agents that are not authentic, by name.
         waiting: What was left out, as JSON data: to be stored under the key `WAITING`, because the agents that are
             started again are stored without it, and the user may trust the session later.
     """
@@ -44,7 +46,13 @@ class RestorableSettings:
     settings: SessionSettings
     signed_settings: SessionSettings
     left_out: tuple[str, ...] = ()
+    others_limits: JsonObject = field(default_factory=dict[str, Any])
     waiting: JsonObject = field(default_factory=dict[str, Any])
+
+    def limits(self, usual: Limits) -> Limits:
+        """Return the limits of new agents. Somebody else's can only lower the usual ones."""
+        own = restored_limits(self.settings.limits, usual, trusted=True)
+        return restored_limits(self.others_limits, own, trusted=False)
 
     @property
     def rules(self) -> tuple[Rule, ...]:
@@ -91,7 +99,7 @@ def read_restorable_settings(
     )
     left_out = _left_out(complete, kept, len(rules))
     kept_for_later = waiting.with_session(complete, metadata.get(KEY)).data if left_out else {}
-    return RestorableSettings(kept, settings, signed, tuple(left_out), kept_for_later)
+    return RestorableSettings(kept, settings, signed, tuple(left_out), stored.limits, kept_for_later)
 
 
 @dataclass(frozen=True, slots=True)

@@ -110,6 +110,7 @@ class SessionNavigation:
         """Continue in a copy of the session, as `Workspace.fork` describes."""
         current = self._current
         async with self._changing:
+            await current.save_settings()
             live = {**current.former, **{agent.id: LiveAgent.of(agent) for agent in current.registry}}
             copy = partial(self._session.fork, name=name, before=before, owner=self._store.owner)
             # Copying a long session takes seconds. A stop is delivered after it, so that the copy is closed, too.
@@ -165,6 +166,7 @@ class SessionNavigation:
         spent = sum((member.usage.total_tokens for member in members.members), 0)
         spend = SessionSpend(spent, sum(member.cost or 0.0 for member in members.members))
         self.teams.forget()
+        current.limits = restorable.limits(current.limits)
         current.open(session, spend, restorable.signed_settings, trusted=trusted)
         current.registry.former.update(member.identity.id for member in members.members)
         current.former = dict(live or {})

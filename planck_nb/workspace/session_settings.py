@@ -1,4 +1,4 @@
-"""The settings of a session that its events do not contain: rules for calls, and limits of what is read."""
+"""The settings of a session besides its events: rules for calls, readable variables, and limits of new agents."""
 
 from __future__ import annotations
 
@@ -23,32 +23,35 @@ class SessionSettings:
     Args:
         rules: Rules that decide which calls may run.
         readable: The only variables that agents and teams may list and inspect, by their id; others may read all.
+        limits: Limits of new agents by name; empty for those in the configuration.
     """
 
     rules: tuple[Rule, ...] = ()
     readable: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    limits: JsonObject = field(default_factory=dict)
 
     @classmethod
-    def of(cls, rules: Iterable[Rule], readable: Mapping[str, Collection[str]]) -> SessionSettings:
+    def of(cls, rules: Iterable[Rule], readable: Mapping[str, Collection[str]], limits: JsonObject) -> SessionSettings:
         """The current settings."""
-        return cls(tuple(rules), {reader: tuple(sorted(readable[reader])) for reader in readable})
+        return cls(tuple(rules), {reader: tuple(sorted(readable[reader])) for reader in readable}, limits)
 
     @classmethod
     def of_stored(cls, stored: object) -> SessionSettings:
         """The settings in the value of the metadata's key, without the parts that this version cannot read."""
         if not isinstance(stored, dict):
             return cls()
-        rules, readable = stored.get("rules"), stored.get("readable")
+        rules, readable, limits = stored.get("rules"), stored.get("readable"), stored.get("limits")
         return cls(
             tuple(read_rules(rules if isinstance(rules, list) else ())),
             {reader: texts_in(names) for reader, names in readable.items()} if isinstance(readable, dict) else {},
+            limits if isinstance(limits, dict) else {},
         )
 
     def stored(self) -> JsonObject:
         """The value of the metadata's key, which `of_stored` reads."""
         rules = [[rule.action, str(rule)] for rule in self.rules]
         readable = {reader: list(names) for reader, names in self.readable.items()}
-        return {"rules": rules, "readable": readable}
+        return {"rules": rules, "readable": readable, **({"limits": dict(self.limits)} if self.limits else {})}
 
 
 def read_rules(written: Iterable[Sequence[Any]]) -> Iterator[Rule]:

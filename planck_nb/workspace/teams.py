@@ -12,6 +12,7 @@ from planck_nb.agent.agent_access import compactor_of, skills_of
 from planck_nb.agent.calling.tool import Tool
 from planck_nb.agent.context.compactor import stored_compactor
 from planck_nb.agent.context.system_prompt import SystemPromptParts
+from planck_nb.agent.limits import Limits
 from planck_nb.ai import list_models
 from planck_nb.ai.models import Model
 from planck_nb.base.errors import AgentError, ConfigError, ModelError, did_you_mean
@@ -66,9 +67,10 @@ class WorkspaceTeams:
 
     # The host of the members.
 
-    def create(self, options: Mapping[str, Any], parent: Agent | None) -> Agent:  # noqa: ARG002 - of the protocol
-        """Make a member of a team in the open session."""
-        return self._current.factory.create_member(options)
+    def create(self, options: Mapping[str, Any], parent: Agent | None) -> Agent:
+        """Make a member of a team in the open session. A worker has its parent's limits unless it has its own."""
+        limits = {} if parent is None else {"limits": parent.limits}
+        return self._current.factory.create_member({**limits, **options})
 
     async def remove(self, agent: Agent, *, reason: str) -> None:
         """Stop a member for good: it is not restored when the session is resumed."""
@@ -77,6 +79,11 @@ class WorkspaceTeams:
     def is_taken(self, agent_id: str) -> bool:
         """Whether an agent of the session has, or had, this id."""
         return agent_id in self._current.registry.former
+
+    @property
+    def limits(self) -> Limits:
+        """The limits of new agents."""
+        return self._current.limits
 
     def prompt_parts(self) -> SystemPromptParts:
         """The instructions of the project."""
@@ -244,8 +251,12 @@ class WorkspaceTeams:
         team = self.team(name)
         config = self._config.config
         folder = config.root / Path(path).expanduser() if path is not None else config.teams_dirs[0] / name
-        specs = [_description(agent) for agent in team.agents]
+        specs = self._descriptions(team.agents)
         return save_template(folder, team.name or name, team.description, specs, overwrite=overwrite)
+
+    def _descriptions(self, agents: Iterable[Agent]) -> tuple[AgentSpec, ...]:
+        usual = self._current.limits.as_dict()
+        return tuple(_description(agent, usual) for agent in agents)
 
     def adopt(self, known: JsonObject, find: Resolver | None = None) -> None:
         """Rebuild the teams of the session from its restored agents.
@@ -262,7 +273,7 @@ class WorkspaceTeams:
             texts = {key: value for key, value in told.items() if isinstance(value, str)}
             template = TeamTemplate(
                 texts.get("alias", ""),
-                tuple(map(_description, agents)),
+                self._descriptions(agents),
                 tuple(agent.role for agent in agents),
                 texts.get("title"),
                 texts.get("description"),
@@ -348,8 +359,8 @@ def _free_name(wanted: str, taken: Mapping[str, object]) -> str:
     return name
 
 
-def _description(agent: Agent) -> AgentSpec:
-    """The description of an agent as it is now."""
+def _description(agent: Agent, usual: Mapping[str, float | None]) -> AgentSpec:
+    """The description of an agent as it is now, with the limits that are not the usual ones."""
     compactor = compactor_of(agent)
     name = None if compactor is None else stored_compactor(compactor).get("name")
     leads = agent.role == "orchestrator"
@@ -367,4 +378,5 @@ def _description(agent: Agent) -> AgentSpec:
         compactor=str(name) if name else None,
         role=agent.role,
         grants=agent.grants if leads else None,
+        limits={name: bound for name, bound in agent.limits.as_dict().items() if bound != usual[name]},
     )

@@ -81,5 +81,7 @@ def test_what_cannot_be_read_is_left_out(stored: object) -> None:
 
 
 def test_what_is_written_is_read() -> None:
-    session_settings = SessionSettings((Rule.parse("ask", "bash:git *"), Rule.parse("allow", "*@write")), {"1": ("x",)})
+    session_settings = SessionSettings(
+        (Rule.parse("ask", "bash:git *"), Rule.parse("allow", "*@write")), {"1": ("x",)}, {"cost": None}
+    )
     assert SessionSettings.of_stored(session_settings.stored()) == session_settings

@@ -68,6 +68,7 @@ async def config(notebook: Notebook, words: tuple[str, ...], user: bool) -> pd.D
             workspace.set_limits(read_limits(written, workspace.limits))
         except ValueError as error:
             raise UsageError(f"`%planck config {written}`: it {error}.") from None
+        await workspace.save_session_settings()
     return table(_rows(workspace), _COLUMNS)
 
 
