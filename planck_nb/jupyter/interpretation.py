@@ -7,6 +7,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 
+from planck_nb.ai.model_lookup.catalogue import by_name, full_names, list_providers
 from planck_nb.base.errors import UsageError, did_you_mean
 from planck_nb.jupyter.notebook import Notebook
 from planck_nb.jupyter.parsing.misspellings import meant_agent, meant_verb, similar_name
@@ -60,7 +61,7 @@ def interpret(line: str, cell: str | None, notebook: Notebook) -> VerbLine | Pro
     if cell is not None:
         _refuse_verb_with_arguments(line.strip(), notebook)
         prompt = Prompt(read_header(line), cell)
-        _refuse_similar_name(prompt, "%%planck", known)
+        _refuse_name(prompt, "%%planck", notebook)
         return prompt
     if line.strip() in {"", "--", "--help"}:
         return VerbLine(VERBS["help"], "", None)
@@ -74,7 +75,7 @@ def interpret(line: str, cell: str | None, notebook: Notebook) -> VerbLine | Pro
             f"There is no prompt: write it after the name {name}, or send the name by `%planck -- {name}`."
         )
     prompt = read_line(line, known)
-    _refuse_similar_name(prompt, "%planck", known)
+    _refuse_name(prompt, "%planck", notebook)
     return replace(prompt, text="") if prompt.text.strip() in _EMPTY else prompt
 
 
@@ -147,15 +148,30 @@ def _refuse_verb_with_arguments(line: str, notebook: Notebook) -> None:
         raise UsageError(f"%planck has no verb {line.partition(' ')[0]}. Did you mean `{sign} {meant}`?")
 
 
-def _refuse_similar_name(prompt: Prompt, command: str, known: Collection[str]) -> None:
-    """Raise `UsageError` for the name of a new agent that is probably misspelt, unless `--agent` names it."""
-    name = prompt.options.get("agent")
-    if name is None or isinstance(name, ExplicitName) or name in known or "/" in name:
+def _refuse_name(prompt: Prompt, command: str, notebook: Notebook) -> None:
+    """Raise `UsageError` for a new agent with a model's or a probably misspelt name, unless `--agent` names it."""
+    name, known = prompt.options.get("agent"), notebook.controller.recipients
+    if name is None or isinstance(name, ExplicitName) or name in known:
+        return
+    makes = f"`{command} --agent {name}` makes an agent of that name."
+    if model := _model_named(name, notebook):
+        raise UsageError(f"{name} is a model; write `{command} --model {model}`. {makes}")
+    if "/" in name:
         return
     meant = similar_name(name, known, VERBS)
-    makes = f"`{command} --agent {name}` makes an agent of that name."
     if meant == name:
         raise UsageError(f"{name} is a verb that has no text on the lines below; write `%planck {name}`. {makes}")
     if meant:
         sign = command if meant in known or VERBS[meant].cell else "%planck"
         raise UsageError(f"There is no agent {name}. Did you mean `{sign} {meant}`? {makes}")
+
+
+def _model_named(name: str, notebook: Notebook) -> str:
+    """Return the full name of the model that a word names, empty if it names none.
+
+    An answer under a model's name that another model wrote would mislead.
+    """
+    provider, colon, _ = name.partition(":")
+    if name in by_name(notebook.workspace.config.models) or (colon and provider in list_providers()):
+        return name
+    return next(iter(full_names(name)), "")

@@ -208,7 +208,7 @@ def get_model(
     if model_id is None:
         provider_name, _, model_id = provider_name.partition(":")
     if REGISTRY.find(provider_name) is None and (
-        found := [*_providers_of(provider_name), *_near_aliases(provider_name, mine)]
+        found := [*full_names(provider_name), *_near_aliases(provider_name, mine)]
     ):
         raise UnknownProviderError(f"There is no provider {provider_name!r}. Did you mean {' or '.join(found)}?")
     provider(provider_name)
@@ -288,8 +288,8 @@ def _example(provider_name: str) -> str:
     return listed or next(iter(own), "llama3.2" if provider_name == "ollama" else "NAME")
 
 
-def _providers_of(model_id: str) -> list[str]:
-    """The "provider:id" names of a model that was named without its provider."""
+def full_names(model_id: str) -> list[str]:
+    """Return the "provider:id" names for a model's id."""
     return [f"{name}:{model_id}" for name, table in _snapshot().items() if model_id in table]
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from planck_nb import Config, Workspace
+from planck_nb.ai.models import Model
 from planck_nb.base.errors import UsageError
 from planck_nb.jupyter.controller import Controller
 from planck_nb.jupyter.interpretation import VerbLine, interpret
@@ -182,6 +183,34 @@ async def test_a_misspelt_name_makes_no_agent(notebook: Notebook) -> None:
         assert "\n" not in str(raised.value)
     with pytest.raises(UsageError, match="`%%planck --agent anaylst` makes an agent of that name"):
         interpret("anaylst", "hello\n", notebook)
+
+
+MODELS = {
+    "anthropic:claude-sonnet-4-6": "--model anthropic:claude-sonnet-4-6`",
+    "anthropic:claude-of-tomorrow": "--model anthropic:claude-of-tomorrow`",
+    "openai:gpt-4o": "--model openai:gpt-4o`",
+    "ollama:llama3.2": "--model ollama:llama3.2`",
+    "demo:demo": "--model demo:demo`",
+    "claude-sonnet-4-6": "--model anthropic:claude-sonnet-4-6`",
+    "gpt-4o": "--model openai:gpt-4o`",
+    "fast": "--model fast`",
+    "house:large/2": "--model house:large/2`",
+}
+"""Names of models, the user's own among them, and what the message offers."""
+
+
+async def test_a_model_is_no_name_of_an_agent(tmp_path: Path) -> None:
+    own = [Model("openai", "gpt-4o", "chat", alias=alias) for alias in ("fast", "house:large/2")]
+    async with Workspace(Config(tmp_path, root=tmp_path, models=tuple(own))) as workspace:
+        notebook = Notebook(Controller(workspace), {})
+        for name, offered in MODELS.items():
+            for line, cell in ((name, "hello\n"), (f"{name} --quiet hello", None)):
+                with pytest.raises(UsageError) as raised:
+                    interpret(line, cell, notebook)
+                assert offered in str(raised.value)
+            assert interpret(f"--agent {name}", "hello\n", notebook) == Prompt({"agent": name}, "hello\n")
+        workspace.add_agent("gpt-4o", model=workspace.model("demo"))
+        assert interpret("gpt-4o", "hello\n", notebook) == Prompt({"agent": "gpt-4o"}, "hello\n")
 
 
 NEW_AGENTS = (
