@@ -20,6 +20,7 @@ from planck_nb.sidecars.conventions import COMPACTOR_PREFIX, ROLE_COMPACTOR, ROL
 from planck_nb.sidecars.mcp_client.authorization import Authorize
 from planck_nb.sidecars.mcp_client.definitions import ToolDefinition
 from planck_nb.sidecars.mcp_client.environment import SidecarEnvironment
+from planck_nb.sidecars.mcp_client.fingerprint import fingerprint
 from planck_nb.sidecars.mcp_client.link import SidecarLink
 from planck_nb.sidecars.mcp_client.link_settings import Accept, LinkCallbacks, LinkTiming
 from planck_nb.sidecars.mcp_client.observers import EventQueue
@@ -128,6 +129,7 @@ class Sidecars:
         self._offered = OfferedTools({}, {})
         self._events: EventQueue | None = None
         """The queue, made with the first observer."""
+        self._names = _OwnedNames()
         self._made: dict[tuple[str, str, str], Tool] = {}
         """Earlier tools by sidecar, definition and name.
 
@@ -218,6 +220,7 @@ class Sidecars:
         for result in results:
             if isinstance(result, BaseException) and not isinstance(result, SidecarError):
                 raise result
+        self._refresh()
         return [link.status() for link in links]
 
     async def stop(self, names: Iterable[str] | None = None) -> None:
@@ -473,10 +476,13 @@ class Sidecars:
         reserved_names = {name.lower() for name in self._taken()} | {SEARCH_NAME}
         keys: set[tuple[str, str, str]] = set()
         running: set[str] = set()
+        given: dict[str, tuple[str, str]] = {}
+        self._names.use_session(self._session_id())
         for link in self._links.values():
             if link.status().state in ("idle", "failed"):
                 continue
             running.add(link.name)
+            identity = f"{link.name} {fingerprint(link.spec)}"
             for definition in link.definitions():
                 if definition.role != ROLE_TOOL:
                     continue
@@ -484,20 +490,25 @@ class Sidecars:
                 if problem := problem_with(definition):
                     notes.append(f"The tool {label} of the sidecar {link.name} is left out, because {problem}.")
                     continue
-                name = tool_name(definition.name)
-                if is_reserved(name) or name.lower() in reserved_names or name in tools:
-                    name = prefixed(link.name, name)
-                if is_reserved(name) or name.lower() in reserved_names or name in tools:
+                short = tool_name(definition.name)
+                names = [short, prefixed(link.name, short)]
+                free = (each for each in names if not is_reserved(each) and each.lower() not in reserved_names)
+                owner = (identity, definition.name)
+                name = next((each for each in free if each not in tools and self._names.is_free(each, owner)), "")
+                if not name:
                     notes.append(
-                        f"The tool {label} of the sidecar {link.name} is left out, because there is another {name}."
+                        f"The tool {label} of the sidecar {link.name} is left out, because there is another {names[1]}."
                     )
                     continue
                 if name != definition.name:
                     notes.append(f"The tool {label} of the sidecar {link.name} is called {name} here.")
                 key = (link.name, repr(definition), name)
                 keys.add(key)
+                given[name] = owner
                 tools[name] = self._tool(key, definition)
                 owners[name] = (link.name, definition.name)
+        if not any(link.status().state in ("building", "starting") for link in self._links.values()):
+            self._names.keep(given)  # until then, the order of the configuration decides, not who is faster
         self._made = {key: tool for key, tool in self._made.items() if key in keys or key[0] not in running}
         return OfferedTools(tools, owners, tuple(notes))
 
@@ -507,6 +518,38 @@ class Sidecars:
             sidecar, _, name = key
             self._made[key] = make_tool(sidecar, definition, name, _ByName(self, sidecar), self._session_id)
         return self._made[key]
+
+
+class _OwnedNames:
+    """The owners of tools' names in one session.
+
+    Conversations and permissions refer to tools by name, so a name never passes to another sidecar's tool: not after a
+    stop or a crash, and not to a sidecar that only has the same name.
+    """
+
+    def __init__(self) -> None:
+        self._owners: dict[str, tuple[str, str]] = {}
+        self._session_id = ""
+
+    def use_session(self, session_id: str) -> None:
+        """Begin anew if the session changed."""
+        if session_id != self._session_id:
+            self._session_id = session_id
+            self._owners.clear()
+
+    def is_free(self, name: str, owner: tuple[str, str]) -> bool:
+        """Return whether a tool can have a name.
+
+        Args:
+            name: The name.
+            owner: The sidecar's name and fingerprint, and its own name for the tool.
+        """
+        return self._owners.get(name.lower(), owner) == owner
+
+    def keep(self, owners: Mapping[str, tuple[str, str]]) -> None:
+        """Keep names for their owners from now on."""
+        for name, owner in owners.items():
+            self._owners.setdefault(name.lower(), owner)
 
 
 class _ByName:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -138,11 +139,54 @@ async def test_two_sidecars_with_the_same_tools_keep_both(tmp_path: Path) -> Non
         assert manager.owner("renamed") == ("two", "renamed")
         assert {tool.name for tool in manager.tools_of("two")} == {"renamed", "two__echo"}
         await manager.remove("one")
-        assert manager.owner("echo") == ("two", "echo")
+        assert manager.owner("echo") is None
+        assert manager.owner("two__echo") == ("two", "echo")
         with pytest.raises(UsageError, match="There is no sidecar one"):
             manager.tools_of("one")
         with pytest.raises(ToolError, match="The sidecar one was removed"):
             await tools["echo"].run({"text": "hi"})
+
+
+WAYS_TO_GO = ["stop", "crash", "remove", "replace", "rename"]
+
+
+@pytest.mark.parametrize("way", WAYS_TO_GO)
+async def test_a_name_never_passes_to_another_sidecar_in_a_session(tmp_path: Path, way: str) -> None:
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+    first, second = (hostile(tmp_path / name, name=name) for name in ("one", "two"))
+    session = ["first"]
+    options: dict[str, Any] = {"search_threshold": 1_000, "session_id": lambda: session[0]}
+    async with sidecars(first, second, **options) as (manager, events):
+        match way:
+            case "stop":
+                await manager.stop(["one"])
+            case "crash":
+                with pytest.raises(ToolError):
+                    await by_name(manager)["die"].run({})
+                await events.until("connected", 3)
+            case "remove":
+                await manager.remove("one")
+            case "replace":  # by another one of the same name
+                await manager.remove("one")
+                manager.add(replace(first, args=(*first.args, "other")))
+                await manager.start(["one"])
+            case _:
+                await by_name(manager)["rename"].run({})
+                await until(lambda: "renamed" in by_name(manager))
+        owners = {name: manager.owner(name) for name in by_name(manager)}
+        assert owners.get("echo") in (None, ("one", "echo"))
+        assert owners["two__echo"] == ("two", "echo")
+        assert way != "replace" or owners["one__echo"] == ("one", "echo")
+        await manager.restart(["two"])
+        assert manager.owner("two__echo") == ("two", "echo")
+        if way == "stop":
+            await manager.start(["one"])
+            assert manager.owner("echo") == ("one", "echo")
+            await manager.stop(["one"])
+        session[0] = "second"
+        await manager.restart(["two"])
+        assert manager.owner("echo") == (("one" if way == "crash" else "two"), "echo") or way in {"replace", "rename"}
 
 
 async def test_running_agents_keep_the_same_tools_over_a_restart(tmp_path: Path) -> None:
