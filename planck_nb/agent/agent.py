@@ -91,6 +91,7 @@ class Agent:
         on_compact: Shortens the conversation before it outgrows the context window: a `Compactor` or a function.
         fallbacks: Models to use instead, in order, if `model` cannot answer.
         limits: Limits of each turn and, with `session_spend`, of the session.
+        usual_limits: Limits of new agents in the session; only others are stored with the agent.
         session_spend: What the agents of a session have spent together; they share one.
         approvals: Decides which calls may run; without it, all may.
         prompt_parts: Called at the start of each turn for what surrounds the system prompt.
@@ -134,6 +135,7 @@ class Agent:
         on_compact: Compactor | Callable[..., object] | None = None,
         fallbacks: Sequence[Model | str] = (),
         limits: Limits | None = None,
+        usual_limits: Limits | None = None,
         session_spend: SessionSpend | None = None,
         approvals: Approvals | None = None,
         prompt_parts: Callable[[], SystemPromptParts] = SystemPromptParts,
@@ -170,7 +172,8 @@ class Agent:
             system_prompt=system_prompt,
             tools={},
             options=options or _OPTIONS,
-            limits=limits or _LIMITS,
+            limits=limits or usual_limits or _LIMITS,
+            usual_limits=usual_limits or _LIMITS,
             fallbacks=tuple(map(_as_model, fallbacks)),
             load_prompt_parts=prompt_parts,
             own_client=client,
@@ -217,7 +220,7 @@ class Agent:
             tuple(map(model_source, self.available_models)),
             {} if compactor is None else stored_compactor(compactor),
             self._skills,
-            setup.limits.as_dict(),
+            setup.own_limits(),
         )
         if self._team is not None:
             self._runner.team = self._team

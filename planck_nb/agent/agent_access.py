@@ -14,6 +14,7 @@ from typing import Any, ParamSpec
 from planck_nb.agent.agent import Agent, prompt_of
 from planck_nb.agent.agent_runner import NEW_TASK
 from planck_nb.agent.context.compactor import Compactor
+from planck_nb.agent.limits import Limits
 from planck_nb.agent.output import output_spec
 from planck_nb.agent.recorder import EventType
 from planck_nb.agent.run import Run
@@ -158,8 +159,18 @@ def teammate_settings(agent: Agent) -> dict[str, Any]:
         "fallbacks": setup.fallbacks,
         "on_compact": runner.window.compactor,
         "limits": agent.limits,
+        "usual_limits": setup.usual_limits,
         "cwd": setup.cwd,
     }
+
+
+def use_usual_limits(agent: Agent, limits: Limits) -> None:
+    """Tell an agent its session's usual limits, and keep its own."""
+    setup = agent._setup
+    before = setup.own_limits()
+    setup.usual_limits = limits
+    if setup.own_limits() != before:
+        agent._runner.emit_changed()
 
 
 async def start_afresh(agent: Agent) -> None:

@@ -307,7 +307,7 @@ class AgentRunner:
             stored_names(setup.tools),
             stored_options(setup.options),
             model_source(setup.model),
-            setup.limits.as_dict(),
+            setup.own_limits(),
         )
 
     # `LogFollower`: called by the session when messages are taken back.

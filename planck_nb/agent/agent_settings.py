@@ -33,6 +33,7 @@ class AgentSettings:
         tools: Its tools by name.
         options: Request options.
         limits: Limits from the next turn on, and of the session.
+        usual_limits: Limits of new agents in the session, which need not be stored with each.
         fallbacks: Models to use instead, in order, if `model` cannot answer.
         load_prompt_parts: Called at the start of each turn for what surrounds the agent's own system prompt.
         own_client: The client to ask models with; None for the event loop's default client.
@@ -45,6 +46,7 @@ class AgentSettings:
     tools: dict[str, Tool]
     options: Options
     limits: Limits
+    usual_limits: Limits
     fallbacks: tuple[Model, ...] = ()
     load_prompt_parts: Callable[[], SystemPromptParts] = SystemPromptParts
     own_client: Client | None = None
@@ -60,6 +62,10 @@ class AgentSettings:
         if self.own_client is None and not has_running_loop():
             return Client()
         return self.own_client or default_client()
+
+    def own_limits(self) -> dict[str, float | None]:
+        """Return the agent's own limits by name, without the usual ones."""
+        return self.limits.apart_from(self.usual_limits)
 
     def add_tool(self, tool: Tool) -> bool:
         """Add a tool, or replace the one with its name. Returns whether the name is new."""

@@ -70,7 +70,7 @@ class AgentStarted(EventBase):
         grant_sources: How the models of `grants` were found, in their order.
         compactor: What shortens its conversation; see `stored_compactor`. Empty if nothing does.
         skills: The names of the skills that its system prompt lists, None if it lists all.
-        limits: Its limits by name, None for no limit.
+        limits: Its limits by name, apart from its session's usual ones.
     """
 
     name: str
@@ -102,7 +102,7 @@ class AgentChanged(EventBase):
         tools: The names of its tools.
         options: The request options that are set.
         model_source: How the model was found; see `planck_nb.ai.model_lookup.model_source`.
-        limits: Its limits by name, None for no limit.
+        limits: Its limits by name, apart from its session's usual ones.
     """
 
     model: str

@@ -79,12 +79,28 @@ class Limits:
         """
         return asdict(self)
 
+    def apart_from(self, usual: Limits) -> dict[str, float | None]:
+        """Return the limits with other values than the usual ones.
+
+        Args:
+            usual: The usual limits.
+
+        Returns:
+            The others by name, in the units of the fields.
+
+        Example:
+            >>> Limits(rounds=5).apart_from(Limits())
+            {'rounds': 5}
+        """
+        bounds = usual.as_dict()
+        return {name: bound for name, bound in self.as_dict().items() if bound != bounds[name]}
+
 
 def restored_limits(stored: JsonObject, usual: Limits, *, trusted: bool) -> Limits:
     """Return limits as they are stored in a session.
 
     Args:
-        stored: Limits by name. One without a usable value stays as usual.
+        stored: Limits by name. The others, and those without a usable value, are the usual ones.
         usual: Limits of new agents.
         trusted: Whether the user wrote the stored ones. Somebody else's can only lower the usual limits.
 

@@ -149,7 +149,7 @@ def _refuse_verb_with_arguments(line: str, notebook: Notebook) -> None:
 
 
 def _refuse_name(prompt: Prompt, command: str, notebook: Notebook) -> None:
-    """Raise `UsageError` for a new agent with a model's or a probably misspelt name, unless `--agent` names it."""
+    """Refuse a model's or a probably misspelt name for a new agent, except after `--agent`."""
     name, known = prompt.options.get("agent"), notebook.controller.recipients
     if name is None or isinstance(name, ExplicitName) or name in known:
         return
@@ -167,9 +167,9 @@ def _refuse_name(prompt: Prompt, command: str, notebook: Notebook) -> None:
 
 
 def _model_named(name: str, notebook: Notebook) -> str:
-    """Return the full name of the model that a word names, empty if it names none.
+    """Return a model's full name, empty for another word.
 
-    An answer under a model's name that another model wrote would mislead.
+    Under a model's name, another model's answer would mislead.
     """
     provider, colon, _ = name.partition(":")
     if name in by_name(notebook.workspace.config.models) or (colon and provider in list_providers()):

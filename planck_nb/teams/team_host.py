@@ -14,7 +14,7 @@ from planck_nb.base.ids import NewId, derived_id
 
 
 class TeamHost(Protocol):
-    """Makes the members of teams and removes them."""
+    """Makes and removes teams' members."""
 
     def create(self, options: Mapping[str, Any], parent: Agent | None) -> Agent:
         """Make a member.
@@ -38,11 +38,11 @@ class TeamHost(Protocol):
 
     @property
     def limits(self) -> Limits | None:
-        """Usual limits of a member; None for those of `Agent`."""
+        """A member's usual limits; None for the defaults."""
         ...
 
     def prompt_parts(self) -> SystemPromptParts:
-        """What surrounds the system prompt of every member."""
+        """Return the surroundings for every member's system prompt."""
         ...
 
 
@@ -64,7 +64,7 @@ class TeammateHost:
 
     @property
     def limits(self) -> Limits | None:
-        """Usual limits of a member; None for those of `Agent`."""
+        """Return None: the defaults."""
         return None
 
     def prompt_parts(self) -> SystemPromptParts:

@@ -7,6 +7,7 @@ import atexit
 from contextlib import suppress
 
 from planck_nb.agent.agent import Agent
+from planck_nb.agent.agent_access import use_usual_limits
 from planck_nb.agent.approval.gate import Approvals
 from planck_nb.agent.events import AgentEvent
 from planck_nb.agent.limits import Limits, SessionSpend
@@ -93,6 +94,8 @@ class CurrentSession:
         self._limits = limits
         if self._factory is not None:
             self._factory.limits = limits
+        for agent in self.registry:
+            use_usual_limits(agent, limits)
 
     def open(
         self,
@@ -165,8 +168,7 @@ class CurrentSession:
         config = self._config.config
         always = set(default_policy(config).rules)
         rules = [rule for rule in self.approvals.policy.rules if rule not in always]
-        limits = {} if self.limits == config.limits else self.limits.as_dict()
-        settings = SessionSettings.of(rules, self.readable_names, limits)
+        settings = SessionSettings.of(rules, self.readable_names, self.limits.apart_from(config.limits))
         if settings != self._settings:
             await self._factory.session.save_signed_metadata(KEY, settings.stored())
             self._settings = settings

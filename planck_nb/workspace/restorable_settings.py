@@ -30,14 +30,14 @@ WAITING = "waiting"
 
 @dataclass(frozen=True, slots=True)
 class RestorableSettings:
-    """What a session restores.
+    """Settings to restore from a session.
 
     Args:
         members: The agents of the session and the remembered rules, without what waits for trust.
         settings: The rules of the session.
         signed_settings: The settings as far as they are authentic, to know whether they have to be written.
         left_out: What was left out, in a few words for each kind.
-        others_limits: Limits of new agents that are not authentic, by name.
+        others_limits: New agents' limits from unsigned settings, by name.
         waiting: What was left out, as JSON data: to be stored under the key `WAITING`, because the agents that are
             started again are stored without it, and the user may trust the session later.
     """
@@ -50,9 +50,9 @@ class RestorableSettings:
     waiting: JsonObject = field(default_factory=dict[str, Any])
 
     def limits(self, usual: Limits) -> Limits:
-        """Return the limits of new agents. Somebody else's can only lower the usual ones."""
-        own = restored_limits(self.settings.limits, usual, trusted=True)
-        return restored_limits(self.others_limits, own, trusted=False)
+        """Return new agents' limits. Unsigned settings can only lower the usual ones."""
+        signed_limits = restored_limits(self.settings.limits, usual, trusted=True)
+        return restored_limits(self.others_limits, signed_limits, trusted=False)
 
     @property
     def rules(self) -> tuple[Rule, ...]:

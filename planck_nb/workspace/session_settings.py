@@ -1,4 +1,4 @@
-"""The settings of a session besides its events: rules for calls, readable variables, and limits of new agents."""
+"""A session's settings besides its events: rules for calls, readable variables, and new agents' limits."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ KEY = "choices"
 
 @dataclass(frozen=True, slots=True)
 class SessionSettings:
-    """The settings of one session.
+    """One session's settings.
 
     Args:
         rules: Rules that decide which calls may run.
         readable: The only variables that agents and teams may list and inspect, by their id; others may read all.
-        limits: Limits of new agents by name; empty for those in the configuration.
+        limits: New agents' limits by name, where they differ from the configuration.
     """
 
     rules: tuple[Rule, ...] = ()

@@ -68,7 +68,7 @@ class WorkspaceTeams:
     # The host of the members.
 
     def create(self, options: Mapping[str, Any], parent: Agent | None) -> Agent:
-        """Make a member of a team in the open session. A worker has its parent's limits unless it has its own."""
+        """Make a team's member in the open session. A worker without limits has its parent's."""
         limits = {} if parent is None else {"limits": parent.limits}
         return self._current.factory.create_member({**limits, **options})
 
@@ -82,7 +82,7 @@ class WorkspaceTeams:
 
     @property
     def limits(self) -> Limits:
-        """The limits of new agents."""
+        """New agents' limits."""
         return self._current.limits
 
     def prompt_parts(self) -> SystemPromptParts:
@@ -107,7 +107,7 @@ class WorkspaceTeams:
         return teams[name]
 
     def templates(self) -> TemplateReport:
-        """The templates that can be started, and those that cannot, with the reasons."""
+        """Return the usable templates, and the others with the reasons."""
         return find_team_templates(self._config.config)
 
     def template(self, alias_or_path: str | Path) -> TeamTemplate:
@@ -255,8 +255,8 @@ class WorkspaceTeams:
         return save_template(folder, team.name or name, team.description, specs, overwrite=overwrite)
 
     def _descriptions(self, agents: Iterable[Agent]) -> tuple[AgentSpec, ...]:
-        usual = self._current.limits.as_dict()
-        return tuple(_description(agent, usual) for agent in agents)
+        usual = self._current.limits
+        return tuple(replace(_description(agent), limits=agent.limits.apart_from(usual)) for agent in agents)
 
     def adopt(self, known: JsonObject, find: Resolver | None = None) -> None:
         """Rebuild the teams of the session from its restored agents.
@@ -329,7 +329,7 @@ class WorkspaceTeams:
 
 
 async def stored_teams(session: Session) -> JsonObject:
-    """What a session has stored about its teams, by their ids."""
+    """Return the stored facts about a session's teams, by their ids."""
     stored = (await run_in_thread(session.get_metadata)).get(KEY)
     return stored if isinstance(stored, dict) else {}
 
@@ -359,8 +359,8 @@ def _free_name(wanted: str, taken: Mapping[str, object]) -> str:
     return name
 
 
-def _description(agent: Agent, usual: Mapping[str, float | None]) -> AgentSpec:
-    """The description of an agent as it is now, with the limits that are not the usual ones."""
+def _description(agent: Agent) -> AgentSpec:
+    """Return the description of an agent as it is now, apart from its limits."""
     compactor = compactor_of(agent)
     name = None if compactor is None else stored_compactor(compactor).get("name")
     leads = agent.role == "orchestrator"
@@ -378,5 +378,4 @@ def _description(agent: Agent, usual: Mapping[str, float | None]) -> AgentSpec:
         compactor=str(name) if name else None,
         role=agent.role,
         grants=agent.grants if leads else None,
-        limits={name: bound for name, bound in agent.limits.as_dict().items() if bound != usual[name]},
     )

@@ -92,8 +92,15 @@ async def with_the_workspace_of_a_notebook(folder: Path, patch: pytest.MonkeyPat
 
 @asynccontextmanager
 async def with_what_the_kernel_provides(folder: Path, _patch: pytest.MonkeyPatch) -> AsyncIterator[Names]:
-    functions = dict.fromkeys("ask sample accept on_event on_tools add_tools session path".split())
-    names: Names = {**functions, "root": folder, "folder": folder, "names": (), "text": '{"mcpServers": {}}'}
+    functions = dict.fromkeys("ask sample accept on_event on_tools add_tools path".split())
+    names: Names = {
+        **functions,
+        "root": folder,
+        "folder": folder,
+        "names": (),
+        "text": '{"mcpServers": {}}',
+        "session_id": str,
+    }
     yield names
     assert [status.state for status in names["statuses"]] == ["failed"]  # the folder has no sidecar
     await names["sidecars"].aclose()

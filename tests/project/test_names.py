@@ -30,7 +30,7 @@ NOT_A_FOLDER = re.compile(r"\b(an?|another|sessions|team|the|this) director(y|ie
 SAID_BY_OTHERS = {"Is a directory", "team directory not found: "}
 """What the operating system says, and what Planck says, whose words programs may know."""
 
-AGENT_NAMES = 26
+AGENT_NAMES = 27
 """Names that a handle of an agent has at most, besides its data attributes."""
 
 

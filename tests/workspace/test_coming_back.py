@@ -16,6 +16,7 @@ from planck_nb.agent.agent_access import compactor_of, fallbacks_of, skills_of
 from planck_nb.agent.context.compactor import stored_compactor
 from planck_nb.agent.limits import restored_limits
 from planck_nb.ai import Options, get_model
+from planck_nb.ai.messages import UserMessage
 
 OF_THE_WORKSPACE = {"session", "session_spend", "approvals", "client", "observers", "prompt_parts", "cwd", "turn"}
 """Arguments that a workspace gives all its agents, or that only count how far a conversation is."""
@@ -72,8 +73,9 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def place(**settings: object) -> Workspace:
-    return Workspace(Config.load(environment={}, limits="tokens=500000", fallbacks="demo", **settings), trust=True)
+def place(**settings: str) -> Workspace:
+    given: dict[str, Any] = {"limits": "tokens=500000", "fallbacks": "demo", **settings}
+    return Workspace(Config.load(environment={}, **given), trust=True)
 
 
 def arguments(agent: Agent) -> dict[str, object]:
@@ -141,8 +143,7 @@ async def rewound(workspace: Workspace) -> Workspace:
     run = ann.prompt("More.")
     await run
     assert ann.state.usage != usage
-    [first] = [entry.id for entry in ann.state.messages if entry.message.text == "More."]
-    await workspace.rewind(first)
+    await workspace.rewind(next(entry.id for entry in ann.state.messages if entry.message == UserMessage("More.")))
     return workspace
 
 
@@ -208,6 +209,20 @@ async def test_a_saved_team_starts_as_it_was(project: Path) -> None:
         assert after[name] == without(before, *own)[name]
     assert after["helper"]["limits"] == before["helper"]["limits"]
     await other.close()
+
+
+async def test_limits_of_the_configuration_that_change_hold_for_agents_without_their_own(project: Path) -> None:
+    workspace = place()
+    await fill(workspace)
+    session_id = workspace.session.id
+    await workspace.close()
+    async with place(limits="session_tokens=8, rounds=2, tokens=500000") as other:
+        await other.resume(session_id)
+        found = {name: each["limits"] for name, each in facts(other).items()}
+        assert found[""] == found["cid"] == Limits(rounds=9, session_cost=1.5, session_tokens=8, tokens=500_000)
+        assert found["bob"] == Limits(rounds=50, session_tokens=8, tokens=500_000)
+        lead = Limits(cost=0.1, seconds=60, rounds=3, session_cost=None, session_tokens=8, tokens=500_000)
+        assert found["lead"] == lead
 
 
 async def test_another_session_has_the_limits_of_the_configuration(project: Path) -> None:

@@ -476,7 +476,7 @@ class Sidecars:
         reserved_names = {name.lower() for name in self._taken()} | {SEARCH_NAME}
         keys: set[tuple[str, str, str]] = set()
         running: set[str] = set()
-        given: dict[str, tuple[str, str]] = {}
+        tool_owners: dict[str, tuple[str, str]] = {}
         self._names.use_session(self._session_id())
         for link in self._links.values():
             if link.status().state in ("idle", "failed"):
@@ -492,9 +492,10 @@ class Sidecars:
                     continue
                 short = tool_name(definition.name)
                 names = [short, prefixed(link.name, short)]
-                free = (each for each in names if not is_reserved(each) and each.lower() not in reserved_names)
                 owner = (identity, definition.name)
-                name = next((each for each in free if each not in tools and self._names.is_free(each, owner)), "")
+                not_free = {name.lower() for name in names if is_reserved(name)} | reserved_names
+                names_left = [name for name in names if name.lower() not in not_free and name not in tools]
+                name = next((name for name in names_left if self._names.is_free(name, owner)), "")
                 if not name:
                     notes.append(
                         f"The tool {label} of the sidecar {link.name} is left out, because there is another {names[1]}."
@@ -504,11 +505,11 @@ class Sidecars:
                     notes.append(f"The tool {label} of the sidecar {link.name} is called {name} here.")
                 key = (link.name, repr(definition), name)
                 keys.add(key)
-                given[name] = owner
+                tool_owners[name] = owner
                 tools[name] = self._tool(key, definition)
                 owners[name] = (link.name, definition.name)
         if not any(link.status().state in ("building", "starting") for link in self._links.values()):
-            self._names.keep(given)  # until then, the order of the configuration decides, not who is faster
+            self._names.keep(tool_owners)  # until then, the order of the configuration decides, not who is faster
         self._made = {key: tool for key, tool in self._made.items() if key in keys or key[0] not in running}
         return OfferedTools(tools, owners, tuple(notes))
 
