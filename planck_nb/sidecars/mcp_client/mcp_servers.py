@@ -108,7 +108,13 @@ def _spec(name: str, key: str, entry: object, source: Path | None, environment: 
         raise ConfigError(f"The sidecar {printable(key)!r} has a name without letters and digits; rename it.")
     if "envFile" in entry:
         raise ConfigError(f"The sidecar {name} uses `envFile`, which is not read; write the variables into `env`.")
-    kind = str(entry.get("type", entry.get("transport", ""))).lower()
+    kind = entry.get("type", entry.get("transport", ""))
+    if not isinstance(kind, str):  # in other clients' shape it has the headers
+        raise ConfigError(
+            f"The sidecar {name} has a `transport` that is not a string; write 'stdio' or 'http', and `url` and "
+            "`headers` beside it."
+        )
+    kind = kind.lower()
     if kind == "sse":
         raise ConfigError(
             f"The sidecar {name} uses the transport SSE, which MCP has replaced; give its Streamable HTTP address."

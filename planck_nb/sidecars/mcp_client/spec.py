@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 from planck_nb.base.errors import ConfigError
 from planck_nb.base.secrets import known_secrets
@@ -72,7 +72,7 @@ class SidecarSpec:
     args: tuple[str, ...] = ()
     env: Mapping[str, str] = field(default_factory=dict, repr=False)
     cwd: Path | None = None
-    url: str = ""
+    url: str = field(default="", repr=False)
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     token: str = field(default="", repr=False)
     token_variable: str = ""
@@ -117,7 +117,7 @@ class SidecarSpec:
         return "stdio" if self.command else "http"
 
     def secrets(self) -> dict[str, str]:
-        """Return recognisable values in `env` and `headers`, and the token.
+        """Return recognisable values in `env`, `headers` and the address, and the token.
 
         Returns:
             Descriptions, which do not show the values, by value.
@@ -130,6 +130,7 @@ class SidecarSpec:
 
     def _secret_fields(self) -> Iterator[tuple[str, str]]:
         yield from self.env.items()
+        yield from parse_qsl(urlsplit(self.url).query)
         for name, value in self.headers.items():
             yield name, value
             yield name, value.rpartition(" ")[2]  # without "Bearer", which a server may leave out when it quotes it

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from planck_nb.ai.server_address import shown_url
 from planck_nb.base.errors import SidecarError
 from planck_nb.base.secrets import redact
 from planck_nb.base.text import one_line
@@ -35,9 +36,10 @@ def start_failure(
     elif http_status == _WRONG_HOST:
         reason = "does not accept this host name (HTTP 421); use the address that it was started with"
     elif http_status:
-        reason = f"answered with HTTP {http_status}; check its address {spec.url}"
+        reason = f"answered with HTTP {http_status}; check its address {shown_url(spec.url)}"
     elif cause is not None and type(cause).__module__.startswith("httpx2"):
-        reason = f"cannot be reached at {spec.url} ({cause or type(cause).__name__}); check that it runs"
+        why = str(cause).replace(spec.url, shown_url(spec.url)) or type(cause).__name__
+        reason = f"cannot be reached at {shown_url(spec.url)} ({why}); check that it runs"
     else:
         reason = f"did not start: {lost}"
     return SidecarError(with_last_line(f"The sidecar {spec.name} {reason}.", spec, log))

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from planck_nb.ai.server_address import shown_url
 from planck_nb.base.atomic import write_atomically
 from planck_nb.base.errors import SidecarError
 from planck_nb.base.ownership import foreign_reason
@@ -70,5 +71,5 @@ class TokenFile:
             write_atomically(self.path, json.dumps(values_to_store).encode(), mode=0o600)
         except OSError as error:
             raise SidecarError(
-                f"The sign-in to {self.url} cannot be stored in {self.path} ({error.strerror}); make it writable."
+                f"The sign-in to {shown_url(self.url)} cannot be stored in {self.path} ({error.strerror}); make it writable."
             ) from error

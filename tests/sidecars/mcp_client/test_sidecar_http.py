@@ -12,6 +12,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from support.loopback import Exchange, serving
+from support.ports import free_port
 from support.sidecar_links import FAST, SERVERS, json_of, running, until, until_file
 
 from planck_nb.base.errors import SidecarError, SidecarLostError, SidecarTimeoutError
@@ -94,6 +96,36 @@ async def test_a_sidecar_over_http(tmp_path: Path) -> None:
         await link.call("grow", {})
         await until(lambda: any(tool.name == "grown" for tool in link.definitions()))
         assert (await link.call("grown", {})).text == "new"
+
+
+KEY = "k3yOfTheAddress0451"
+ADDRESSES = {
+    "query": "http://127.0.0.1:{port}/mcp?vendorApiKey={key}",
+    "short name": "http://127.0.0.1:{port}/mcp?k={key}&x=1",
+    "encoded": "http://127.0.0.1:{port}/mcp?a=%20&k={key}%21",
+    "fragment": "http://127.0.0.1:{port}/mcp#{key}",
+}
+"""Addresses of vendors that want a key in them."""
+
+
+@pytest.mark.parametrize("answer", ["none", "500", "404", "nonsense"])
+@pytest.mark.parametrize("address", ADDRESSES)
+async def test_a_key_in_an_address_is_not_shown(address: str, answer: str) -> None:
+    statuses = {"500": "500 Internal Server Error", "404": "404 Not Found", "nonsense": "200 OK"}
+
+    async def reply(exchange: Exchange) -> None:
+        await exchange.answer(statuses[answer], f"no {exchange.path}")
+
+    async with serving(reply) as web:
+        port = free_port() if answer == "none" else int(web.url.rpartition(":")[2])
+        spec = SidecarSpec("web", url=ADDRESSES[address].format(port=port, key=KEY))
+        link = SidecarLink(spec, timing=FAST)
+        with pytest.raises(SidecarError) as raised:
+            await link.start()
+        await link.stop()
+    shown = "\n".join([str(raised.value), link.status().reason, *link.logs(None), repr(link.spec)])
+    assert "0451" not in shown
+    assert answer == "nonsense" or f"http://127.0.0.1:{port}/mcp" in shown
 
 
 async def test_a_crash_over_http_is_no_cancellation(tmp_path: Path) -> None:

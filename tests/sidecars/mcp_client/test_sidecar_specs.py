@@ -88,6 +88,7 @@ def test_the_folder_of_an_editors_file_is_that_of_the_project() -> None:
         ({"command": "c\0"}, "contains a null character"),
         ({"command": "c", "envFile": ".env"}, "uses `envFile`, which is not read"),
         ({"type": "sse", "url": "http://h/"}, "uses the transport SSE"),
+        ({"transport": {"type": "http", "headers": {"A": "x"}}}, "has a `transport` that is not a string"),
         ({"type": "carrier-pigeon", "url": "http://h/"}, "has the unknown type 'carrier-pigeon'"),
         ({"url": "file:///etc/passwd"}, "is not an address of HTTP"),
         ({"url": "http://h:x/"}, "cannot be read; write it as"),
@@ -112,6 +113,9 @@ def test_a_secret_is_in_no_sentence_and_in_no_repr() -> None:
     )
     assert set(web.secrets()) >= {"abcdefgh1234", "tok-9876-xyz"}
     assert "tok-9876" not in repr(web)
+    remote = one({"url": "https://h/mcp?page=1&vendorApiKey=${VENDOR}"}, VENDOR="k3yOfTheAddress0451")
+    assert list(remote.secrets()) == ["k3yOfTheAddress0451"]
+    assert "0451" not in repr(remote)
     ordinary = one({"command": "c", "env": {"NODE_ENV": "production", "PORT": "8080"}})
     assert ordinary.secrets() == {}  # else the word would be replaced in every text
 
