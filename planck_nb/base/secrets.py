@@ -181,6 +181,11 @@ def find_secret(text: str, known: Mapping[str, str]) -> str | None:
     return None
 
 
+def find_key(text: str) -> str | None:
+    """Describe a vendor's key in a text; None without one."""
+    return _format_in(text)
+
+
 def redact(text: str, known: Mapping[str, str] | None = None, *, formats: bool = False) -> str:
     """Return the text with a description in brackets for each secret.
 

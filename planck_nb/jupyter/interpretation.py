@@ -20,6 +20,7 @@ from planck_nb.jupyter.parsing.options import (
     read_prompt_arguments,
 )
 from planck_nb.jupyter.parsing.parameters import DEBUG, OF_EVERY_VERB, flags
+from planck_nb.jupyter.parsing.typed_keys import require_no_key
 from planck_nb.jupyter.similar_words import is_near
 from planck_nb.jupyter.verbs import VERBS, Verb
 
@@ -56,6 +57,8 @@ def interpret(line: str, cell: str | None, notebook: Notebook) -> VerbLine | Pro
     verb = VERBS.get(word)
     if verb is not None and verb.names_only and not _is_one_name(argument, known):
         verb = None
+    if "--" not in line.split():
+        require_no_key(line if verb is not None or cell is None else f"{line}\n{cell}")
     if verb is not None and (cell is None or verb.cell):
         return VerbLine(verb, argument.strip(), cell)
     if cell is not None:

@@ -13,6 +13,7 @@ from planck_nb.base.async_tasks import spawn
 from planck_nb.base.errors import AgentError, UsageError
 from planck_nb.base.json_types import JsonObject
 from planck_nb.jupyter.live.run_agents import RunAgents
+from planck_nb.jupyter.parsing.typed_keys import require_no_key
 
 RUN_IS_OVER = "The run is over; send it as a new prompt."
 
@@ -96,6 +97,7 @@ class RunActions:
 
     def _send(self, agent: Agent, send: Callable[[str], Run], text: str) -> None:
         """Send a text in a team's run, otherwise as a new run."""
+        text = _checked(text)
         with within_group(self._run.whole or self._run.group):
             run = send(text)
         if run.group is None and agent is self._agent:
@@ -121,7 +123,7 @@ class RunActions:
             AgentError: The prompt has left the queue.
             UsageError: The other agent does not take part in the run.
         """
-        self.agents.find(agent_id).edit_queued(prompt_id, text)
+        self.agents.find(agent_id).edit_queued(prompt_id, _checked(text))
 
     def remove_queued(self, prompt_id: str, agent_id: str | None = None) -> None:
         """Remove a prompt from an agent's queue.
@@ -155,6 +157,14 @@ class RunActions:
         if scope not in SCOPES:
             raise UsageError(f"Decisions cannot be remembered for the scope {scope!r}; use 'agent', 'role' or 'all'.")
         agent.decide(call_id, allow=allow, args=args, remember=remember, reason=reason, scope=SCOPES[scope])
+
+
+def _checked(text: str) -> str:
+    """Return a typed text, which holds a key only after `-- `."""
+    if text.startswith("-- "):
+        return text.removeprefix("-- ")
+    require_no_key(text)
+    return text
 
 
 def _remove(agent: Agent, run: Run) -> None:

@@ -38,8 +38,8 @@ def start_failure(
     elif http_status:
         reason = f"answered with HTTP {http_status}; check its address {shown_url(spec.url)}"
     elif cause is not None and type(cause).__module__.startswith("httpx2"):
-        why = str(cause).replace(spec.url, shown_url(spec.url)) or type(cause).__name__
-        reason = f"cannot be reached at {shown_url(spec.url)} ({why}); check that it runs"
+        details = str(cause).replace(spec.url, shown_url(spec.url)) or type(cause).__name__
+        reason = f"cannot be reached at {shown_url(spec.url)} ({details}); check that it runs"
     else:
         reason = f"did not start: {lost}"
     return SidecarError(with_last_line(f"The sidecar {spec.name} {reason}.", spec, log))

@@ -70,6 +70,7 @@ class TokenFile:
             values_to_store = {key: value for key, value in content.items() if value is not None}
             write_atomically(self.path, json.dumps(values_to_store).encode(), mode=0o600)
         except OSError as error:
+            address = shown_url(self.url)
             raise SidecarError(
-                f"The sign-in to {shown_url(self.url)} cannot be stored in {self.path} ({error.strerror}); make it writable."
+                f"The sign-in to {address} cannot be stored in {self.path} ({error.strerror}); make it writable."
             ) from error

@@ -65,6 +65,27 @@ async def test_steering_enters_the_run_and_queued_prompts_follow_it() -> None:
     assert waiting.said() == ["Go.", "left", "then right"]
 
 
+async def test_a_key_is_refused_in_a_prompt_that_is_typed_below_an_answer() -> None:
+    key = "sk-" + "0451abcdefGHIJ" * 3
+    waiting = Waiting()
+    await waiting.begun.wait()
+    waiting.actions.queue("one")
+    [prompt] = waiting.agent.state.queue
+    for send in (
+        waiting.actions.steer,
+        waiting.actions.queue,
+        lambda text: waiting.actions.edit_queued(prompt.id, text),
+    ):
+        with pytest.raises(UsageError, match="API key") as raised:
+            send(f"Use {key}.")
+        assert "0451" not in str(raised.value)
+    assert [each.text for each in waiting.agent.state.queue] == ["one"]
+    waiting.actions.queue(f"-- Use {key}.")
+    assert [each.text for each in waiting.agent.state.queue] == ["one", f"Use {key}."]
+    waiting.actions.stop()
+    await waiting.run.wait()
+
+
 async def test_stop_ends_the_run() -> None:
     waiting = Waiting()
     await waiting.begun.wait()
