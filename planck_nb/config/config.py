@@ -88,6 +88,7 @@ class Config:
         tools_dirs: Folders of tools that a TOOL.json describes.
         teams_dirs: Folders of team templates. Of two with the same alias, the first one is used.
         sidecar_sampling: Names of sidecars that may ask for replies of models; each such reply needs approval.
+        sidecar_observers: Sidecars whose observers get all agents' events, by name.
         sidecar_roots: Names of sidecars that are told the folder of the project.
         sandbox: Whether commands run in a sandbox: "auto" if one works on this system, "off" never, "required" always.
         demo_pace: Seconds between two words of the demo model; None is 0, and a natural pace in a notebook.
@@ -134,6 +135,7 @@ class Config:
     loaded_with: _Arguments | None = field(default=None, repr=False, compare=False)
     teams_dirs: tuple[Path, ...] = ()
     sidecar_sampling: tuple[str, ...] = ()
+    sidecar_observers: tuple[str, ...] = ()
     sidecar_roots: tuple[str, ...] = ()
 
     @classmethod

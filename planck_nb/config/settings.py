@@ -265,6 +265,13 @@ SETTINGS = (
         separator=",",
     ),
     Setting(
+        "sidecar_observers",
+        "PLANCK_NB_SIDECAR_OBSERVERS",
+        "names of sidecars whose observers get all agents' events: prompts, files and results",
+        _words,
+        separator=",",
+    ),
+    Setting(
         "sidecar_roots",
         "PLANCK_NB_SIDECAR_ROOTS",
         "names of sidecars that are told the folder of the project",

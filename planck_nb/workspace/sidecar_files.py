@@ -97,7 +97,7 @@ def tools_item(spec: SidecarSpec, digest: str, tools: Sequence[str] = ()) -> Tru
     Args:
         spec: The sidecar.
         digest: The fingerprint with its tools.
-        tools: The names of its tools, to be shown.
+        tools: Its tools' names to show, with roles other than a tool's.
     """
     source = spec.source or Path(spec.name)
     path = source.with_name(f"{source.name}#{spec.name}:tools:{fingerprint(spec)[:16]}")

@@ -362,6 +362,7 @@ class WorkspaceSidecars:
             spec,
             sampling=spec.name in config.sidecar_sampling or (spec.sampling and is_own),
             roots=spec.name in config.sidecar_roots or (spec.roots and is_own),
+            observers=spec.name in config.sidecar_observers or found.folder is not None,
         )
 
     async def _start_all(self) -> None:
@@ -370,7 +371,8 @@ class WorkspaceSidecars:
     def _accept(self, spec: SidecarSpec, _digest: str, tools: tuple[ToolDefinition, ...]) -> bool:
         """Whether a sidecar with these tools may be used: those that it had when it was trusted, or its first ones."""
         trust = self._config.folder_trust
-        item = tools_item(spec, fingerprint(spec, tools), [tool.name for tool in tools if tool.role == ROLE_TOOL])
+        names = [tool.name if tool.role == ROLE_TOOL else f"{tool.name} ({tool.role})" for tool in tools]
+        item = tools_item(spec, fingerprint(spec, tools), names)
         if trust.accepts(item):
             self._pending.pop(spec.name, None)
             return True

@@ -68,6 +68,7 @@ def test_every_setting_can_be_in_a_file(home: Path, project: Path) -> None:
         teams_dirs = ["teams"]
         sidecar_sampling = ["one", "two"]
         sidecar_roots = "one, two"
+        sidecar_observers = ["one", "two"]
         sandbox = "required"
         demo_pace = 0.5
         cassette = "c.jsonl"
@@ -90,7 +91,7 @@ def test_every_setting_can_be_in_a_file(home: Path, project: Path) -> None:
     assert config.skills_dirs == (project / "skills", Path("/skills"))
     assert config.tools_dirs == ()
     assert config.teams_dirs == (project / "teams",)
-    assert config.sidecar_sampling == config.sidecar_roots == ("one", "two")
+    assert config.sidecar_sampling == config.sidecar_roots == config.sidecar_observers == ("one", "two")
 
 
 @pytest.mark.parametrize(

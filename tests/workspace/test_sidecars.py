@@ -280,7 +280,7 @@ async def test_events_are_looked_at_only_while_a_sidecar_observes(project: Path,
     watcher = {"command": sys.executable, "args": ["-m", "planck_nb.sidecars", "watcher"], "env": env}
     without_observers = {**SERVER, "args": [*HOSTILE, "many"]}
     write(tmp_path / ".planck/mcp.json", near=without_observers, watcher=watcher)
-    async with patient(Config.load()) as workspace:
+    async with patient(Config.load(sidecar_observers="watcher")) as workspace:
         agent = workspace.add_agent("a", model=scripted_model(["one", "two"]))
         await workspace.sidecars.start(["near"])
         assert observing() == 0
@@ -301,3 +301,24 @@ async def test_events_are_looked_at_only_while_a_sidecar_observes(project: Path,
         assert observing() == 1
     await asyncio.sleep(0)
     assert observing() == 0
+
+
+@pytest.mark.parametrize("file", ["user", "project"])
+async def test_a_sidecar_that_no_setting_names_observes_nothing(project: Path, tmp_path: Path, file: str) -> None:
+    (tmp_path / "watcher.py").write_text(OBSERVER)
+    env = {"PYTHONPATH": f"{Path(__file__).parents[2]}:{tmp_path}", "SEEN": str(tmp_path / "seen")}
+    watcher = {"command": sys.executable, "args": ["-m", "planck_nb.sidecars", "watcher"], "env": env}
+    own = {"observers": True, "observing": True, "sampling": True}  # no file can say it
+    write((tmp_path if file == "user" else project) / ".planck/mcp.json", watcher={**watcher, **own})
+    async with patient(Config.load(sidecar_observers="other"), trust=True) as workspace:
+        agent = workspace.add_agent("a", model=scripted_model(["one"]))
+        await workspace.sidecars.start()
+        assert rows(workspace)["watcher"][0] == "connected"
+        assert observing() == 0
+        await agent.prompt("secret words")
+        await workspace.sidecars.manager.flush()
+        assert not (tmp_path / "seen").exists()
+        [note] = workspace.sidecars.manager.notes()
+        assert "sidecar_observers does not name watcher" in note
+        listed = [item.description for item, _ in workspace.trust_items()]
+        assert file == "user" or any("(observer)" in text for text in listed)

@@ -311,7 +311,7 @@ class Sidecars:
         return self._offered.owners.get(tool)
 
     def notes(self) -> list[str]:
-        """Return a sentence for each renamed or missing tool.
+        """Return a sentence for each renamed tool, missing tool and idle observer.
 
         If there is a search, it has one, too.
         """
@@ -383,7 +383,8 @@ class Sidecars:
         Otherwise `observe` has no effect.
         """
         return any(
-            link.status().state not in ("idle", "failed")
+            link.spec.observers
+            and link.status().state not in ("idle", "failed")
             and any(definition.role == ROLE_OBSERVER for definition in link.definitions())
             for link in self._links.values()
         )
@@ -448,7 +449,7 @@ class Sidecars:
         return [
             (link, definition)
             for link in self._links.values()
-            if link.status().state == "connected"
+            if link.spec.observers and link.status().state == "connected"
             for definition in link.definitions()
             if definition.role == ROLE_OBSERVER
         ]
@@ -484,9 +485,14 @@ class Sidecars:
             running.add(link.name)
             identity = f"{link.name} {fingerprint(link.spec)}"
             for definition in link.definitions():
+                label = visible(definition.name[:100])
+                if definition.role == ROLE_OBSERVER and not link.spec.observers:
+                    notes.append(
+                        f"The observer {label} of the sidecar {link.name} gets nothing, because the setting "
+                        f"sidecar_observers does not name {link.name}."
+                    )
                 if definition.role != ROLE_TOOL:
                     continue
-                label = visible(definition.name[:100])
                 if problem := problem_with(definition):
                     notes.append(f"The tool {label} of the sidecar {link.name} is left out, because {problem}.")
                     continue

@@ -140,6 +140,7 @@ def _spec(name: str, key: str, entry: object, source: Path | None, environment: 
         source=source,
         sampling=entry.get("sampling") is True,
         roots=entry.get("roots") is True,
+        observers=False,
         oauth=_oauth(name, entry.get("oauth"), expand),
     )
 

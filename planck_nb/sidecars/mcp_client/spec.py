@@ -57,6 +57,7 @@ class SidecarSpec:
         source: The sidecar's configuration file, None for one made by a program.
         sampling: Whether the sidecar may ask the user's models for replies.
         roots: Whether the sidecar is told the session's folder.
+        observers: Whether its observers get the session's events; a configuration file cannot say so.
         oauth: planck_nb as a client at a server which requires a sign-in.
 
     Raises:
@@ -79,6 +80,7 @@ class SidecarSpec:
     source: Path | None = None
     sampling: bool = False
     roots: bool = False
+    observers: bool = True
     oauth: OAuthClient = field(default_factory=OAuthClient)
 
     def __post_init__(self) -> None:
