@@ -91,7 +91,7 @@ class Agent:
         on_compact: Shortens the conversation before it outgrows the context window: a `Compactor` or a function.
         fallbacks: Models to use instead, in order, if `model` cannot answer.
         limits: Limits of each turn and, with `session_spend`, of the session.
-        usual_limits: Limits of new agents in the session; only others are stored with the agent.
+        usual_limits: New agents' limits in the session; only others are stored with the agent.
         session_spend: What the agents of a session have spent together; they share one.
         approvals: Decides which calls may run; without it, all may.
         prompt_parts: Called at the start of each turn for what surrounds the system prompt.

@@ -18,7 +18,17 @@ from planck_nb.agent.limits import restored_limits
 from planck_nb.ai import Options, get_model
 from planck_nb.ai.messages import UserMessage
 
-OF_THE_WORKSPACE = {"session", "session_spend", "approvals", "client", "observers", "prompt_parts", "cwd", "turn"}
+OF_THE_WORKSPACE = {
+    "session",
+    "session_spend",
+    "approvals",
+    "client",
+    "observers",
+    "prompt_parts",
+    "cwd",
+    "turn",
+    "usual_limits",
+}
 """Arguments that a workspace gives all its agents, or that only count how far a conversation is."""
 
 READ: dict[str, Callable[[Agent], object]] = {
@@ -219,7 +229,7 @@ async def test_limits_of_the_configuration_that_change_hold_for_agents_without_t
     async with place(limits="session_tokens=8, rounds=2, tokens=500000") as other:
         await other.resume(session_id)
         found = {name: each["limits"] for name, each in facts(other).items()}
-        assert found[""] == found["cid"] == Limits(rounds=9, session_cost=1.5, session_tokens=8, tokens=500_000)
+        assert found[""] == found["cid"] == Limits(rounds=9, session_cost=1.5, session_tokens=8)
         assert found["bob"] == Limits(rounds=50, session_tokens=8, tokens=500_000)
         lead = Limits(cost=0.1, seconds=60, rounds=3, session_cost=None, session_tokens=8, tokens=500_000)
         assert found["lead"] == lead
