@@ -20,8 +20,8 @@ from planck_nb.jupyter.parsing.options import (
     read_prompt_arguments,
 )
 from planck_nb.jupyter.parsing.parameters import DEBUG, OF_EVERY_VERB, flags
-from planck_nb.jupyter.parsing.typed_keys import require_no_key
 from planck_nb.jupyter.similar_words import is_near
+from planck_nb.jupyter.typed_keys import require_no_key
 from planck_nb.jupyter.verbs import VERBS, Verb
 
 _PROMPT_OF_SIDECAR = re.compile(r"[A-Za-z_][\w.-]*:[A-Za-z_][\w.-]*")

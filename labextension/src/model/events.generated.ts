@@ -30,6 +30,7 @@ export interface AgentStarted extends EventBase {
   readonly grant_sources?: readonly (Readonly<Record<string, unknown>>)[];
   readonly compactor?: Readonly<Record<string, unknown>>;
   readonly skills?: readonly string[] | null;
+  readonly limits?: Readonly<Record<string, unknown>>;
   readonly type: 'agent_started';
 }
 
@@ -39,6 +40,7 @@ export interface AgentChanged extends EventBase {
   readonly tools?: readonly string[];
   readonly options?: Readonly<Record<string, unknown>>;
   readonly model_source?: Readonly<Record<string, unknown>>;
+  readonly limits?: Readonly<Record<string, unknown>>;
   readonly type: 'agent_changed';
 }
 

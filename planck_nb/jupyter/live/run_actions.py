@@ -13,7 +13,7 @@ from planck_nb.base.async_tasks import spawn
 from planck_nb.base.errors import AgentError, UsageError
 from planck_nb.base.json_types import JsonObject
 from planck_nb.jupyter.live.run_agents import RunAgents
-from planck_nb.jupyter.parsing.typed_keys import require_no_key
+from planck_nb.jupyter.typed_keys import require_no_key
 
 RUN_IS_OVER = "The run is over; send it as a new prompt."
 
