@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -151,27 +149,6 @@ def test_what_was_steered_into_a_run_that_is_aborted_is_given_back(lab: Lab, ope
 
 
 @pytest.mark.own_page
-def test_a_saved_notebook_reads_without_a_kernel(lab: Lab, open_notebook: Open) -> None:
-    setup = f"%load_ext planck_nb\n%planck model demo\n{TOOLS}"
-    path = lab.write("saved.ipynb", setup, '%%planck\nUse @get_weather for "Paris".')
-    notebook = open_notebook(path)
-    notebook.run_all()
-    notebook.wait_idle()
-    notebook.save()
-    notebook.page.wait_for_function("() => !window.jupyterapp.shell.currentWidget.context.model.dirty")
-    notebook.reload(kernel=False)
-    output = notebook.output(1)
-    expect(output).to_contain_text("returned Paris: sun")
-    assert output.locator(".pk").count() == 0
-    saved = json.loads(path.read_text(encoding="utf-8"))
-    page = subprocess.run(
-        [sys.executable, "-m", "jupyter", "nbconvert", "--to", "html", "--stdout", str(path)],
-        capture_output=True, text=True, check=True,
-    ).stdout  # fmt: skip
-    assert re.search(r"returned.*Paris: sun", page, re.DOTALL)
-    assert len(saved["cells"][1]["outputs"]) == 3  # what the agent got, the bar of controls, and the transcript
-
-
 def reopen(notebook: Notebook) -> None:
     """Save the notebook, end its kernel and open it with a new one."""
     notebook.save()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -24,13 +25,14 @@ NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 def test_they_show_what_is_saved_in_every_time_zone_and_beside_the_sessions_of_a_run_before(
     tmp_path: Path, kernel_template: KernelTemplate
 ) -> None:
-    copies = []
+    copies = {}
     for notebook in NOTEBOOKS:
         (tmp_path / notebook.stem).mkdir()  # a notebook reads the sessions of its own folder
-        copies.append(str(shutil.copy(notebook, tmp_path / notebook.stem)))
+        copies[notebook.stem] = str(shutil.copy(notebook, tmp_path / notebook.stem))
+    again = [copies["01_quickstart"], copies["03_history"]]  # which query what is stored
     plugins = ("-p", "nbval.plugin", "-p", "support.forked_kernels", "-p", "no:cacheprovider")
     command = [sys.executable, "-m", "pytest", "-q", *plugins, "-c", os.devnull]
-    for zone in ("America/New_York", "Asia/Tokyo"):
+    for zone, chosen in (("America/New_York", list(copies.values())), ("Asia/Tokyo", again)):
         environment = {
             **os.environ,
             "PLANCK_NB_DEMO_PACE": "0",
@@ -39,9 +41,16 @@ def test_they_show_what_is_saved_in_every_time_zone_and_beside_the_sessions_of_a
             "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",  # the other plugins take longer to load than a notebook to run
             "TZ": zone,
         }
-        run = [*command, "--nbval", *copies]
+        run = [*command, "--nbval", *chosen]
         done = subprocess.run(run, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
         assert done.returncode == 0, f"{zone}:\n{done.stdout[-5_000:]}"
+
+
+def test_a_saved_answer_reads_in_a_page_without_a_kernel(tmp_path: Path) -> None:
+    copy = shutil.copy(ROOT / "notebooks" / "01_quickstart.ipynb", tmp_path)
+    command = [sys.executable, "-m", "jupyter", "nbconvert", "--to", "html", "--stdout", str(copy)]
+    page = subprocess.run(command, cwd=tmp_path, env=_environment(), capture_output=True, text=True, check=True).stdout
+    assert re.search(r"returned\s+230\.0", re.sub(r"<[^>]+>", "", page))
 
 
 @pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.stem)
