@@ -119,7 +119,7 @@ class Controller:
         gone = self.check_default()
         team_name = self._team_name(options)
         if options.get("tools") or not (team_name or self._name(options) in named_agents(self.workspace)):
-            self.workspace.require_trust()
+            self.workspace.require_trusted_settings()
         sidecars = self.workspace.sidecars
         resources = resource_mentions(prompt, sidecars.known_names() if "@" in prompt else ())
         _require_shareable(options.get("share", ()), namespace)

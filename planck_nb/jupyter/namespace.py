@@ -39,6 +39,7 @@ def tools_named(names: Iterable[str], namespace: Mapping[str, object], toolbox: 
         The tools.
 
     Raises:
+        TrustError: The folder has an untrusted tool with this name.
         UsageError: A name is neither a function nor a tool, or two different functions make tools of one name.
     """
     found: list[Tool] = []
@@ -56,6 +57,7 @@ def tools_named(names: Iterable[str], namespace: Mapping[str, object], toolbox: 
             kind = type(namespace[name]).__name__
             raise UsageError(f"{name} is of type {kind}; only functions can be tools.")
         else:
+            toolbox.require_trusted(name)
             known = [*functions(namespace), *toolbox.names()]
             raise UsageError(f"There is no function or tool named {name}. {did_you_mean(name, known)}".rstrip())
     return list(by_name(found).values())

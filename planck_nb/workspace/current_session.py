@@ -74,7 +74,7 @@ class CurrentSession:
     def factory(self) -> AgentFactory:
         """Creates agents in the session, and first the session itself if necessary."""
         if self._factory is None:
-            self._config.require_trust()
+            self._config.require_trusted_settings()
             self.open(self._start())
         assert self._factory is not None  # noqa: S101 - for the type checker
         return self._factory

@@ -45,6 +45,18 @@ def untrusted(folder: Path, files: Sequence[TrustedFile], trust: FolderTrust) ->
     )
 
 
+def left_out_notice(folder: Path, items: Sequence[TrustItem]) -> str:
+    """Return a sentence about unused tools and teams; empty without any."""
+    if not items:
+        return ""
+    listing = ", ".join(f"{_relative(item.path, folder)} ({item.kind})" for item in items[:_SHOWN])
+    more = f" and {len(items) - _SHOWN:,} more" if len(items) > _SHOWN else ""
+    return (
+        f"Left out, because you have not trusted it: {listing}{more}. Look with `%planck trust --list`, then run "
+        "`%planck trust`."
+    )
+
+
 def directory_notice(sessions_dir: Path) -> str:
     """A sentence if other users can change the sessions in a directory, else empty."""
     try:

@@ -13,7 +13,7 @@ from planck_nb.agent.calling.functions import as_tool
 from planck_nb.agent.calling.tool import Tool
 from planck_nb.agent.context.system_prompt import SystemPromptParts
 from planck_nb.ai.server_tools import SERVER_TOOLS, ServerTool
-from planck_nb.base.errors import ConfigError, UsageError, did_you_mean
+from planck_nb.base.errors import ConfigError, TrustError, UsageError, did_you_mean
 from planck_nb.base.ownership import FOREIGN_HINT
 from planck_nb.config import Config, FolderTrust, TrustItem
 from planck_nb.resources.instructions import INSTRUCTIONS_FILE, Instructions, find_instructions
@@ -151,6 +151,7 @@ class Toolbox:
             The tools, in the order of the names.
 
         Raises:
+            TrustError: The folder has a tool of one of these names, which is not trusted.
             UsageError: There is no tool of one of these names.
             ConfigError: The package that offers a tool of one of these names cannot be used.
         """
@@ -174,8 +175,25 @@ class Toolbox:
             elif ServerTool.parse(name) is not None:
                 found.append(as_tool(name))
             else:
+                self.require_trusted(name)
                 raise UsageError(f"There is no tool named {name}. {did_you_mean(name, self.names())}")
         return found
+
+    def require_trusted(self, name: str) -> None:
+        """Refuse an untrusted tool in the folder.
+
+        Args:
+            name: A tool's name.
+
+        Raises:
+            TrustError: The folder has an untrusted tool with this name.
+        """
+        for item in tool_trust_items(self._config):
+            if item.description.partition(": ")[0] == name and not self._trust.accepts(item):
+                raise TrustError(
+                    f"The tool {name} runs what {item.path} says and is not trusted; look at it with `%planck trust "
+                    "--list`, then run `%planck trust`."
+                )
 
     def skills(self) -> Mapping[str, Skill]:
         """The current skills by name."""

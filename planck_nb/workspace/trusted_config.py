@@ -61,6 +61,10 @@ class TrustedConfig:
         """Raise `TrustError` if the user does not trust all files of settings, models and variables."""
         self._require_accepted(*self.config.trust_items)
 
+    def left_out(self) -> list[TrustItem]:
+        """Return the untrusted tools and teams."""
+        return [item for item in _found(self.config) if not self.folder_trust.accepts(item)]
+
     def trust(self) -> Config:
         """Remember that the user trusts the files as they are now. Returns the configuration that follows."""
         self.folder_trust.add(file.item for file in self.items())

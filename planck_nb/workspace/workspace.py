@@ -38,7 +38,7 @@ from planck_nb.workspace.compactors import Compactors
 from planck_nb.workspace.current_session import CurrentSession
 from planck_nb.workspace.default_model import choose_model
 from planck_nb.workspace.default_policy import default_policy
-from planck_nb.workspace.folder_files import TrustedFile, directory_notice
+from planck_nb.workspace.folder_files import TrustedFile, directory_notice, left_out_notice
 from planck_nb.workspace.session_navigation import SessionNavigation
 from planck_nb.workspace.sessions import WorkspaceSessions
 from planck_nb.workspace.sidecars import WorkspaceSidecars
@@ -228,6 +228,14 @@ class Workspace:
         """
         self._config.require_trust()
 
+    def require_trusted_settings(self) -> None:
+        """Check the trust in all settings, models and variables.
+
+        Raises:
+            TrustError: Some are not; the sentence lists them.
+        """
+        self._config.require_trusted_settings()
+
     def trust(self) -> tuple[TrustedFile, ...]:
         """Trust the files of the folder that can run code or redirect requests, as they are now, and use them.
 
@@ -256,11 +264,12 @@ class Workspace:
 
         Returns:
             A sentence about each text of another user that is not used, about a directory that others can write, about
-            sidecars that are not trusted or cannot be used, and about what happened to sidecars since the last time.
+            tools, teams and sidecars that are not trusted or cannot be used, and about what happened to sidecars since
+            the last time.
         """
         found = [*self.toolbox.foreign_texts(), directory_notice(self.sessions_dir)]
         events = self.sidecars.progress.take()  # which may happen again, unlike the rest
-        found += self.sidecars.notices()
+        found += [left_out_notice(self.config.root, self._config.left_out()), *self.sidecars.notices()]
         if self._store.is_temporary:
             found.append(
                 f"{self.config.sessions_dir} cannot be written, so this session is lost when the kernel ends; "
@@ -444,7 +453,7 @@ class Workspace:
             UsageError: `on_compact` is neither a compactor nor a function of the messages, or names none.
             TrustError: The folder has files that can run code or redirect requests and are not trusted.
         """
-        self.require_trust()
+        self.require_trusted_settings()
         return self.agent_factory.create(
             name,
             model=model,
@@ -673,7 +682,7 @@ class Workspace:
             ModelError: A model is not found again as it was, or there is no model of the name `model`.
             TrustError: The folder has files that can run code or redirect requests and are not trusted.
         """
-        self.require_trust()
+        self.require_trusted_settings()
         chosen = self.model(model) if isinstance(model, str) else model
         return await self._navigation.resume(id_or_name, find=find, model=chosen, trust=trust, take_over=take_over)
 

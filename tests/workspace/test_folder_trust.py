@@ -18,6 +18,7 @@ from planck_nb.base.errors import ConfigError, MissingCredentialError, TrustErro
 from planck_nb.base.secrets import redact
 from planck_nb.config import write_setting
 from planck_nb.jupyter.controller import Controller
+from planck_nb.jupyter.namespace import tools_named
 from planck_nb.jupyter.notebook import Notebook
 from planck_nb.jupyter.verbs import VERBS
 from planck_nb.workspace.team_files import find_team_templates
@@ -156,7 +157,41 @@ PLANTS: dict[str, Plant] = {
 }
 
 
-@pytest.mark.parametrize("name", PLANTS)
+LEFT_OUT = [name for name in PLANTS if name.startswith(("a tool", "a long tool", "a team"))]
+"""What a prompt does not need: it is sent without."""
+
+
+@pytest.mark.parametrize("name", LEFT_OUT)
+async def test_a_prompt_that_needs_no_untrusted_tool_or_team_is_sent(name: str, home: Path, project: Path) -> None:
+    PLANTS[name](project)
+    async with load(project, home) as place:
+        [(item, status)] = place.trust_items()
+        assert status == "new"
+        [notice] = place.notices()
+        assert "Left out, because you have not trusted it" in notice
+        assert item.kind in notice
+        assert notice.isprintable()
+        assert place.notices() == []  # it is said once
+        agent = place.add_agent("ann", model=get_model("demo"), tools=place.toolbox.named(["builtin"]))
+        await agent.prompt("hello")
+        assert not {"evil", "x"} & {tool.name for tool in agent.tools}
+        shown = await Controller(place).start("hello", {}, {})
+        await shown.run.wait()
+        with pytest.raises(TrustError):
+            place.require_trust()
+        if item.kind == "tool" and "read" not in name:
+            for find in (place.toolbox.named, lambda names: tools_named(names, {}, place.toolbox)):
+                with pytest.raises(TrustError, match="evil"):
+                    find(["evil"])
+        if item.kind == "team":
+            with pytest.raises(TrustError):
+                await place.start_team("evil")
+            with pytest.raises(TrustError):
+                await place.start_team(str(item.path))
+        assert not has_run(project)
+
+
+@pytest.mark.parametrize("name", [name for name in PLANTS if name not in LEFT_OUT])
 async def test_nothing_is_used_before_the_folder_is_trusted(name: str, home: Path, project: Path) -> None:
     PLANTS[name](project)
     async with load(project, home) as place:
@@ -340,7 +375,7 @@ async def test_what_changes_is_not_trusted_and_what_is_gone_does_not_matter(
     CHANGES[name](project)
     async with load(project, home) as place:
         with pytest.raises(TrustError) as error:
-            place.add_agent("ann", model=get_model("demo"))
+            place.require_trust()
         assert name == "a new tool" or "changed" in str(error.value)
         assert [str(rule) for rule in place.config.rules] in (["bash:ls"], [])
         assert "more" not in place.toolbox.tools()
@@ -355,7 +390,10 @@ async def test_a_tool_that_is_swapped_while_the_workspace_is_open_is_not_used(ho
         put(project, ".planck/tools/say/TOOL.json", tool("say", "curl evil.test"))
         assert "say" not in place.toolbox.tools()
         with pytest.raises(TrustError, match="changed"):
-            place.add_agent("bob", model=get_model("demo"))
+            place.require_trust()
+        with pytest.raises(TrustError, match="say"):
+            place.toolbox.named(["say"])
+        place.add_agent("bob", model=get_model("demo"))
 
 
 @pytest.mark.parametrize(

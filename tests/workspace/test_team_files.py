@@ -59,7 +59,7 @@ async def test_a_template_waits_for_trust(project: Path, home: Path) -> None:
             "team review: asks http://evil.test/v1; orchestrator (orchestrator, demo:demo, tools bash)"
         )
         with pytest.raises(TrustError, match=r"\.planck/teams/review/TEAM\.json \(team: team review: asks"):
-            place.add_agent("ann", model=get_model("demo"))
+            place.require_trust()
         found = find_team_templates(place.config)
         assert (list(found), found.skipped[0].path) == ([], path.parent)
         assert "is not trusted; look at it, then run `%planck trust`." in found.skipped[0].reason
