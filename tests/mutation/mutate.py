@@ -3,8 +3,8 @@
     COVERAGE_FILE=/tmp/lines python -m pytest -n auto --cov --cov-context=test tests/{agent,ai,config,sessions,tools}
     COVERAGE_FILE=/tmp/lines python tests/mutation/mutate.py [--seed 12] [--count 15] [--tests 60] [FILE ...]
 
-The files hold the rules for data, money, keys and consent. A mutant is tried in a copy with 60 tests that ran its line,
-most of its file and little else. It is noticed if one fails; a hang or a line without a test counts as missed. Draws
+The files hold the rules for data, money, keys and consent. A mutant is tried with 60 tests that ran its line, in the
+folder of the same name first, and is noticed if one fails; a hang or a line without a test counts as missed. Draws
 depend on the seed and the changed text alone, so most mutants stay the same while a file is edited.
 """
 
@@ -124,13 +124,13 @@ def main() -> None:
     for name in ("aiohttp", "duckdb", "httpx", "jsonschema", "pandas", "pydantic"):
         pytest.importorskip(name)  # once instead of in each fork
     with tempfile.TemporaryDirectory() as folder:
-        tree, left_out = Path(folder, "tree"), shutil.ignore_patterns(".git", ".venv", "node_modules", "__pycache__")
-        shutil.copytree(ROOT, tree, ignore=left_out)
+        shutil.copytree(ROOT, tree := Path(folder, "tree"), ignore=shutil.ignore_patterns(".*", "node_modules"))
         for file in sorted(path for glob in options.files for path in (ROOT / "planck_nb").glob(glob)):
             copy, data, outcomes = tree / file.relative_to(ROOT), file.read_bytes(), Counter[str]()
+            home = f"tests/{file.parent.relative_to(ROOT / 'planck_nb')}/"
             contexts = seen.get(str(file), {})
             here = Counter(name for names in contexts.values() for name in names if name)
-            ranked = sorted(here, key=lambda name: (-(here[name] ** 2) / everywhere[name], name))
+            ranked = sorted(here, key=lambda name: (not name.startswith(home), -(here[name] ** 2) / everywhere[name]))
             order = list(dict.fromkeys(name.rpartition("|")[0] for name in ranked))
             if order and test(tree, order[:5], options.seconds) != "passed":
                 sys.exit(f"The tests fail without a change of {file.name}.")
