@@ -202,7 +202,7 @@ def test_what_the_sandbox_hides_of_the_system_is_asked_about_too(path: str) -> N
 @pytest.mark.parametrize(
     "pattern",
     [
-        *(".e*", ".netr?", ".npm*", ".py*", ".pg*", ".git-*", ".ss*", ".aw*", ".kub?", "~/.a[w]s", "x/.S*"),
+        *(".e*", ".netr?", ".npmr?", ".pypir?", ".pgpas?", ".git-*", ".ss*", ".aw*", ".kub?", "~/.a[w]s", "x/.S*"),
         *("id_*", "cred*", "*.pem", "*.key", "secrets.*", "kaggl?.json", "au*.json", "*/*/*/*/a"),
     ],
 )
