@@ -122,14 +122,14 @@ def is_secret_variable(name: str, value: str) -> bool:
     """Return whether a variable's name or value looks like a secret."""
     # A setting such as `max_tokens` is a number; somebody else's variable may be more.
     is_named = is_secret_name(name) or name.upper().endswith("TOKENS")
-    return is_named or next(_passwords(value), None) is not None or _format_in(value) is not None
+    return is_named or next(_passwords(value), None) is not None or find_key(value) is not None
 
 
 @lru_cache(maxsize=64)  # asked about the same few keys with every request
 def looks_like_key(value: str) -> bool:
     """Return whether a value is a generated key rather than a word."""
     has_both = any(map(str.isalpha, value)) and any(map(str.isdigit, value))
-    return (has_both and len(value) >= _MIN_GENERATED_LENGTH) or _format_in(value) is not None
+    return (has_both and len(value) >= _MIN_GENERATED_LENGTH) or find_key(value) is not None
 
 
 def known_secrets(environment: Mapping[str, str]) -> dict[str, str]:
@@ -174,16 +174,11 @@ def find_secret(text: str, known: Mapping[str, str]) -> str | None:
     for value, what in known.items():
         if _occurs(value, text):
             return what
-    if (kind := _format_in(text)) is not None:
+    if (kind := find_key(text)) is not None:
         return f"what looks like {kind}"
     if any(not _PLACEHOLDER.fullmatch(match[1]) for match in _PASSWORD_IN_ADDRESS.finditer(text)):
         return "what looks like an address with a password"
     return None
-
-
-def find_key(text: str) -> str | None:
-    """Describe a vendor's key in a text; None without one."""
-    return _format_in(text)
 
 
 def redact(text: str, known: Mapping[str, str] | None = None, *, formats: bool = False) -> str:
@@ -298,7 +293,8 @@ def _passwords(value: str) -> Iterator[str]:
             yield match[1]
 
 
-def _format_in(text: str) -> str | None:
+def find_key(text: str) -> str | None:
+    """Describe a vendor's key in a text; None without one."""
     for what, pattern in _FORMATS.items():
         if any(_stands_alone(match) for match in pattern.finditer(text)):
             return what

@@ -327,6 +327,8 @@ class Workspace:
     def set_limits(self, limits: Limits) -> None:
         """Set the limits of all agents, present and new ones, from their next turn on.
 
+        `save_session_settings` stores them.
+
         Args:
             limits: The limits.
         """
@@ -451,7 +453,7 @@ class Workspace:
         Raises:
             AgentError: The name is taken, or the workspace is changing to another session at the moment.
             UsageError: `on_compact` is neither a compactor nor a function of the messages, or names none.
-            TrustError: The folder has files that can run code or redirect requests and are not trusted.
+            TrustError: The folder has settings or models that are not trusted.
         """
         self.require_trusted_settings()
         return self.agent_factory.create(
@@ -680,7 +682,7 @@ class Workspace:
             SessionLockedError: The session is open elsewhere.
             AgentError: The session is open in this workspace, and neither `model` nor `trust` is given.
             ModelError: A model is not found again as it was, or there is no model of the name `model`.
-            TrustError: The folder has files that can run code or redirect requests and are not trusted.
+            TrustError: The folder has settings or models that are not trusted.
         """
         self.require_trusted_settings()
         chosen = self.model(model) if isinstance(model, str) else model
