@@ -52,7 +52,7 @@ def left_out_notice(folder: Path, items: Sequence[TrustItem]) -> str:
     listing = ", ".join(f"{_relative(item.path, folder)} ({item.kind})" for item in items[:_SHOWN])
     more = f" and {len(items) - _SHOWN:,} more" if len(items) > _SHOWN else ""
     return (
-        f"Left out, because you have not trusted it: {listing}{more}. Look with `%planck trust --list`, then run "
+        f"Not used before you trust this folder: {listing}{more}. Look with `%planck trust --list`, then run "
         "`%planck trust`."
     )
 

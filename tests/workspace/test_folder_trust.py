@@ -168,7 +168,7 @@ async def test_a_prompt_that_needs_no_untrusted_tool_or_team_is_sent(name: str, 
         [(item, status)] = place.trust_items()
         assert status == "new"
         [notice] = place.notices()
-        assert "Left out, because you have not trusted it" in notice
+        assert "Not used before you trust this folder" in notice
         assert item.kind in notice
         assert notice.isprintable()
         assert place.notices() == []  # it is said once
