@@ -41,6 +41,19 @@ def pytest_xdist_auto_num_workers() -> int:
     return max(3, len(os.sched_getaffinity(0)))
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Collect in each process from another folder on, so that each compiles some files and finds the others compiled.
+
+    Garbage collections wait until the tests are there.
+    """
+    gc.disable()
+    worker = getattr(config, "workerinput", None)
+    if worker is not None and config.args_source is pytest.Config.ArgsSource.TESTPATHS:
+        folders = sorted(str(path) for path in _FOLDER.iterdir() if path.is_dir() and path.name != "__pycache__")
+        first = len(folders) * int(worker["workerid"].removeprefix("gw")) // worker["workercount"]
+        config.args[:] = folders[first:] + folders[:first]
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark tests by their fixtures; start with files that take long, so that all processes end at about one time."""
     for item in items:
@@ -52,11 +65,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         return next((at for at, name in enumerate(_LONG) if _FOLDER / name in file.parents), len(_LONG))
 
     places = {file: place(file) for file in {item.path for item in items}}
-    items.sort(key=lambda item: places[item.path])
+    items.sort(key=lambda item: (places[item.path], item.path))
 
 
 def pytest_collection_finish() -> None:
     """Leave the tests themselves out of garbage collections: there are more than a million objects."""
+    gc.enable()
     gc.collect()
     gc.freeze()
 
