@@ -67,9 +67,9 @@ def test_a_delta_costs_the_same_however_long_the_text_is(chromium: Browser) -> N
     page = chromium.new_page()
     try:
         page.add_script_tag(content=bundled("text/markdown.ts", "planck"))
-        page.evaluate(TIMES, 500)
-        short = min(page.evaluate(TIMES, 500) for _ in range(3))
-        long = min(page.evaluate(TIMES, 3000) for _ in range(3))
+        page.evaluate(TIMES, 200)
+        short = min(page.evaluate(TIMES, 200) for _ in range(3))
+        long = min(page.evaluate(TIMES, 1200) for _ in range(3))
         assert long < short * 6 * 3
     finally:
         page.close()

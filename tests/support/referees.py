@@ -16,7 +16,7 @@ class _Module:
         self._name = name
 
     def __getattr__(self, attribute: str) -> Any:
-        if attribute.startswith("_"):  # pytest asks every name in a file of tests for `__wrapped__`
+        if attribute.startswith("__") or attribute == "_mock_name":  # pytest asks every name in a file of tests
             raise AttributeError(attribute)
         return getattr(import_module(self._name), attribute)
 
