@@ -569,7 +569,8 @@ class Agent:
             args: Arguments to run it with instead of the model's.
             remember: Whether to allow calls like it for the rest of the session.
             reason: Why it is denied, for the model.
-            scope: Which agents a remembered rule is for: this "agent", all of its "role", or "all".
+            scope: Which agents a remembered rule is for: this "agent", all of its "role", or "all"; or "prompt" to
+                allow an unrestricted tool until the present prompts are answered.
 
         Raises:
             AgentError: If no such call is waiting, or a rule denies the edited arguments.

@@ -361,6 +361,7 @@ class ApprovalRequest(EventBase):
             until then.
         rule: The rule that is remembered if such calls are always allowed.
         sandboxed: Whether commands of the call would run in a sandbox; None if that is not known.
+        for_prompt: Whether the tool can be allowed for the present prompts.
     """
 
     id: str
@@ -371,13 +372,17 @@ class ApprovalRequest(EventBase):
     deadline: float
     rule: str = ""
     sandboxed: bool | None = None
+    for_prompt: bool = False
     type: Literal["approval_request"] = "approval_request"
 
 
-RuleScope: TypeAlias = Literal["", "agent", "role", "all"]
+RuleScope: TypeAlias = Literal["", "agent", "role", "all", "prompt"]
 
 DEFAULT_SCOPE: RuleScope = "agent"
-"""Which agents a remembered rule is for: the one that asked, all of its role, or all; empty if none is remembered."""
+"""Which agents a remembered rule is for: the one that asked, all of its role, or all; empty if none is remembered.
+
+"prompt" lets the agent call the tool until it has answered the present prompts, without a rule.
+"""
 
 
 @dataclass(frozen=True, slots=True)

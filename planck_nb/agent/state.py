@@ -75,7 +75,8 @@ class OpenTask:
 class PendingApproval:
     """A call that is waiting for approval; `deadline` is in seconds since the epoch.
 
-    `rule` is the rule that is remembered if such calls are always allowed.
+    `rule` is the rule that is remembered if such calls are always allowed. `for_prompt` says whether the tool can be
+    allowed for the present prompts.
     """
 
     id: str
@@ -85,6 +86,7 @@ class PendingApproval:
     reason: str
     deadline: float
     rule: str = ""
+    for_prompt: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -275,7 +277,9 @@ def _tool_end(state: AgentState, event: ev.ToolEnd) -> AgentState:
 
 
 def _approval_request(state: AgentState, event: ev.ApprovalRequest) -> AgentState:
-    pending = PendingApproval(event.id, event.name, event.args, event.touches, event.reason, event.deadline, event.rule)
+    pending = PendingApproval(
+        event.id, event.name, event.args, event.touches, event.reason, event.deadline, event.rule, event.for_prompt
+    )
     return changed(state, pending_approvals=(*state.pending_approvals, pending))
 
 

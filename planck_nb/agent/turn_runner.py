@@ -282,7 +282,12 @@ class TurnRunner:
             return ApprovedCall(call.args)
         prompts = [run for run in self.runs if not run.steer]
         allowed = bool(prompts) and all(tool.name in run.allow for run in prompts)
-        return await self._gate.approve(tool, call, allowed=allowed)
+
+        def allow_for_prompts() -> None:
+            for run in prompts:
+                run.allow |= {tool.name}
+
+        return await self._gate.approve(tool, call, allowed=allowed, allow_for_prompts=allow_for_prompts)
 
     def waiting_for_call(self) -> AbstractContextManager[WaitScope]:
         """Run the block as a tool call of this turn: agents that it awaits block the turn."""

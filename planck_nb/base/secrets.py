@@ -50,6 +50,14 @@ _NAME = re.compile(
     r"|(^|_)(KEYS?|PASS|PWD|PAT|AUTH|AUTHORI[SZ]ATION|DSN|JWT|BEARER)$|(DB|PG|SQL|USER|SMTP|MAIL|FTP|ROOT)(PASS|PWD)$",
     re.IGNORECASE,
 )
+_NAMED_VALUE = re.compile(
+    r"""(?P<before>(?P<mark>["']?)(?<![\w.])(?P<name>[A-Za-z][\w.-]{1,60})(?P=mark)(?:\s?[=:]\s?|(?<=["']),\s?))
+    (?:b?(?P<open>["'])(?P<quoted>(?:[^"'\\\n]|\\.){1,500})(?P=open)|(?P<bare>[^\s"',;&<>(){}\[\]\\]{3,500}))""",
+    re.VERBOSE,
+)
+_AMBIGUOUS = frozenset({"key", "keys", "token", "auth", "pat", "pass", "cookie", "cookies", "bearer"})
+"""Secret names which often have another meaning, such as a row's key."""
+
 _NOT_SECRET = frozenset({"PWD", "OLDPWD"})
 """The working directories."""
 
@@ -197,6 +205,32 @@ def redact(text: str, known: Mapping[str, str] | None = None, *, formats: bool =
             text = pattern.sub(partial(_without_key, f"[{what}]"), text)
         text = _PASSWORD_IN_ADDRESS.sub(_without_password, text)
     return text
+
+
+def without_named_values(text: str, hidden: str) -> str:
+    """Return a text with `hidden` for each value beside a secret's name.
+
+    That is as in settings, YAML, JSON and `repr`: `password=x`, `api_key: x`, `"token": "x"` and `('secret', 'x')`.
+
+    Args:
+        text: Any text.
+        hidden: Shown instead.
+    """
+
+    def replaced(match: re.Match[str]) -> str:
+        value = match["quoted"] or match["bare"]
+        is_hidden = names_secret(match["name"], value) and not _PLACEHOLDER.fullmatch(value)
+        return f"{match['before']}{hidden}" if is_hidden else match[0]
+
+    return _NAMED_VALUE.sub(replaced, text)
+
+
+def names_secret(name: str, value: str) -> bool:
+    """Return whether a value beside this name is a secret.
+
+    A name with other meanings, such as "key", needs a value like a generated key.
+    """
+    return is_secret_name(name) and (name.lower() not in _AMBIGUOUS or looks_like_key(value))
 
 
 def redact_data(data: Any, known: Mapping[str, str]) -> Any:  # noqa: ANN401 - any JSON value

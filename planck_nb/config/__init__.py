@@ -3,7 +3,7 @@
 from planck_nb.config.config import MODELS_FILES, Config, SettingValue
 from planck_nb.config.settings import SETTINGS, Setting, read_limits
 from planck_nb.config.settings_files import Scope, write_setting
-from planck_nb.config.trust import FolderTrust, TrustItem, is_consent
+from planck_nb.config.trust import FolderTrust, Trusted, TrustItem, is_consent
 from planck_nb.config.user_key import user_key
 
 __all__ = [
@@ -15,6 +15,7 @@ __all__ = [
     "Setting",
     "SettingValue",
     "TrustItem",
+    "Trusted",
     "is_consent",
     "read_limits",
     "user_key",

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import tomllib
 from collections import ChainMap
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
@@ -19,6 +18,7 @@ from planck_nb.agent.limits import Limits
 from planck_nb.ai.cassettes import DEFAULT_MODE, Mode
 from planck_nb.ai.retries.retry import FIRST_RETRY_SECONDS, RETRY_SECONDS
 from planck_nb.base.errors import ConfigError, did_you_mean
+from planck_nb.base.secrets import is_secret_variable
 from planck_nb.config.env_file import parse_env_file
 from planck_nb.config.settings import RULES, SETTINGS, Setting
 from planck_nb.config.settings_files import (
@@ -31,7 +31,7 @@ from planck_nb.config.settings_files import (
     settings_item,
     user_folder,
 )
-from planck_nb.config.trust import FolderTrust, TrustItem, is_consent, read_item
+from planck_nb.config.trust import FolderTrust, Trusted, TrustItem, is_consent, read_item
 from planck_nb.teams.spawning import MAX_WORKERS
 from planck_nb.tools.sandbox import DEFAULT_SANDBOX, SandboxMode
 
@@ -180,7 +180,7 @@ class Config:
         return cls._load((environment, directory, home, trust, given), {})
 
     @classmethod
-    def _load(cls, loaded_with: _Arguments, trusted: Mapping[str, str]) -> Config:
+    def _load(cls, loaded_with: _Arguments, trusted: Mapping[str, Trusted]) -> Config:
         environment, directory, home, trust, given = loaded_with
         names = [setting.field for setting in SETTINGS]
         directory = Path.cwd() if directory is None else directory
@@ -351,16 +351,16 @@ class _TrustedFiles:
             return None
         if not _is_of_the_folder(path, source, self._directory) or self.trust.is_own(path):
             return content
-        description = _addresses(content) if kind == "models" else _names(content)
-        return content if self._accepted(TrustItem.of(kind, path, content, description)) else None
+        details = _described_models(path, content) if kind == "models" else _described_variables(content)
+        return content if self._accepted(TrustItem.of(kind, path, content, details)) else None
 
     def check_link(self, sessions_dir: Path, source: str) -> None:
         """Note that a sessions folder needs trust, if a link in the project leads it somewhere else."""
         real = Path(os.path.realpath(sessions_dir))
         inside = real.is_relative_to(os.path.realpath(self._directory))
         if source == DEFAULT and not inside and not self.trust.is_own(sessions_dir):
-            description = f"sessions are kept in {real}"
-            self._accepted(TrustItem.of("link", sessions_dir, str(real).encode("utf-8", "replace"), description))
+            details = [("sessions are kept in", str(real))]
+            self._accepted(TrustItem.of("link", sessions_dir, str(real).encode("utf-8", "replace"), details))
 
     def _accepted(self, item: TrustItem) -> bool:
         self.items.append(item)
@@ -374,14 +374,21 @@ def _is_of_the_folder(path: Path, source: str, directory: Path) -> bool:
     return source == SETTINGS_FILE.as_posix() or path.is_relative_to(directory)
 
 
-def _addresses(content: bytes) -> str:
-    found = dict.fromkeys(re.findall(r"""(?:https?|wss?)://[^\s"'<>,]+""", content.decode("utf-8", "replace")))
-    return f"models at {', '.join(found)}" if found else "models"
+def _described_models(path: Path, content: bytes) -> Iterator[tuple[str, str]]:
+    """Describe the models as they will be used: servers, keys and defaults."""
+    from planck_nb.ai.model_lookup.user_models import describe_model  # noqa: PLC0415 - as below
+
+    found = _user_models(path, content)
+    for model in found.models:
+        yield f"model {model.alias}", describe_model(model)
+    yield "left out", "\n".join(found.warnings)
 
 
-def _names(content: bytes) -> str:
+def _described_variables(content: bytes) -> Iterator[tuple[str, str]]:
+    """Describe the variables: values only where they cannot be secrets."""
     variables, _ = parse_env_file(content.decode("utf-8-sig", "replace"))
-    return f"variables {', '.join(variables)}" if variables else "variables"
+    for name, value in variables.items():
+        yield name, "a secret, which is not shown" if is_secret_variable(name, value) else value or "(empty)"
 
 
 _BY_NAME = {setting.field: setting for setting in SETTINGS}

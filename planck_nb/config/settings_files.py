@@ -12,14 +12,10 @@ from planck_nb.base.atomic import write_atomically
 from planck_nb.base.errors import ConfigError, did_you_mean
 from planck_nb.base.reading import read_bounded
 from planck_nb.base.secrets import find_secret, is_secret_name
-from planck_nb.base.text import one_line
 from planck_nb.config.settings import SETTINGS, Setting
 from planck_nb.config.trust import MAX_BYTES, FolderTrust, TrustItem
 
 SETTINGS_FILE = Path(".planck/config.toml")
-
-_SUMMARY_CHARACTERS = 60
-"""Characters of the value of a setting in a summary; each setting is named, because one alone may be dangerous."""
 
 _HARMLESS = {
     *("default_model", "fallbacks", "approval_deadline", "compact_ratio", "retry_seconds", "first_retry_seconds"),
@@ -88,9 +84,13 @@ def settings_item(
     powerful = {name: value for name, value in settings.values.items() if name not in settings.harmless}
     if not powerful or file.label != SETTINGS_FILE.as_posix() or trust.is_own(file.path):
         return None
-    description = ", ".join(f"{name} = {value!r}" for name, value in powerful.items())
-    summary = ", ".join(f"{name} = {one_line(repr(value), _SUMMARY_CHARACTERS)}" for name, value in powerful.items())
-    return TrustItem.of("settings", file.path, content, description, summary)
+    details = [(name, _toml_text(value)) for name, value in settings.values.items()]
+    return TrustItem.of("settings", file.path, content, details)
+
+
+def _toml_text(value: object) -> str:
+    """Return a value as a settings file may have it: lists with an item on each line."""
+    return "\n".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
 def write_setting(

@@ -1,8 +1,8 @@
-"""Trust in a folder: which of its files that can run code or redirect requests the user has allowed.
+"""The user's trust in a folder's files.
 
-Such a file is a `TrustItem`: its kind, its path and a digest of its content. Trust is remembered in the user's own
-folder by these digests, so a file that is new or has changed is not trusted, and one that is gone changes nothing. The
-bytes that are used are always the ones that the digest was computed from.
+A file that can run code or redirect requests, or an entry in one, is a `TrustItem` with a digest and a complete
+description. The user's own folder keeps the digests, so a new or changed file is not trusted, and a missing one changes
+nothing. Used bytes are always the ones behind the digest.
 """
 
 from __future__ import annotations
@@ -10,11 +10,13 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
+import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import filelock
 
@@ -22,6 +24,7 @@ from planck_nb.base.atomic import write_atomically
 from planck_nb.base.errors import ConfigError
 from planck_nb.base.ownership import foreign_reason
 from planck_nb.base.reading import read_bounded
+from planck_nb.base.secrets import is_secret_name, redact
 from planck_nb.base.visible import visible
 
 TRUST_FILE = "trust.json"
@@ -32,37 +35,79 @@ MAX_BYTES = 1_048_576
 """The most bytes of a file that needs trust."""
 
 _MAX_TRUST_BYTES = 16 * MAX_BYTES
+_MAX_TEXT = 100_000
+"""Characters in a remembered description, for showing changes."""
+
+_QUERY = re.compile(r"([?&])([\w.-]+)=(?!\$\{)[^&#\s]+")
+"""Values in an address's query, without variables."""
+
 _VERSION = 1
 _LOCK_SECONDS = 10.0
 
-_Change: TypeAlias = Callable[[dict[str, dict[str, str]]], object]
+
+class Trusted(NamedTuple):
+    """An item as the user trusted it.
+
+    Args:
+        digest: Its digest.
+        text: Its text, unless very long.
+        time: The time in seconds since the epoch.
+    """
+
+    digest: str
+    text: str = ""
+    time: float = 0.0
+
+
+_Change: TypeAlias = Callable[[dict[str, dict[str, Trusted]]], object]
 
 
 @dataclass(frozen=True, slots=True)
 class TrustItem:
-    """A file of a folder that can run code or redirect requests.
+    """A file, or an entry in one, which needs trust.
 
     Args:
         kind: "settings", "models", "variables", "tool", "team", "link" or "sidecar".
-        path: The absolute path of the file.
-        digest: The SHA-256 of its content.
-        description: What it would do, on one line.
-        summary: The same with its long parts cut.
+        path: The file's absolute path; for an entry `#` and its name follow.
+        digest: The SHA-256 digest for everything to be used.
+        name: A name to show, such as the sidecar's; empty if the path says enough.
+        details: Everything that it would do, as labels and texts.
     """
 
     kind: str
     path: Path
     digest: str
-    description: str
-    summary: str = ""
+    name: str = ""
+    details: tuple[tuple[str, str], ...] = ()
 
     @classmethod
-    def of(cls, kind: str, path: Path, content: bytes, description: str, summary: str | None = None) -> TrustItem:
-        """Make the item of a file with this content; hidden characters in its description are spelled out."""
+    def of(
+        cls, kind: str, path: Path, content: bytes, details: Iterable[tuple[str, str]], *, name: str = ""
+    ) -> TrustItem:
+        """Make an item; invisible characters and lookalikes in its description are spelled out.
+
+        Args:
+            kind: The kind.
+            path: The file.
+            content: Everything behind the digest.
+            details: Labels and texts; keys in known formats are left out, and empty texts with their labels.
+            name: A name to show.
+        """
         absolute = Path(os.path.abspath(path))  # noqa: PTH100 - links are kept: they are part of the folder
-        shown = _on_one_line(description)
-        short = _cut(shown) if summary is None else _on_one_line(summary)
-        return cls(kind, absolute, hashlib.sha256(content).hexdigest(), shown, short)
+        safe = tuple((_shown(label), _shown(text)) for label, text in details if text)
+        return cls(kind, absolute, hashlib.sha256(content).hexdigest(), _shown(name), safe)
+
+    @property
+    def text(self) -> str:
+        """The details as lines."""
+        return "\n".join(labelled(label, text) for label, text in self.details)
+
+
+def labelled(label: str, text: str) -> str:
+    """Return a label with a text beside it, or below it as marked lines."""
+    if "\n" not in text:
+        return f"{label}: {text}"
+    return f"{label}:\n" + "\n".join(f"  | {line}" for line in text.split("\n"))
 
 
 class FolderTrust:
@@ -72,7 +117,7 @@ class FolderTrust:
         folder: The folder of the project.
         user_folder: The user's own folder for planck_nb, whose files need no trust; None if there is none.
         always: Whether everything in the folder is trusted, without remembering it.
-        given: Digests of files that are trusted in this process, by path.
+        given: What is trusted in this process, by path.
     """
 
     def __init__(
@@ -81,7 +126,7 @@ class FolderTrust:
         user_folder: Path | None,
         *,
         always: bool = False,
-        given: Mapping[str, str] | None = None,
+        given: Mapping[str, Trusted] | None = None,
     ) -> None:
         self.always = always
         self._folder = Path(os.path.realpath(folder))
@@ -90,7 +135,7 @@ class FolderTrust:
         """What was trusted in this process, which counts even if it cannot be remembered."""
         self.problem = ""
         """A sentence about the trust file if it cannot be used."""
-        self._parsed: tuple[tuple[int, ...], dict[str, dict[str, str]]] | None = None
+        self._parsed: tuple[tuple[int, ...], dict[str, dict[str, Trusted]]] | None = None
 
     def is_own(self, path: Path) -> bool:
         """Whether a file is in the user's own folder, with all links resolved."""
@@ -100,30 +145,45 @@ class FolderTrust:
         return Path(os.path.realpath(path)).is_relative_to(own)
 
     def accepts(self, item: TrustItem) -> bool:
-        """Whether the file may be used with this content."""
-        return self.always or item.digest in (self.given.get(str(item.path)), self._known().get(str(item.path)))
+        """Return whether an item may be used as it is."""
+        path = str(item.path)
+        digests = [entry.digest for entry in (self.given.get(path), self._known().get(path)) if entry is not None]
+        return self.always or item.digest in digests
 
-    def knows(self, item: TrustItem) -> bool:
-        """Whether the file was trusted with some content."""
-        return str(item.path) in self.given or str(item.path) in self._known()
+    def trusted(self, item: TrustItem) -> Trusted | None:
+        """Return what the user trusted last under this item's path, None for a new one."""
+        return self.given.get(str(item.path)) or self._known().get(str(item.path))
 
     def add(self, items: Iterable[TrustItem]) -> None:
-        """Trust these files with their present content, in this process and, if it can be written, from now on."""
-        given = {str(item.path): item.digest for item in items}
-        if not given:
+        """Trust items as they are, in this process and, if it can be written, from now on."""
+        now = time.time()
+        entries = {str(item.path): Trusted(item.digest, _kept(item.text), now) for item in items}
+        if not entries:
             return
-        self.given |= given
-        self._update(lambda folders: folders.setdefault(str(self._folder), {}).update(given))
+        self.given |= entries
+        self._update(lambda folders: folders.setdefault(str(self._folder), {}).update(entries))
+
+    def remove(self, items: Iterable[TrustItem]) -> None:
+        """Stop trusting items, in whatever form."""
+        paths = [str(item.path) for item in items]
+
+        def change(folders: dict[str, dict[str, Trusted]]) -> None:
+            for path in paths:
+                folders.get(str(self._folder), {}).pop(path, None)
+
+        for path in paths:
+            self.given.pop(path, None)
+        self._update(change)
 
     def clear(self) -> None:
         """Stop trusting the folder."""
         self.given.clear()
         self._update(lambda folders: folders.pop(str(self._folder), None))
 
-    def _known(self) -> Mapping[str, str]:
+    def _known(self) -> Mapping[str, Trusted]:
         return self._read().get(str(self._folder), {})
 
-    def _read(self) -> Mapping[str, Mapping[str, str]]:
+    def _read(self) -> Mapping[str, Mapping[str, Trusted]]:
         """What is remembered about all folders. The file is parsed again only if it has changed."""
         self.problem = ""
         path = self._path
@@ -155,7 +215,11 @@ class FolderTrust:
                     path.replace(path.with_suffix(".bad"))
                 folders = {name: dict(files) for name, files in known.items() if Path(name).is_dir()}
                 change(folders)
-                content = json.dumps({"version": _VERSION, "folders": folders}, indent=1, sort_keys=True)
+                data = {
+                    folder: {path: entry._asdict() for path, entry in entries.items()}
+                    for folder, entries in folders.items()
+                }
+                content = json.dumps({"version": _VERSION, "folders": data}, indent=1, sort_keys=True)
                 write_atomically(path, content.encode(), mode=0o600)
                 self.problem = ""
 
@@ -177,20 +241,32 @@ def read_item(path: Path, name: str) -> bytes:
         raise ConfigError(f"{name} cannot be read: {path}: {error.strerror or error}.") from error
 
 
-def _folders(data: object) -> dict[str, dict[str, str]]:
+def _folders(data: object) -> dict[str, dict[str, Trusted]]:
     if not isinstance(data, dict) or data.get("version") != _VERSION or not isinstance(data.get("folders"), dict):
         raise ValueError("it is not a file of this version")
     return {
-        str(folder): {str(path): str(digest) for path, digest in files.items()}
-        for folder, files in data["folders"].items()
-        if isinstance(files, dict)
+        str(folder): {str(path): item for path, entry in entries.items() if (item := _trusted(entry)) is not None}
+        for folder, entries in data["folders"].items()
+        if isinstance(entries, dict)
     }
 
 
-def _on_one_line(text: str) -> str:
-    """The text with hidden characters spelled out, and line breaks too: after one, a shell reads another command."""
-    return visible(text.strip()).replace("\n", "⟨U+000A⟩").replace("\t", " ")
+def _trusted(entry: object) -> Trusted | None:
+    match entry:
+        case {"digest": str(digest), "text": str(text), "time": int() | float() as time_trusted}:
+            return Trusted(digest, text, float(time_trusted))
+        case _:
+            return None
 
 
-def _cut(text: str, limit: int = 200) -> str:
-    return text if len(text) <= limit else f"{text[:limit]}… ({len(text) - limit:,} more characters)"
+def _kept(text: str) -> str:
+    return text if len(text) <= _MAX_TEXT else ""
+
+
+def _shown(text: str) -> str:
+    safe = _QUERY.sub(_without_secret, redact(text.strip("\n"), formats=True))
+    return visible(safe, lookalikes=True)
+
+
+def _without_secret(match: re.Match[str]) -> str:
+    return f"{match[1]}{match[2]}=[a secret]" if is_secret_name(match[2]) else match[0]

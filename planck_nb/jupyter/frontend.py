@@ -21,6 +21,7 @@ from planck_nb.base.async_tasks import spawn
 from planck_nb.jupyter.controller import Controller
 from planck_nb.jupyter.display.beside_view import beside_view
 from planck_nb.jupyter.live.browser_requests import RunRequests
+from planck_nb.jupyter.live.confirmation import Confirmation
 from planck_nb.jupyter.live.question_channel import QuestionChannel
 from planck_nb.jupyter.live.run_actions import RunActions
 from planck_nb.jupyter.live.view import LiveView, RunSummary
@@ -28,6 +29,7 @@ from planck_nb.jupyter.terminal.approval_prompt import (
     ApprovalPrompt,
     LineReader,
     one_at_a_time,
+    read_answer,
     read_by_input,
     read_terminal,
 )
@@ -178,6 +180,34 @@ class Frontend:
         display(view)
         return view
 
+    async def confirm(
+        self, question: str, *, accept: str, decline: str, seconds: float, blocking: bool = False
+    ) -> bool | None:
+        """Ask for a decision in the running cell.
+
+        Args:
+            question: The question.
+            accept: The button for yes.
+            decline: The other button.
+            seconds: Time for the person.
+            blocking: Whether the cell blocks the event loop, so that clicks are lost.
+
+        Returns:
+            The decision: False if it is late, None without a person.
+        """
+        if self.is_terminal or blocking or not kernel_handles_clicks():
+            read = self.line_reader()
+            return None if read is None else await _typed_confirmation(read, question)
+        if is_unattended(self._shell.kernel):
+            return None
+        buttons = Confirmation(question, accept=accept, decline=decline, seconds=seconds)
+        handle = display(buttons, display_id=True)
+        try:
+            return await buttons.answer()
+        finally:
+            handle.update(PLACEHOLDER, raw=True)
+            buttons.close()
+
     def line_reader(self) -> LineReader | None:
         """Return what reads a line that is typed; None if nobody types, as when a notebook or a script is executed."""
         if self.is_terminal:
@@ -187,6 +217,17 @@ class Frontend:
     @property
     def _loop_runs_at_prompt(self) -> bool:
         return getattr(self._shell, "active_eventloop", None) == "asyncio"
+
+
+async def _typed_confirmation(read: LineReader, question: str) -> bool:
+    while True:
+        try:
+            answer = read_answer(await read(f"{question} [y]es, [n]o: "))
+        except EOFError:
+            return False
+        if answer is not None and not answer.remember:
+            return answer.allow
+        _print("Answer y or n.\n")
 
 
 def is_terminal(shell: InteractiveShell) -> bool:

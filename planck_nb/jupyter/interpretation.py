@@ -6,6 +6,7 @@ import re
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
+from itertools import pairwise
 
 from planck_nb.ai.model_lookup.catalogue import by_name, full_names, list_providers
 from planck_nb.base.errors import UsageError, did_you_mean
@@ -57,7 +58,7 @@ def interpret(line: str, cell: str | None, notebook: Notebook) -> VerbLine | Pro
     verb = VERBS.get(word)
     if verb is not None and verb.names_only and not _is_one_name(argument, known):
         verb = None
-    if "--" not in line.split():
+    if not _insists(line, {*known, *VERBS}):
         require_no_key(line if verb is not None or cell is None else f"{line}\n{cell}")
     if verb is not None and (cell is None or verb.cell):
         return VerbLine(verb, argument.strip(), cell)
@@ -80,6 +81,17 @@ def interpret(line: str, cell: str | None, notebook: Notebook) -> VerbLine | Pro
     prompt = read_line(line, known)
     _refuse_name(prompt, "%planck", notebook)
     return replace(prompt, text="") if prompt.text.strip() in _EMPTY else prompt
+
+
+def _insists(line: str, names: Collection[str]) -> bool:
+    """Return whether `--` follows only a name and options."""
+    words = line.split()
+    if "--" not in words:
+        return False
+    before = words[: words.index("--")]
+    options = before[1:] if before and before[0] in names else before
+    # Each option has one value at most.
+    return all(word.startswith("-") or previous.startswith("-") for previous, word in pairwise(["", *options]))
 
 
 def _is_one_name(argument: str, names: Collection[str]) -> bool:

@@ -84,17 +84,18 @@ class PlanckMagics:
         hidden = self._shell.user_ns_hidden
         return {name: value for name, value in names.items() if name not in hidden or hidden[name] is not value}
 
-    def notebook(self, names: Mapping[str, object]) -> Notebook:
+    def notebook(self, names: Mapping[str, object], *, blocking: bool = False) -> Notebook:
         """The notebook with these variables, as verbs see it."""
         return Notebook(
             self._controller,
             names,
             put=lambda name, value: self._shell.push({name: value}),
             line_reader=self._frontend.line_reader,
+            confirm=partial(self._frontend.confirm, blocking=blocking),
         )
 
     async def _run(self, line: str, cell: str | None, namespace: Mapping[str, object], *, blocking: bool) -> object:
-        notebook = self.notebook(namespace)
+        notebook = self.notebook(namespace, blocking=blocking)
         word, _, argument = line.strip().partition(" ")
         if cell is None and word not in VERBS and (named := self._prompt_of_sidecar(word)) is not None:
             return await self._send_prompt_of_sidecar(*named, argument, notebook, blocking=blocking)

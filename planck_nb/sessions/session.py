@@ -360,15 +360,15 @@ class Session(SessionReader):
 
         await self._put_durably(encode)
 
-    async def save_signed_metadata(self, key: str, value: JsonObject) -> None:
-        """Set a key of the session's metadata, with a signature if the session has a signer.
+    def record_signed_metadata(self, key: str, value: JsonObject) -> None:
+        """Set a key of the session's metadata without waiting for the disk, signed if the session has a signer.
 
         Args:
             key: The key.
             value: JSON values by name.
 
         Raises:
-            SessionError: A value is not JSON, or the metadata cannot be stored.
+            SessionError: A value is not JSON, or the session is closed.
         """
 
         def encode(row_id: int) -> bytes:
@@ -377,7 +377,7 @@ class Session(SessionReader):
             except (ValueError, TypeError, RecursionError) as error:
                 raise SessionError(f"The metadata cannot be stored as JSON ({error}); pass JSON values.") from error
 
-        await self._put_durably(encode)
+        self._put(encode)
 
     def get_signed_metadata(self, key: str) -> JsonObject:
         """Return the latest value of a key of the metadata that the session's signer has signed.
@@ -386,7 +386,7 @@ class Session(SessionReader):
             key: The key.
 
         Returns:
-            What `save_signed_metadata` was called with; empty if no row with the key is authentic.
+            What `record_signed_metadata` was called with; empty if no row with the key is authentic.
 
         Raises:
             SessionError: The session cannot be read.

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 
-from planck_nb.ai.server_address import shown_url
+from planck_nb.agent.identity import Grants
 from planck_nb.base.errors import ConfigError, did_you_mean
 from planck_nb.base.text import is_printable, printable
 from planck_nb.teams.problems import named, on_one_line
-from planck_nb.teams.spec import AgentSpec
 from planck_nb.teams.template import TEAM_FILE, TeamTemplate, read_template
 from planck_nb.tools.external import LoadFailure
+
+_SHOWN_APART = {"name", "provider", "model_id", "role", "problems"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,23 +108,32 @@ def trusted_content(template: TeamTemplate) -> bytes:
     return b"".join(b"%d:%s" % (len(part), part) for part in parts)
 
 
-def describe_template(template: TeamTemplate) -> str:
-    """What a team would do, for a person who decides whether to trust its template: models, servers and tools."""
-    members = [
-        _described(spec, "orchestrator" if role == "orchestrator" else "")
-        for spec, role in zip(template.members, template.roles, strict=True)
-    ]
-    elsewhere = [spec.base_url for spec in template.members if spec.base_url]
-    # Servers come first, because the end of a long description may be cut.
-    servers = f"asks {', '.join(dict.fromkeys(map(shown_url, elsewhere)))}; " if elsewhere else ""
-    return f"team {named(template.alias)}: {servers}{'; '.join(members)}"
+def describe_template(template: TeamTemplate) -> Iterator[tuple[str, str]]:
+    """Describe a team's members completely, for a person deciding whether to trust its template.
+
+    Args:
+        template: The template.
+
+    Yields:
+        Pairs: what something is, and its text.
+    """
+    yield "description", template.description or ""
+    for spec, role in zip(template.members, template.roles, strict=True):
+        written = {field.name: getattr(spec, field.name) for field in fields(spec) if field.name not in _SHOWN_APART}
+        lines = [f"{name}: {_text(value)}" for name, value in written.items() if value]
+        yield f"{role} {spec.name}", "\n".join([f"model: {spec.provider}:{spec.model_id}", *lines])
 
 
-def _described(spec: AgentSpec, role: str) -> str:
-    tools = f"tools {', '.join(map(named, spec.tools))}" if spec.tools else ""
-    granted = f"may grant {', '.join(map(named, spec.grants.tools))}" if spec.grants and spec.grants.tools else ""
-    facts = filter(None, (role, f"{named(spec.provider)}:{named(spec.model_id)}", tools, granted))
-    return f"{named(spec.name)} ({', '.join(facts)})"
+def _text(value: object) -> str:
+    match value:
+        case Grants():
+            return ", ".join((*value.tools, *value.skills, *value.models))
+        case Mapping():
+            return ", ".join(f"{name}={item!r}" for name, item in value.items())
+        case tuple():
+            return ", ".join(map(str, value))
+        case _:
+            return str(value)
 
 
 def _read(path: Path, accept: Callable[[TeamTemplate], str] | None) -> TeamTemplate | LoadFailure:

@@ -152,7 +152,7 @@ class ExternalTool:
 def _from_content(
     path: Path, content: bytes, cwd: str | Path | None, allow_env: tuple[str, ...], sandbox: SandboxMode
 ) -> Tool:
-    data = _parse(path, content)
+    data = parse_tool(path, content)
     try:
         template = Template.parse(data["command"])
     except ConfigError as error:
@@ -202,7 +202,8 @@ def read_tool_file(path: Path) -> bytes:
         raise ConfigError(f"cannot read {path}: {_reason(error)}.") from error
 
 
-def _parse(path: Path, content: bytes) -> dict[str, Any]:
+def parse_tool(path: Path, content: bytes) -> dict[str, Any]:
+    """Return a TOOL.json's fields, or raise ConfigError."""
     from pydantic_core import from_json  # noqa: PLC0415 - refuses deep nesting without exhausting Python's stack
 
     try:

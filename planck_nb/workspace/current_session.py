@@ -47,6 +47,7 @@ class CurrentSession:
         self._factory: AgentFactory | None = None
         self._limits = config.config.limits
         self._settings = SessionSettings()
+        self._unwritten = False
         self.readable_names: dict[str, set[str]] = {}
         """The only variables that agents and teams may list and inspect, by their id."""
         self.approvals = approvals
@@ -76,6 +77,7 @@ class CurrentSession:
         if self._factory is None:
             self._config.require_trusted_settings()
             self.open(self._start())
+            self._record_settings()
         assert self._factory is not None  # noqa: S101 - for the type checker
         return self._factory
 
@@ -96,6 +98,7 @@ class CurrentSession:
             self._factory.limits = limits
         for agent in self.registry:
             use_usual_limits(agent, limits)
+        self._record_settings()
 
     def open(
         self,
@@ -162,7 +165,14 @@ class CurrentSession:
         await agent.stop(removed=True, reason=reason)
 
     async def save_settings(self) -> None:
-        """Store the session's rules, limits and readable variables, if they have changed."""
+        """Store changed rules, limits and readable variables of the session durably."""
+        self._record_settings()
+        if self._factory is not None and self._unwritten:
+            await self._factory.session.flush()
+            self._unwritten = False
+
+    def _record_settings(self) -> None:
+        """Store changed settings without waiting, so that each later message on disk has them before it."""
         if self._factory is None:
             return
         config = self._config.config
@@ -170,8 +180,8 @@ class CurrentSession:
         rules = [rule for rule in self.approvals.policy.rules if rule not in always]
         settings = SessionSettings.of(rules, self.readable_names, self.limits.apart_from(config.limits))
         if settings != self._settings:
-            await self._factory.session.save_signed_metadata(KEY, settings.stored())
-            self._settings = settings
+            self._factory.session.record_signed_metadata(KEY, settings.stored())
+            self._settings, self._unwritten = settings, True
 
     async def flush(self) -> None:
         """Write the pending events of the session to disk."""

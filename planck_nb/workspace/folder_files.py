@@ -9,38 +9,42 @@ from typing import NamedTuple
 from planck_nb.base.errors import TrustError
 from planck_nb.base.ownership import writable_by_others
 from planck_nb.base.visible import visible
-from planck_nb.config import FolderTrust, TrustItem
-
-_SHOWN = 20
+from planck_nb.config import FolderTrust, Trusted, TrustItem
 
 
 class TrustedFile(NamedTuple):
     """A file that can run code or redirect requests, and whether it is used.
 
     `status` is "trusted", "new", "changed" (since it was trusted), or "always" if everything in the folder is used.
+    `before` is what was trusted under this path before, None for a new one.
     """
 
     item: TrustItem
     status: str
+    before: Trusted | None = None
+
+    @property
+    def is_waiting(self) -> bool:
+        """Return whether it is not used before it is trusted."""
+        return self.status in {"new", "changed"}
 
 
 def listed(items: Iterable[TrustItem], trust: FolderTrust) -> tuple[TrustedFile, ...]:
-    """The files with their status."""
-    return tuple(TrustedFile(item, _status(item, trust)) for item in items)
+    """Return the files with their status."""
+    return tuple(TrustedFile(item, _status(item, trust), trust.trusted(item)) for item in items)
 
 
 def untrusted(folder: Path, files: Sequence[TrustedFile], trust: FolderTrust) -> TrustError:
     """The error about the files that are not trusted, which it lists."""
-    waiting = [file for file in files if file.status in {"new", "changed"}]
-    shown = [
-        f"{_relative(item.path, folder)} ({'changed, ' if status == 'changed' else ''}{item.kind}: {item.summary})"
-        for item, status in waiting[:_SHOWN]
+    waiting = [
+        f"{_relative(item.path, folder)} ({'changed ' if status == 'changed' else ''}{_titled(item)})"
+        for item, status, _ in files
+        if status in {"new", "changed"}
     ]
-    more = f" and {len(waiting) - _SHOWN:,} more" if len(waiting) > _SHOWN else ""
     problem = f" {trust.problem}" if trust.problem else ""
     return TrustError(
         f"Files in {visible(str(folder))} can run code or redirect requests and are not trusted yet: "
-        f"{'; '.join(shown)}{more}. Look at them, then run `%planck trust` in a cell, "
+        f"{', '.join(waiting)}. Look at them with `%planck trust --list`, then run `%planck trust`, "
         f"or set PLANCK_NB_TRUST=1.{problem}"
     )
 
@@ -49,11 +53,9 @@ def left_out_notice(folder: Path, items: Sequence[TrustItem]) -> str:
     """Return a sentence about unused tools and teams; empty without any."""
     if not items:
         return ""
-    listing = ", ".join(f"{_relative(item.path, folder)} ({item.kind})" for item in items[:_SHOWN])
-    more = f" and {len(items) - _SHOWN:,} more" if len(items) > _SHOWN else ""
+    listing = ", ".join(f"{_relative(item.path, folder)} ({_titled(item)})" for item in items)
     return (
-        f"Not used before you trust this folder: {listing}{more}. Look with `%planck trust --list`, then run "
-        "`%planck trust`."
+        f"Not used before you trust this folder: {listing}. Look with `%planck trust --list`, then run `%planck trust`."
     )
 
 
@@ -71,12 +73,16 @@ def directory_notice(sessions_dir: Path) -> str:
     )
 
 
+def _titled(item: TrustItem) -> str:
+    return f"{item.kind} {item.name}".rstrip()
+
+
 def _status(item: TrustItem, trust: FolderTrust) -> str:
     if trust.always:
         return "always"
     if trust.accepts(item):
         return "trusted"
-    return "changed" if trust.knows(item) else "new"
+    return "new" if trust.trusted(item) is None else "changed"
 
 
 def _relative(path: Path, folder: Path) -> str:

@@ -17,7 +17,9 @@ from planck_nb.agent.approval import Rule
 from planck_nb.agent.identity import Grants
 from planck_nb.agent.limits import Limits, restored_limits
 from planck_nb.ai.model_lookup.stored_options import LEFT_OUT
+from planck_nb.ai.server_address import shown_url
 from planck_nb.base.json_types import JsonObject
+from planck_nb.base.visible import visible
 from planck_nb.sessions import AgentRecord, Session, SessionMembers
 from planck_nb.sessions.journal.stored_values import texts_in
 from planck_nb.sessions.members import sources_in
@@ -91,13 +93,13 @@ def read_restorable_settings(
         tuple(_without_grants(member, is_workspace_tool) for member in members.members),
         tuple(rule for rule in members.rules if rule.authentic),
     )
-    rules = [rule for rule in stored.rules if rule not in settings.rules]
+    rules = [str(rule) for rule in stored.rules if rule not in settings.rules]
     # Under another key, an earlier resume has stored the agents without what already waits.
     complete = replace(
         members,
         members=tuple(member if member.authentic else waiting.added_to(member) for member in members.members),
     )
-    left_out = _left_out(complete, kept, len(rules))
+    left_out = _left_out(complete, kept, rules)
     kept_for_later = waiting.with_session(complete, metadata.get(KEY)).data if left_out else {}
     return RestorableSettings(kept, settings, signed, tuple(left_out), stored.limits, kept_for_later)
 
@@ -202,23 +204,36 @@ def _not_for_others(rules: Iterable[Rule], own: Sequence[str]) -> Iterable[Rule]
             yield replace(rule, agent_ids=ids)
 
 
-def _left_out(stored: SessionMembers, kept: SessionMembers, rules: int) -> list[str]:
+def _left_out(stored: SessionMembers, kept: SessionMembers, rules: Sequence[str]) -> list[str]:
+    """Name everything left out, in full."""
     pairs = [(a, b) for a, b in zip(stored.members, kept.members, strict=True) if not a.removed]
     tools = sorted({name for before, after in pairs for name in before.tools if name not in after.tools})
-    servers = {str(url) for before, _ in pairs if not before.authentic and (url := before.model_source.get("base_url"))}
-    rules += len(stored.rules) - len(kept.rules)
+    urls = {str(before.model_source.get("base_url") or "") for before, _ in pairs if not before.authentic}
+    remembered = [rule.text for rule in stored.rules if rule not in kept.rules]
+    grants = {
+        name
+        for before, after in pairs
+        if before.grants != after.grants
+        for name in (*before.grants.tools, *before.grants.skills, *before.grants.models)
+    }
+    fields = {
+        name for before, after in pairs for name in before.options if before.options[name] != after.options.get(name)
+    }
     found = [
-        _counted(rules, "remembered approval rule"),
-        f"the tools {', '.join(tools)}" if tools else "",
-        _counted(len(servers - {""}), "address of a model", "addresses of models"),
-        "the grants of its agents" if any(before.grants != after.grants for before, after in pairs) else "",
-        "additional request fields" if any(before.options != after.options for before, after in pairs) else "",
+        _named("remembered approval rule", [f"`{rule}`" for rule in dict.fromkeys((*rules, *remembered))]),
+        _named("tool", tools),
+        _named("model server", sorted(shown_url(url) for url in urls - {""})),
+        _named("grant", sorted(grants)),
+        _named("request field", sorted(fields)),
     ]
     return [each for each in found if each]
 
 
-def _counted(number: int, one: str, several: str = "") -> str:
-    return "" if not number else f"{number} {one if number == 1 else several or one + 's'}"
+def _named(what: str, names: Sequence[str]) -> str:
+    if not names:
+        return ""
+    listed = ", ".join(visible(name, lookalikes=True) for name in names)
+    return f"the {what}{'' if len(names) == 1 else 's'} {listed}"
 
 
 def _joined(parts: Iterable[str]) -> str:

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from planck_nb.base.errors import ConfigError
 from planck_nb.base.ownership import foreign_reason, foreign_sentence
 from planck_nb.base.reading import read_bounded
-from planck_nb.base.secrets import redact
+from planck_nb.base.secrets import is_secret_variable
 from planck_nb.config import Config, TrustItem
+from planck_nb.config.named_files import NamedFile, covered, find_named_files, find_source_files
 from planck_nb.config.trust import MAX_BYTES
+from planck_nb.sidecars.conventions import ROLE_TOOL
+from planck_nb.sidecars.mcp_client.definitions import ToolDefinition
 from planck_nb.sidecars.mcp_client.fingerprint import fingerprint
-from planck_nb.sidecars.mcp_client.mcp_servers import SpecReport, read_mcp_servers
+from planck_nb.sidecars.mcp_client.mcp_servers import SpecReport, WrittenSidecar, read_mcp_servers
 from planck_nb.sidecars.mcp_client.spec import PROJECT_NAME, SidecarSpec
 
 OWN_FILE = Path(".planck") / "mcp.json"
@@ -69,7 +74,8 @@ def find_sidecars(config: Config, named: Iterable[Path] = ()) -> tuple[list[Foun
                 problems.append(_hidden(spec.name, path, *sources[spec.name], is_own=not needs_trust))
             else:
                 sources[spec.name] = (path, needs_trust)
-                found[spec.name] = FoundSidecar(spec, _item(spec, path) if needs_trust else None)
+                item = _item(spec, report.written[spec.name], path, config) if needs_trust else None
+                found[spec.name] = FoundSidecar(spec, item)
     if (project := _project(config)) is not None and PROJECT_NAME not in found:
         found[PROJECT_NAME] = project
     return list(found.values()), problems
@@ -89,19 +95,30 @@ def read_sidecar_file(path: Path, config: Config) -> SpecReport:
     return report
 
 
-def tools_item(spec: SidecarSpec, digest: str, tools: Sequence[str] = ()) -> TrustItem:
-    """What the user trusts about the tools of a sidecar, so that a change of them needs trust again.
+def tools_item(spec: SidecarSpec, digest: str, tools: Sequence[ToolDefinition]) -> TrustItem:
+    """Describe a sidecar's tools, so a change needs trust again.
 
     If its command changes too, that needs trust anyway, and the tools count as new.
 
     Args:
         spec: The sidecar.
         digest: The fingerprint with its tools.
-        tools: Its tools' names to show, with roles other than a tool's.
+        tools: Its tools.
     """
     source = spec.source or Path(spec.name)
     path = source.with_name(f"{source.name}#{spec.name}:tools:{fingerprint(spec)[:16]}")
-    return TrustItem.of("sidecar", path, digest.encode(), f"{spec.name}: the tools that it offers: {', '.join(tools)}")
+    details = [
+        (f"{tool.name}{_marks(tool)}", f"{tool.description}\n{json.dumps(tool.parameters, ensure_ascii=False)}")
+        for tool in sorted(tools, key=lambda tool: tool.name)
+    ]
+    return TrustItem.of("sidecar", path, digest.encode(), details, name=f"{spec.name}, its tools")
+
+
+def _marks(tool: ToolDefinition) -> str:
+    """Return a tool's role and its own claims, in brackets."""
+    marks = [] if tool.role == ROLE_TOOL else [tool.role]
+    marks += tool.claims
+    return f" ({', '.join(marks)})" if marks else ""
 
 
 def _read(path: Path, config: Config) -> SpecReport:
@@ -126,11 +143,50 @@ def _hidden(name: str, path: Path, first: Path, of_project: bool, *, is_own: boo
     return f"The sidecar {name} in {path} is not used, because there is another one in {first}; rename one of them."
 
 
-def _item(spec: SidecarSpec, source: Path) -> TrustItem:
-    described = redact(spec.url or " ".join([spec.command, *spec.args]))  # which may contain a key of the environment
-    variables = f" (variables {', '.join(spec.env)})" if spec.env else ""
+def _item(spec: SidecarSpec, written: WrittenSidecar, source: Path, config: Config) -> TrustItem:
+    """Describe a sidecar's entry and the files behind its command."""
+    root = config.root
+    words = [spec.command, *spec.args, *spec.env.values()] if spec.command else []
+    folder = root if spec.cwd is None else root / spec.cwd.expanduser()
+    files = find_named_files(words, root=root, folder=folder, search_path=config.environment().get("PATH"))
+    details = [
+        ("address", written.url),
+        ("goes to", (urlsplit(spec.url).hostname or "") if "$" in written.url else ""),
+        ("command", shlex.join(written.command) if spec.command else ""),
+        ("in the folder", written.cwd),
+        (
+            "runs",
+            f"what is installed as {written.command[0]}" if spec.command and not _names(files, spec.command) else "",
+        ),
+        ("files", "\n".join(file.line for file in files)),
+        ("variables", _pairs(written.env, "=")),
+        ("headers", _pairs(written.headers, ": ")),
+        ("gets", f"{written.token_variable} from your environment" if written.token_variable else ""),
+        ("sign-in as", written.oauth.client_id),
+        ("client secret", _value("client_secret", written.oauth.client_secret)),
+        ("client document", written.oauth.metadata_url),
+        (
+            "sees",
+            "all agents' events, by the setting sidecar_observers" if spec.name in config.sidecar_observers else "",
+        ),
+        ("asks models", "by the setting sidecar_sampling" if spec.name in config.sidecar_sampling else ""),
+    ]
+    content = json.dumps([spec.name, written.entry], sort_keys=True).encode("utf-8", "surrogateescape")
     path = source.with_name(f"{source.name}#{spec.name}")
-    return TrustItem.of("sidecar", path, fingerprint(spec).encode(), f"{spec.name}: {described}{variables}")
+    return TrustItem.of("sidecar", path, content + covered(files), details, name=spec.name)
+
+
+def _names(files: Sequence[NamedFile], command: str) -> bool:
+    return any(Path(file.name).name == Path(command).name for file in files)
+
+
+def _pairs(pairs: Mapping[str, str], sign: str) -> str:
+    return "\n".join(f"{name}{sign}{_value(name, value)}" for name, value in pairs.items())
+
+
+def _value(name: str, value: str) -> str:
+    """Return a value as written, without secrets."""
+    return "a secret in this file" if value and "${" not in value and is_secret_variable(name, value) else value
 
 
 def _project(config: Config) -> FoundSidecar | None:
@@ -142,8 +198,13 @@ def _project(config: Config) -> FoundSidecar | None:
 
     spec = SidecarEnvironment(folder, environment=config.environment()).spec(PROJECT_NAME)
     try:
-        content = read_bounded(file, MAX_BYTES)[0]
-    except OSError:
-        return None
-    item = TrustItem.of("sidecar", file, content, f"{PROJECT_NAME}: installs and runs the project in {folder}")
-    return FoundSidecar(spec, item, folder)
+        files = find_source_files(folder, config.root)
+    except ConfigError as error:
+        return FoundSidecar(spec, TrustItem.of("sidecar", file, b"", [("problem", str(error))]), folder)
+    details = [
+        ("command", shlex.join([spec.command, *spec.args])),
+        ("installs", "its packages, in an environment of its own"),
+        ("roles", "what it says: its observers get all agents' events, and its compactors shorten conversations"),
+        ("files", "\n".join(file.line for file in files)),
+    ]
+    return FoundSidecar(spec, TrustItem.of("sidecar", file, covered(files), details, name=PROJECT_NAME), folder)

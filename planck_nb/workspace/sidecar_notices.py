@@ -120,6 +120,14 @@ def listed_tools(names: Sequence[str]) -> str:
     return f"{count} ({_listed(names)})" if names else count
 
 
+def untrusted_sidecar(name: str) -> str:
+    """Return a sentence about a sidecar which must not be started."""
+    return (
+        f"The sidecar {name} runs what a file of this folder names and is not trusted as it is now; look at it with "
+        "`%planck trust --list`, then run `%planck trust`."
+    )
+
+
 def untrusted_notice(names: Sequence[str]) -> str:
     """Return a sentence on how to trust these sidecars; empty if there are none."""
     if not names:

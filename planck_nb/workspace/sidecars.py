@@ -27,7 +27,7 @@ from planck_nb.workspace.sidecar_files import (
     read_sidecar_file,
     tools_item,
 )
-from planck_nb.workspace.sidecar_notices import SidecarNotices, untrusted_notice
+from planck_nb.workspace.sidecar_notices import SidecarNotices, untrusted_notice, untrusted_sidecar
 from planck_nb.workspace.sidecar_offers import SidecarOffers, described_offers
 from planck_nb.workspace.sidecar_sampling import SidecarSampling
 from planck_nb.workspace.trusted_config import TrustedConfig
@@ -86,8 +86,8 @@ class WorkspaceSidecars:
         """What happened to sidecars and was not shown yet."""
         self._sidecars: Sidecars | None = None
         self._named: list[Path] = []
-        self._pending: dict[str, TrustItem] = {}
-        """What changed sidecars offer now, by name: to be trusted before they are used again."""
+        self._offered_tools: dict[str, TrustItem] = {}
+        """Sidecars' latest tools by name, trusted or not."""
         self._followers: WeakKeyDictionary[Agent, dict[str, Tool]] = WeakKeyDictionary()
         """Agents that get the tools of all sidecars, with those that they were given."""
         self._observing: asyncio.Task[None] | None = None
@@ -101,8 +101,8 @@ class WorkspaceSidecars:
         return find_sidecars(self._config.config, self._named)
 
     def trust_items(self) -> list[TrustItem]:
-        """What the user has to trust: sidecars of the project, and those that have changed what they offer."""
-        return [*(each.item for each in self.found()[0] if each.item is not None), *self._pending.values()]
+        """Return the project's sidecars, and the tools of started ones."""
+        return [*(each.item for each in self.found()[0] if each.item is not None), *self._offered_tools.values()]
 
     def add_file(self, path: Path) -> tuple[list[str], list[str]]:
         """Use the sidecars of a file of another MCP client, without starting them.
@@ -159,6 +159,7 @@ class WorkspaceSidecars:
                 environment=config.environment(),
                 ask=self._ask,
                 sample=self._sampling.reply,
+                refusal=self._refusal,
                 accept=self._accept,
                 on_event=self._on_event,
                 on_tools=self._offer,
@@ -337,10 +338,7 @@ class WorkspaceSidecars:
     def _trusted(self, name: str) -> FoundSidecar:
         found = self._described(name)
         if not self._is_trusted(found):
-            raise TrustError(
-                f"The sidecar {name} runs what a file of this folder names and is not trusted; look at it with "
-                "`%planck trust --list`, then run `%planck trust`."
-            )
+            raise TrustError(untrusted_sidecar(name))
         return found
 
     async def _add(self, found: FoundSidecar) -> None:
@@ -371,16 +369,17 @@ class WorkspaceSidecars:
     def _accept(self, spec: SidecarSpec, _digest: str, tools: tuple[ToolDefinition, ...]) -> bool:
         """Whether a sidecar with these tools may be used: those that it had when it was trusted, or its first ones."""
         trust = self._config.folder_trust
-        names = [tool.name if tool.role == ROLE_TOOL else f"{tool.name} ({tool.role})" for tool in tools]
-        item = tools_item(spec, fingerprint(spec, tools), names)
-        if trust.accepts(item):
-            self._pending.pop(spec.name, None)
-            return True
-        if not trust.knows(item):
+        self._offered_tools[spec.name] = item = tools_item(spec, fingerprint(spec, tools), tools)
+        if not trust.accepts(item) and trust.trusted(item) is None:
             trust.add([item])
-            return True
-        self._pending[spec.name] = item
-        return False
+        return trust.accepts(item)
+
+    def _refusal(self, spec: SidecarSpec) -> str:
+        """Return why a sidecar must not be started, if so."""
+        sidecar = next((item for item in self.found()[0] if item.spec.name == spec.name), None)
+        if sidecar is None or self._is_trusted(sidecar):
+            return ""
+        return f"{untrusted_sidecar(spec.name)} It was not started."
 
     def _sign_in(self, spec: SidecarSpec) -> Authorize | None:
         folder = self._config.config.user_folder

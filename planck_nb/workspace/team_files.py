@@ -73,7 +73,9 @@ def _foreign(template: TeamTemplate) -> str:
 
 def _item(template: TeamTemplate) -> TrustItem:
     assert template.path is not None  # noqa: S101 - it was read from a file
-    return TrustItem.of("team", template.path, trusted_content(template), describe_template(template))
+    return TrustItem.of(
+        "team", template.path, trusted_content(template), describe_template(template), name=template.alias
+    )
 
 
 def _shown(template: TeamTemplate) -> str:

@@ -16,12 +16,13 @@ from planck_nb.ai.server_tools import SERVER_TOOLS, ServerTool
 from planck_nb.base.errors import ConfigError, TrustError, UsageError, did_you_mean
 from planck_nb.base.ownership import FOREIGN_HINT
 from planck_nb.config import Config, FolderTrust, TrustItem
+from planck_nb.config.named_files import covered, find_named_files
 from planck_nb.resources.instructions import INSTRUCTIONS_FILE, Instructions, find_instructions
 from planck_nb.resources.skill_pool import SkillPool
 from planck_nb.resources.skills import Skill
 from planck_nb.tools.builtin import BuiltinTools
 from planck_nb.tools.changes import Changes
-from planck_nb.tools.external import ExternalTool, LoadFailure, LoadReport, read_tool_file, tool_files
+from planck_nb.tools.external import ExternalTool, LoadFailure, LoadReport, parse_tool, read_tool_file, tool_files
 from planck_nb.tools.files import Files
 from planck_nb.tools.installed import InstalledTools
 
@@ -110,7 +111,9 @@ class Toolbox:
 
     def _accepts(self, path: Path, content: bytes) -> bool:
         folder = path.parent.parent
-        return not self._config.needs_trust("tools_dirs", folder) or self._trust.accepts(_tool_item(path, content))
+        return not self._config.needs_trust("tools_dirs", folder) or self._trust.accepts(
+            _tool_item(path, content, self._config.root)
+        )
 
     def names(self) -> list[str]:
         """The names that `named` accepts. No package is imported to find them."""
@@ -189,7 +192,7 @@ class Toolbox:
             TrustError: The folder has an untrusted tool with this name.
         """
         for item in tool_trust_items(self._config):
-            if item.description.partition(": ")[0] == name and not self._trust.accepts(item):
+            if item.name == name and not self._trust.accepts(item):
                 raise TrustError(
                     f"The tool {name} runs what {item.path} says and is not trusted; look at it with `%planck trust "
                     "--list`, then run `%planck trust`."
@@ -229,15 +232,18 @@ def tool_trust_items(config: Config) -> list[TrustItem]:
             with suppress(OSError, RuntimeError):
                 for path in tool_files(folder):
                     with suppress(ConfigError):  # `skipped` says which cannot be read
-                        found.append(_tool_item(path, read_tool_file(path)))
+                        found.append(_tool_item(path, read_tool_file(path), config.root))
     return found
 
 
-def _tool_item(path: Path, content: bytes) -> TrustItem:
-    """The item of a TOOL.json, described by the command that the file contains, whatever else is in it."""
-    try:
-        data = json.loads(content)
-        described = f"{data['name']}: {data['command']}"
-    except (ValueError, RecursionError, KeyError, TypeError):
-        described = "a tool that cannot be read"
-    return TrustItem.of("tool", path, content, described)
+def _tool_item(path: Path, content: bytes, root: Path) -> TrustItem:
+    """Describe a TOOL.json: everything in it, with the files which its command names. Raises ConfigError."""
+    data = parse_tool(path, content)
+    files = find_named_files([data["command"]], root=root, folder=root)
+    details = [("command", data["command"]), ("files", "\n".join(file.line for file in files))]
+    details += [(key, _json_text(value)) for key, value in data.items() if key not in ("name", "command")]
+    return TrustItem.of("tool", path, content + covered(files), details, name=data["name"])
+
+
+def _json_text(value: object) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

@@ -65,14 +65,17 @@ class TrustedConfig:
         """Return the untrusted tools and teams."""
         return [item for item in _found(self.config) if not self.folder_trust.accepts(item)]
 
-    def trust(self) -> Config:
-        """Remember that the user trusts the files as they are now. Returns the configuration that follows."""
-        self.folder_trust.add(file.item for file in self.items())
+    def trust(self, items: Iterable[TrustItem] | None = None) -> Config:
+        """Remember that the user trusts items, by default all as they are. Returns the configuration that follows."""
+        self.folder_trust.add((file.item for file in self.items()) if items is None else items)
         return self._reloaded()
 
-    def distrust(self) -> Config:
-        """Remember that the user trusts no file of the folder. Returns the configuration that follows."""
-        self.folder_trust.clear()
+    def distrust(self, items: Iterable[TrustItem] | None = None) -> Config:
+        """Remember that the user does not trust items, by default none. Returns the configuration that follows."""
+        if items is None:
+            self.folder_trust.clear()
+        else:
+            self.folder_trust.remove(items)
         return self._reloaded()
 
     def model(self, reference: str, *, base_url: str | None = None) -> Model:

@@ -26,7 +26,7 @@ from planck_nb.ai.retries.retry import RetryPolicy
 from planck_nb.base.errors import AgentError, SessionError
 from planck_nb.base.event_log import Subscription
 from planck_nb.base.secrets import known_secrets, remember_secret
-from planck_nb.config import Config, FolderTrust
+from planck_nb.config import Config, FolderTrust, TrustItem
 from planck_nb.sessions import Session, SessionInfo, UnansweredPrompt, query, query_async
 from planck_nb.teams import Team, TeamTemplate, TemplateProblem
 from planck_nb.teams.saving import SavedTemplate
@@ -236,11 +236,14 @@ class Workspace:
         """
         self._config.require_trusted_settings()
 
-    def trust(self) -> tuple[TrustedFile, ...]:
-        """Trust the files of the folder that can run code or redirect requests, as they are now, and use them.
+    def trust(self, items: Iterable[TrustItem] | None = None) -> tuple[TrustedFile, ...]:
+        """Trust files of the folder that can run code or redirect requests, and use them.
 
         This is remembered in the user's own folder. A file that is new or has changed needs trust again. Existing
         agents keep the tools that they have.
+
+        Args:
+            items: What a person has seen, from `trust_items`; by default everything, as it is now.
 
         Returns:
             The files.
@@ -248,16 +251,19 @@ class Workspace:
         Raises:
             ConfigError: A setting that is used from now on has a value that cannot be used.
         """
-        self._configure(self._config.trust())
+        self._configure(self._config.trust(items))
         return self.trust_items()
 
-    def distrust(self) -> None:
+    def distrust(self, items: Iterable[TrustItem] | None = None) -> None:
         """Stop trusting the folder. Existing agents keep what they have.
+
+        Args:
+            items: From `trust_items`; by default everything.
 
         Raises:
             ConfigError: A setting has a value that cannot be used.
         """
-        self._configure(self._config.distrust())
+        self._configure(self._config.distrust(items))
 
     def notices(self) -> list[str]:
         """Return what the user should know about the folder and has not been told yet.
@@ -300,7 +306,7 @@ class Workspace:
     async def save_session_settings(self) -> None:
         """Store the session's rules and what its agents may read, so that `resume` restores them.
 
-        This does nothing before there is a session.
+        Limits are stored at once. This does nothing before there is a session.
 
         Raises:
             SessionError: The settings cannot be written.
@@ -326,8 +332,6 @@ class Workspace:
 
     def set_limits(self, limits: Limits) -> None:
         """Set the limits of all agents, present and new ones, from their next turn on.
-
-        `save_session_settings` stores them.
 
         Args:
             limits: The limits.

@@ -19,6 +19,7 @@ SETUP = """import os
 os.chdir({folder!r})
 %load_ext planck_nb
 %planck model demo
+%planck trust --list
 %planck trust
 %planck sidecar start"""
 ASK = '%%planck --new --allow execute:sidecar:asker/*\nPlease call deploy with "shop".'

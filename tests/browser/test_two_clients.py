@@ -92,6 +92,7 @@ QUESTION = """import os
 os.chdir({folder!r})
 %load_ext planck_nb
 %planck model demo
+%planck trust --list
 %planck trust
 %planck sidecar start"""
 PROMPT = '%%planck --new --allow execute:sidecar:*/*\nPlease call {tool} with "{argument}".'

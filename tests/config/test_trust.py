@@ -31,8 +31,8 @@ def test_a_variable_trusts_only_if_it_says_so(value: str, consents: bool) -> Non
 def test_trust_is_remembered_under_a_lock_until_it_is_taken_back(tmp_path: Path) -> None:
     home, project = tmp_path / "home", tmp_path / "project"
     project.mkdir()
-    item = TrustItem.of("tool", project / "TOOL.json", b"{}", "runs something")
-    changed = TrustItem.of("tool", project / "TOOL.json", b"[]", "runs something else")
+    item = TrustItem.of("tool", project / "TOOL.json", b"{}", [("runs", "something")])
+    changed = TrustItem.of("tool", project / "TOOL.json", b"[]", [("runs", "something else")])
     trust = FolderTrust(project, home)
     trust.add([])
     assert not home.exists()
@@ -40,19 +40,20 @@ def test_trust_is_remembered_under_a_lock_until_it_is_taken_back(tmp_path: Path)
     assert {path.name for path in home.iterdir()} == {"trust.json", "trust.lock"}
     for store in (trust, FolderTrust(project, home)):
         assert [store.accepts(each) for each in (item, changed)] == [True, False]
-        assert store.knows(changed)
+        assert (before := store.trusted(changed)) is not None
+        assert (before.digest, before.text) == (item.digest, "runs: something")
         assert not store.problem
     other = FolderTrust(tmp_path, home)
     assert not other.accepts(item)
     assert FolderTrust(project, home, always=True).accepts(changed)
     FolderTrust(project, home).clear()
-    assert not FolderTrust(project, home).knows(item)
+    assert FolderTrust(project, home).trusted(item) is None
     assert trust.accepts(item), "in this process it stays trusted"
 
 
 @pytest.mark.parametrize(("size", "used"), [(16 * 1024 * 1024, True), (16 * 1024 * 1024 + 1, False)])
 def test_a_store_that_is_too_long_is_not_used(tmp_path: Path, size: int, used: bool) -> None:
-    item = TrustItem.of("tool", tmp_path / "TOOL.json", b"{}", "runs something")
+    item = TrustItem.of("tool", tmp_path / "TOOL.json", b"{}", [("runs", "something")])
     FolderTrust(tmp_path, tmp_path).add([item])
     store = tmp_path / "trust.json"
     store.write_bytes(store.read_bytes().ljust(size))
@@ -63,7 +64,7 @@ def test_a_store_that_is_too_long_is_not_used(tmp_path: Path, size: int, used: b
 def test_a_store_of_another_form_is_kept_aside_by_the_next_change(tmp_path: Path, data: object) -> None:
     store = tmp_path / "trust.json"
     store.write_text(json.dumps(data))
-    item = TrustItem.of("tool", tmp_path / "TOOL.json", b"{}", "runs something")
+    item = TrustItem.of("tool", tmp_path / "TOOL.json", b"{}", [("runs", "something")])
     trust = FolderTrust(tmp_path, tmp_path)
     assert not trust.accepts(item)
     assert "trust.json is not used" in trust.problem
@@ -73,11 +74,29 @@ def test_a_store_of_another_form_is_kept_aside_by_the_next_change(tmp_path: Path
     assert FolderTrust(tmp_path, tmp_path).accepts(item)
 
 
-def test_a_description_is_one_line_without_hidden_characters() -> None:
-    item = TrustItem.of("tool", Path("TOOL.json"), b"", f"  a\n\tb \u202e {'x' * 300} ")
+def test_one_item_is_taken_back_and_the_others_stay(tmp_path: Path) -> None:
+    items = [TrustItem.of("tool", tmp_path / name, b"{}", []) for name in "ab"]
+    trust = FolderTrust(tmp_path, tmp_path)
+    trust.add(items)
+    trust.remove(items[:1])
+    for store in (trust, FolderTrust(tmp_path, tmp_path)):
+        assert [store.accepts(each) for each in items] == [False, True]
+
+
+def test_a_description_is_whole_and_without_hidden_characters_and_keys() -> None:
+    key = "sk-ant-api03-" + "Ab1_" * 20
+    details = [("command", f"  a\n\tb \u202e {'x' * 300} "), ("empty", ""), ("key", f"--key {key}")]
+    details.append(("address", "http://host/mcp?token=abcdef&mode=w&api_key=${NAME}&password=x"))
+    item = TrustItem.of("tool", Path("TOOL.json"), b"", details, name="f\u0430t")
     assert item.path.is_absolute()
-    assert "\n" not in item.description
-    assert item.description.startswith("a⟨U+000A⟩ b ⟨U+202E⟩ xxx")
-    assert item.description.endswith("xxx")
-    assert len(item.summary) < 250 < len(item.description)
-    assert TrustItem.of("tool", Path("TOOL.json"), b"", "long", "short\n").summary == "short"
+    assert item.name == "f⟨U+0430⟩t"
+    assert item.text == (
+        f"command:\n  |   a\n  | \tb ⟨U+202E⟩ {'x' * 300} \n"
+        "key: --key [an Anthropic key]\n"
+        "address: http://host/mcp?token=[a secret]&mode=w&api_key=${NAME}&password=[a secret]"
+    )
+
+
+def test_a_label_cannot_be_forged_by_a_line_in_a_text() -> None:
+    item = TrustItem.of("tool", Path("TOOL.json"), b"", [("command", "echo\naddress: http://good.example")])
+    assert "\naddress" not in item.text

@@ -46,6 +46,9 @@ LINES = (
     "ann my key is {}, use it",
     "--system {} hello",
     'policy allow "{}"',
+    "run the tests -- with {}",
+    "--agent ann run -- {}",
+    "steer ann {} -- go on",
 )
 
 

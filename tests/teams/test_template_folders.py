@@ -127,7 +127,11 @@ def test_the_description_names_servers_models_and_tools() -> None:
         ),
         name="pair",
     )
-    assert describe_template(template) == (
-        "team pair: asks http://evil.test/v1; Lead (orchestrator, demo:demo, tools spawn_agent, may grant bash); "
-        "coder (openai:qwen, tools read, bash)"
-    )
+    assert list(describe_template(template)) == [
+        ("description", ""),
+        ("orchestrator Lead", "model: demo:demo\ntype: orchestrator\ntools: spawn_agent\ngrants: bash"),
+        (
+            "worker coder",
+            "model: openai:qwen\ntype: coder\ntools: read, bash\nbase_url: http://me:secret@evil.test/v1?key=1",
+        ),
+    ]

@@ -204,6 +204,23 @@ async def test_limits_that_were_set_before_a_rewind_still_hold_after_it(project:
     await workspace.close()
 
 
+@pytest.mark.parametrize("early", [True, False])
+async def test_limits_set_in_python_need_no_call_to_be_stored(project: Path, *, early: bool) -> None:
+    """The kernel ends without a further prompt."""
+    workspace = place()
+    if early:
+        workspace.limits = Limits(cost=0.1)
+    workspace.add_agent("ann", model=get_model("demo"))
+    if not early:
+        workspace.set_limits(Limits(cost=0.1))
+    await workspace.session.flush()
+    copy = shutil.copytree(workspace.sessions_dir, project / "copy")
+    async with place(sessions_dir=str(copy)) as other:
+        await other.resume(workspace.session.id)
+        assert other.limits == other.agent("ann").limits == Limits(cost=0.1)
+    await workspace.close()
+
+
 async def test_a_saved_team_starts_as_it_was(project: Path) -> None:
     workspace = place()
     await fill(workspace)

@@ -14,7 +14,7 @@ import pytest
 
 from planck_nb import Config, Workspace
 from planck_nb.ai import get_model
-from planck_nb.base.errors import ConfigError, MissingCredentialError, TrustError
+from planck_nb.base.errors import ConfigError, MissingCredentialError, TrustError, UsageError
 from planck_nb.base.secrets import redact
 from planck_nb.config import write_setting
 from planck_nb.jupyter.controller import Controller
@@ -117,7 +117,6 @@ def settings(text: str) -> Plant:
 
 PLANTS: dict[str, Plant] = {
     "a tool": lambda project: put(project, ".planck/tools/evil/TOOL.json", tool()),
-    "a tool named read": lambda project: put(project, ".planck/tools/read/TOOL.json", tool("read")),
     "a tool with a byte order mark": lambda project: put(project, ".planck/tools/x/TOOL.json", "\ufeff" + tool()),
     "a tool with codes for terminals": lambda project: put(
         project, ".planck/tools/x/TOOL.json", tool(command="echo \x1b]52;c;ZXZpbA==\x07\n\u202e; touch ran")
@@ -165,7 +164,7 @@ LEFT_OUT = [name for name in PLANTS if name.startswith(("a tool", "a long tool",
 async def test_a_prompt_that_needs_no_untrusted_tool_or_team_is_sent(name: str, home: Path, project: Path) -> None:
     PLANTS[name](project)
     async with load(project, home) as place:
-        [(item, status)] = place.trust_items()
+        [(item, status, _)] = place.trust_items()
         assert status == "new"
         [notice] = place.notices()
         assert "Not used before you trust this folder" in notice
@@ -179,7 +178,7 @@ async def test_a_prompt_that_needs_no_untrusted_tool_or_team_is_sent(name: str, 
         await shown.run.wait()
         with pytest.raises(TrustError):
             place.require_trust()
-        if item.kind == "tool" and "read" not in name:
+        if item.kind == "tool":
             for find in (place.toolbox.named, lambda names: tools_named(names, {}, place.toolbox)):
                 with pytest.raises(TrustError, match="evil"):
                     find(["evil"])
@@ -294,12 +293,12 @@ async def test_no_setting_and_no_end_of_a_command_is_hidden_by_what_stands_befor
     async with load(project, home) as place:
         with pytest.raises(TrustError) as error:
             place.add_agent("ann", model=get_model("demo"))
-        assert "sandbox = 'off', allow = ['bash', 'write']" in str(error.value)
+        assert ".planck/config.toml (settings)" in str(error.value)
         assert len(str(error.value)) < 1_000
-        described = {file.item.kind: file.item.description for file in place.trust_items()}
-        assert described["tool"].endswith("x ⟨U+202E⟩; touch ran⟨U+000A⟩touch run")
-        assert "'skills/99'" in described["settings"]
-        assert "sandbox = 'off'" in described["settings"]
+        described = {file.item.kind: file.item.text for file in place.trust_items()}
+        assert "x ⟨U+202E⟩; touch ran\n  | touch run" in described["tool"]
+        assert "skills/99" in described["settings"]
+        assert "sandbox: off" in described["settings"]
 
 
 async def test_the_store_is_parsed_once_and_again_when_it_changes(
@@ -481,8 +480,9 @@ async def test_a_relative_path_in_the_users_settings_names_a_file_of_the_folder(
     put(project, ".env", "PLANCK_NB_ALLOW=bash")
     async with load(project, home) as place:
         assert place.config.rules == ()
-        with pytest.raises(TrustError, match="variables PLANCK_NB_ALLOW"):
+        with pytest.raises(TrustError, match=r"\.env \(variables\)"):
             place.require_trust()
+        assert [file.item.text for file in place.trust_items()] == ["PLANCK_NB_ALLOW: bash"]
 
 
 async def test_a_project_takes_no_restriction_of_the_user_away(home: Path, project: Path) -> None:
@@ -518,7 +518,7 @@ async def test_a_pipe_is_not_waited_for(name: str, home: Path, project: Path) ->
             assert "x" not in place.toolbox.tools()
 
 
-@pytest.mark.parametrize("text", [b"\x00\xff", b"x" * 2_000_000, b"[" * 100_000, b'{"name": 3}'])
+@pytest.mark.parametrize("text", [b"\x00\xff", b"x" * 2_000_000, b"[" * 100_000, b'{"name": 3}', tool("read").encode()])
 async def test_a_tool_that_cannot_be_read_stops_nothing_and_is_not_used(text: bytes, home: Path, project: Path) -> None:
     put(project, ".planck/tools/x/TOOL.json", text)
     async with load(project, home, trust=True) as place:
@@ -535,21 +535,88 @@ async def test_a_setting_that_the_user_writes_is_trusted_but_not_what_was_there(
     assert (config.rules, config.cassette) == ((), None)
 
 
-async def test_the_verb_says_the_same_each_time(home: Path, project: Path) -> None:
-    async def say(place: Workspace, line: str = "") -> Any:
-        return await VERBS["trust"].run(Notebook(Controller(place)), line)
+async def say(place: Workspace | Notebook, line: str = "") -> Any:
+    notebook = place if isinstance(place, Notebook) else Notebook(Controller(place))
+    return await VERBS["trust"].run(notebook, line)
 
+
+async def test_the_verb_says_the_same_each_time(home: Path, project: Path) -> None:
     async with load(project, home) as place:
         empty = str(await say(place))
     PLANTS["a tool"](project)
     async with load(project, home) as place:
-        listed = await say(place, "--list")
-        assert list(listed.iloc[0])[0::3] == ["tool", "new"]
-        assert str(await say(place)) == str(await say(place)) == empty
-        assert list((await say(place, "--list"))["status"]) == ["trusted"]
-        await say(place, "--remove")
+        notebook = Notebook(Controller(place))
+        assert repr(await say(notebook, "--list")).startswith("tool evil: not trusted\n  file: .planck/tools/evil/TOOL")
+        assert str(await say(notebook)) == str(await say(notebook)) == empty
+        assert repr(await say(notebook, "--list")).startswith("tool evil: trusted\n")
+        await say(notebook, "--remove")
         with pytest.raises(TrustError):
             place.require_trust()
+
+
+async def test_only_what_was_listed_is_trusted_where_there_is_nobody_to_ask(home: Path, project: Path) -> None:
+    PLANTS["a tool"](project)
+    async with load(project, home) as place:
+        notebook = Notebook(Controller(place))
+        await say(notebook, "--list")
+        put(project, ".planck/tools/evil/TOOL.json", tool(command="curl evil.test"))
+        with pytest.raises(TrustError, match="nobody to ask"):
+            await say(notebook)
+        assert not place.folder_trust.accepts(place.trust_items()[0].item)
+        await say(notebook)  # the refusal has shown it
+        assert [file.status for file in place.trust_items()] == ["trusted"]
+
+
+@pytest.mark.parametrize("answer", [True, False])
+async def test_a_person_is_asked_about_what_is_shown_in_the_same_cell(
+    home: Path, project: Path, answer: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    PLANTS["a tool"](project)
+
+    async def confirm(question: str, *, accept: str, decline: str, seconds: float) -> bool:
+        assert (question, accept, decline) == ("Trust 1 thing as shown?", "Trust 1 thing", "Not now")
+        assert seconds == place.approvals.deadline
+        assert "command: touch ran" in capsys.readouterr().out
+        put(project, ".planck/tools/more/TOOL.json", tool("more"))  # it comes while the person reads
+        return answer
+
+    async with load(project, home) as place:
+        said = str(await say(Notebook(Controller(place), confirm=confirm)))
+        assert ("Nothing was trusted" in said) is not answer
+        assert {file.item.name: file.status for file in place.trust_items()} == {
+            "evil": "trusted" if answer else "new",
+            "more": "new",
+        }
+
+
+async def test_one_thing_is_trusted_and_taken_back_by_its_name(home: Path, project: Path) -> None:
+    put(project, ".planck/tools/one/TOOL.json", tool("one"))
+    put(project, ".planck/tools/two/TOOL.json", tool("two"))
+    async with load(project, home) as place:
+        notebook = Notebook(Controller(place))
+        await say(notebook, "--list one")
+        assert str(await say(notebook, "one")) == "Trusted: one."
+        assert "one" in place.toolbox.tools()
+        with pytest.raises(TrustError):
+            await say(notebook)  # two was not shown
+        await say(notebook, "--remove .planck/tools/one/TOOL.json")
+        assert "one" not in place.toolbox.tools()
+        with pytest.raises(UsageError, match="Did you mean one"):
+            await say(notebook, "onne")
+
+
+async def test_a_change_is_shown_as_what_was_taken_away_and_added(home: Path, project: Path) -> None:
+    settings("allow = ['bash:ls']\nlimits = 'rounds=5'")(project)
+    async with load(project, home) as place:
+        place.trust()
+    settings("allow = ['bash']\nlimits = 'rounds=5'")(project)
+    async with load(project, home) as place:
+        listing = await say(place, "--list")
+        text, html = repr(listing), listing._repr_html_()
+        assert "settings: changed since you trusted it on 20" in text
+        for line in ("- allow: bash:ls", "+ allow: bash", "  limits: rounds=5"):
+            assert f"\n  {line}" in text
+            assert line.strip() in html
 
 
 async def test_folders_are_trusted_one_by_one(home: Path, project: Path, tmp_path: Path) -> None:

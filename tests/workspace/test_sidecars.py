@@ -71,7 +71,7 @@ async def test_a_projects_sidecar_is_listed_and_started_only_when_it_is_trusted(
         await agent.prompt("hello")
         [listed] = workspace.trust_items()
         assert (listed.item.kind, listed.status) == ("sidecar", "new")
-        assert listed.item.description == f"near: {sys.executable} {' '.join(HOSTILE)}"
+        assert f"command: {sys.executable} {' '.join(HOSTILE)}" in listed.item.text
         workspace.trust()
         [status] = await workspace.sidecars.start(["near"])
         assert status.state == "connected"
@@ -192,7 +192,7 @@ async def test_a_key_that_a_file_asks_for_is_not_shown(project: Path, monkeypatc
     write(project / ".mcp.json", far={"url": "https://example.com/mcp?key=${OPENAI_API_KEY}"})
     write(project / ".planck/mcp.json", near={"command": "server", "args": ["--key", "${OPENAI_API_KEY}"]})
     async with patient(Config.load()) as workspace:
-        described = " ".join(file.item.description + file.item.summary for file in workspace.trust_items())
+        described = " ".join(file.item.text for file in workspace.trust_items())
         assert "example.com" in described
         assert "k3yk3y" not in described
         assert "OPENAI_API_KEY" in described

@@ -53,18 +53,17 @@ def test_the_folders_of_teams(project: Path, home: Path, monkeypatch: pytest.Mon
 async def test_a_template_waits_for_trust(project: Path, home: Path) -> None:
     path = put(project, tools=["bash"], base_url="http://evil.test/v1")
     async with Workspace(load(project, home)) as place:
-        [(item, status)] = place.trust_items()
+        [(item, status, _)] = place.trust_items()
         assert (item.kind, item.path, status) == ("team", path, "new")
-        assert item.description == (
-            "team review: asks http://evil.test/v1; orchestrator (orchestrator, demo:demo, tools bash)"
-        )
-        with pytest.raises(TrustError, match=r"\.planck/teams/review/TEAM\.json \(team: team review: asks"):
+        for line in ("model: demo:demo", "base_url: http://evil.test/v1", "tools: bash"):
+            assert f"  | {line}\n" in f"{item.text}\n"
+        with pytest.raises(TrustError, match=r"\.planck/teams/review/TEAM\.json \(team review\)"):
             place.require_trust()
         found = find_team_templates(place.config)
         assert (list(found), found.skipped[0].path) == ([], path.parent)
         assert "is not trusted; look at it, then run `%planck trust`." in found.skipped[0].reason
         place.trust()
-        assert [status for _, status in place.trust_items()] == ["trusted"]
+        assert [file.status for file in place.trust_items()] == ["trusted"]
         assert list(find_team_templates(place.config).templates) == ["review"]
         place.add_agent("ann", model=get_model("demo"))
     assert list(find_team_templates(load(project, home)).templates) == ["review"]

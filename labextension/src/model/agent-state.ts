@@ -92,6 +92,8 @@ export interface Note extends ItemBase {
   readonly state: 'bad' | 'stop' | 'ask';
   readonly title: string;
   readonly text: string;
+  /** A tool which the user has allowed for a turn's prompts, and its calls so far. */
+  readonly allowed?: { readonly tool: string; readonly turn: number; readonly calls: number };
 }
 
 export type Item = Prose | Thinking | Call | Interjection | Cut | Note;
@@ -251,6 +253,7 @@ const NO_DISPLAY: ev.ApprovalDisplay = {
   whole: true,
   sandboxed: null,
   overwrites: false,
+  for_prompt: false,
 };
 
 export function newAgent(id: string): AgentState {
@@ -757,6 +760,20 @@ function approvalRequested(agent: AgentState, event: ev.ApprovalRequest): AgentS
 
 /** The decision may come from another browser, or from a rule without a request. */
 function approvalDecided(agent: AgentState, event: ev.ApprovalDecision): AgentState {
+  const next = callDecided(agent, event);
+  const at = agent.items.findLastIndex(({ kind, ...item }) => {
+    const { allowed } = item as Note;
+    return kind === 'note' && allowed?.tool === event.name && allowed.turn === agent.turn;
+  });
+  if (!event.allowed || (event.scope !== 'prompt' && (at < 0 || event.by !== 'rule'))) return next;
+  const calls = at < 0 ? 1 : ((next.items[at] as Note).allowed?.calls ?? 0) + 1;
+  const text = `${calls} ${calls === 1 ? 'call' : 'calls'} so far`;
+  const allowed = { tool: event.name, turn: agent.turn, calls };
+  if (at >= 0) return replace(next, at, { ...(next.items[at] as Note), text, allowed });
+  return append(next, { kind: 'note', state: 'ask', title: `${event.name} is allowed for this prompt`, text, allowed });
+}
+
+function callDecided(agent: AgentState, event: ev.ApprovalDecision): AgentState {
   const approvals = agent.approvals.filter((approval) => approval.id !== event.id);
   if (!event.allowed) {
     const state = event.by === 'stop' ? 'stop' : 'deny';

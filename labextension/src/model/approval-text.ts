@@ -9,8 +9,12 @@ export type ArgumentKind = ApprovalDisplay['arguments'][number][2];
 /** A piece of a sentence, perhaps emphasised. */
 export type Piece = readonly [text: string, strong: boolean];
 
+/** The tool that runs Python in the kernel, called what it is. */
+const RUN_PYTHON = 'run_python';
+
 /** What the call would do, as the end of a sentence that begins with its name; `target` is shown as code. */
-export function intention(request: ApprovalDisplay): { readonly verb: string; readonly target: string } {
+export function intention(request: ApprovalDisplay, name = ''): { readonly verb: string; readonly target: string } {
+  if (name === RUN_PYTHON) return { verb: 'wants to run Python in your kernel', target: '' };
   const targets = targetsOf(request, 'write');
   if (has(request, 'execute')) return { verb: 'wants to run a command', target: '' };
   if (targets.length > 1) return { verb: `wants to change ${targets.length} files`, target: '' };
@@ -63,6 +67,11 @@ function powerOfCommands(request: ApprovalDisplay): string {
     default:
       return '. It can write files and use the network.';
   }
+}
+
+/** The language of an argument, to colour it; empty for plain text. */
+export function languageOf(tool: string, argument: string): string {
+  return tool === RUN_PYTHON && argument === 'code' ? 'python' : '';
 }
 
 /** The agents that a decision can be remembered for, each with its label, for a request by an agent of this role. */

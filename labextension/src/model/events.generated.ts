@@ -158,6 +158,7 @@ export interface ApprovalRequest extends EventBase {
   readonly deadline: number;
   readonly rule?: string;
   readonly sandboxed?: boolean | null;
+  readonly for_prompt: boolean;
   readonly type: 'approval_request';
   readonly display?: ApprovalDisplay;
 }
@@ -170,7 +171,7 @@ export interface ApprovalDecision extends EventBase {
   readonly args?: Readonly<Record<string, unknown>> | null;
   readonly rule: string;
   readonly reason: string;
-  readonly scope: '' | 'agent' | 'role' | 'all';
+  readonly scope: '' | 'agent' | 'role' | 'all' | 'prompt';
   readonly type: 'approval_decision';
   readonly display?: CallDisplay;
 }
@@ -325,6 +326,7 @@ export interface ApprovalDisplay {
   readonly whole: boolean;
   readonly sandboxed: boolean | null;
   readonly overwrites: boolean;
+  readonly for_prompt: boolean;
 }
 
 export interface ArgumentsDisplay {

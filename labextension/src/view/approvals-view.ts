@@ -1,11 +1,12 @@
 /** The calls that wait for approval, as blocks outside everything that scrolls. */
 
-import { effectSentences, intention, parseValue, rememberLabel, ruleScopes, visible } from '../model/approval-text.ts';
+import { effectSentences, intention, languageOf, parseValue, rememberLabel, ruleScopes, visible } from '../model/approval-text.ts';
 import type { ArgumentKind, EffectKind } from '../model/approval-text.ts';
 import type { Decision } from '../model/connection.ts';
 import { h, setText, withCode } from './dom.ts';
 import type { ApprovalDisplay } from '../model/events.generated.ts';
 import { elapsed } from '../model/format.ts';
+import { highlighted } from '../text/highlight.ts';
 import { icon } from './icons.ts';
 import type { PendingApproval, Role, RuleScope } from '../model/agent-state.ts';
 import { watchOverflow } from './text-boxes.ts';
@@ -103,7 +104,7 @@ class ApprovalView {
     this.decide = decide;
     this.remember = new RememberButton(approval.role, () => this.allow(this.remember.scope));
     const { name, display } = approval;
-    const { verb, target } = intention(display);
+    const { verb, target } = intention(display, name);
     const what = h('span', { class: 'pk-what' }, this.agent, h('b', {}, name), ` ${verb} `);
     if (target !== '') what.append(h('code', {}, target));
     const mark = h('span', { class: 'pk-mark', 'data-state': 'ask' }, icon('diamond'));
@@ -144,15 +145,15 @@ class ApprovalView {
   /** Show the change or the arguments, and the possible decisions. */
   private show(): void {
     this.fields = null;
-    const { display } = this.approval;
-    const { target } = intention(display);
+    const { display, name: tool } = this.approval;
+    const { target } = intention(display, tool);
     const rest = display.arguments.filter(([name, text]) => !display.replaced.includes(name) && text !== target);
     const long = rest.filter(([, text, kind]) => kind === 'text' || kind === 'cut' || text.length > 40);
     const short = rest.filter((arg) => !long.includes(arg));
     const parts: HTMLElement[] = display.change === null ? [] : [diff(display.change)];
     for (const command of display.commands) parts.push(argument('Runs', command));
     const alone = parts.length === 0 && long.length === 1 && has(display, 'execute');
-    for (const [name, text] of long) parts.push(argument(alone ? '' : name, text));
+    for (const [name, text] of long) parts.push(argument(alone ? '' : name, text, languageOf(tool, name)));
     if (short.length > 0) {
       const values = short.flatMap(([name, text]) => [h('span', {}, `${name} `, h('b', {}, text))]);
       parts.push(h('p', { class: 'pk-facts pk-values' }, ...values));
@@ -163,11 +164,14 @@ class ApprovalView {
       this.row.replaceChildren(button('Deny', '', () => this.send(false, null, null)));
       return;
     }
-    this.note.replaceChildren(...(display.rule === '' ? [] : withCode(`Always this session allows ${display.rule}.`)));
+    const always = display.rule === '' ? '' : `Always this session allows ${display.rule}.`;
+    const prompt = display.for_prompt ? 'Allow for this prompt runs such calls without asking until it is answered.' : '';
+    this.note.replaceChildren(...withCode(always || prompt));
     const edit = button('Edit arguments', 'bare', () => this.edit());
     this.row.replaceChildren(
       button('Allow once', 'main', () => this.allow(null)),
       ...(display.rule === '' ? [] : [this.remember.element]),
+      ...(display.for_prompt ? [button('Allow for this prompt', '', () => this.allow('prompt'))] : []),
       button('Deny', '', () => this.send(false, null, null)),
       ...(display.arguments.some(([, , kind]) => kind !== 'cut') ? [h('span', { class: 'pk-push' }, edit)] : []),
     );
@@ -304,11 +308,20 @@ function button(label: string, kind: string, onClick: () => void): HTMLElement {
   return element;
 }
 
-function argument(label: string, text: string): HTMLElement {
+function argument(label: string, text: string, language = ''): HTMLElement {
   const pre = h('pre', { class: 'pk-well', 'data-kind': 'code', 'data-name': label || 'command' });
   if (label !== '') pre.append(h('span', { class: 'pk-label' }, label));
-  pre.append(text);
+  pre.append(language === '' ? text : coloured(text, language));
   return pre;
+}
+
+/** Code in colours, or plain text if it is too long. */
+function coloured(text: string, language: string): HTMLElement | string {
+  const html = highlighted(text, language);
+  if (html === null) return text;
+  const code = h('code');
+  code.innerHTML = html;
+  return code;
 }
 
 /** A box, and below it a note for as long as a part of it is out of sight. */

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 from weakref import WeakSet
@@ -29,7 +30,7 @@ DEADLINE = 300.0
 """Seconds that a person has to decide."""
 
 UNRESTRICTED = "It can do everything that you can, so each call needs approval; look at all of it."
-"""Why a call of an unrestricted tool needs approval."""
+"""The reason for asking about an unrestricted tool."""
 
 CONNECT_TIMEOUT = 3.0
 """Seconds in which a frontend has to connect before a call is denied or a question declined."""
@@ -79,6 +80,16 @@ class Approvals:
             rule: The rule to follow from now on.
         """
         self.policy = self.policy.with_rule(rule)
+        for gate in list(self._gates):
+            gate.review()
+
+    def forget(self, rule: Rule) -> None:
+        """Take a rule back, also for calls that are already waiting.
+
+        Args:
+            rule: The rule.
+        """
+        self.policy = replace(self.policy, rules=tuple(other for other in self.policy.rules if other != rule))
         for gate in list(self._gates):
             gate.review()
 
@@ -142,6 +153,8 @@ class _Waiting:
     call: ApprovedCall
     rule: Rule | None
     """The rule that may be remembered, None if each call needs its own decision."""
+    allow_for_prompts: Callable[[], None] | None
+    """Allows the tool for the present prompts, if possible."""
     answer: asyncio.Future[_Decision]
 
 
@@ -161,13 +174,21 @@ class Gate:
         self._waiting: dict[str, _Waiting] = {}
         approvals.add_gate(self)
 
-    async def approve(self, tool: Tool, call: ToolCallPart, *, allowed: bool = False) -> ApprovedCall:
+    async def approve(
+        self,
+        tool: Tool,
+        call: ToolCallPart,
+        *,
+        allowed: bool = False,
+        allow_for_prompts: Callable[[], None] | None = None,
+    ) -> ApprovedCall:
         """Wait until the call may run.
 
         Args:
             tool: The tool.
             call: The call.
             allowed: Whether the prompts that are answered allow the tool.
+            allow_for_prompts: Makes these prompts allow the tool; used for unrestricted tools, which no rule can allow.
 
         Returns:
             The call as it was approved; the user may have edited its arguments.
@@ -193,7 +214,8 @@ class Gate:
             await self._decided(call, _Decision(False, "rule", rule=rule, reason=reason))
             raise ToolError(f"{call.name} was denied: {reason}")
         reason = UNRESTRICTED if tool.unrestricted and verdict.rule is None and not allowed else verdict.reason
-        answer = await self._ask(tool, call, touches, reason, sandboxed)
+        grant = allow_for_prompts if tool.unrestricted else None
+        answer = await self._ask(tool, call, touches, reason, sandboxed, grant)
         await self._decided(call, answer)
         if answer.call is None:
             raise ToolError(answer.reason)
@@ -213,6 +235,9 @@ class Gate:
         waiting = self._waiting.get(call_id)
         if waiting is None or waiting.answer.done():
             raise AgentError(f"No call {call_id} is waiting for a decision; it was decided or stopped already.")
+        if allow and remember and scope == "prompt":
+            self._allow_for_prompts(waiting, args)
+            return
         if allow and remember and (scope not in ("agent", "role", "all") or (scope == "role" and not self._agent.role)):
             raise UsageError(f"A rule cannot be remembered for {scope!r}; use 'agent', 'all', or 'role' in a team.")
         if allow and remember and waiting.rule is None:
@@ -241,6 +266,24 @@ class Gate:
         rule = rule.limited_to(self._agent, scope)
         waiting.answer.set_result(_Decision(True, "user", args, str(rule), scope=scope, call=approved))
         self._approvals.remember(rule)
+
+    def _allow_for_prompts(self, waiting: _Waiting, args: JsonObject | None) -> None:
+        """Allow a tool for the present prompts.
+
+        Its other waiting calls run, too, unless they name secret files.
+        """
+        if waiting.allow_for_prompts is None:
+            raise UsageError(f"{waiting.tool.name} cannot be allowed for a prompt; allow this call, or always.")
+        if args is not None:
+            raise UsageError("Edited arguments are allowed once; allow the tool for this prompt at its next call.")
+        self._approvals.attend()
+        waiting.allow_for_prompts()
+        policy = self._policy_for(waiting.tool, allowed=True)
+        for other in self._waiting.values():
+            verdict = policy.decide(other.tool.name, other.call.touches or (), other.call.args)
+            is_allowed = other is waiting or (other.tool.name == waiting.tool.name and verdict.action == "allow")
+            if is_allowed and not other.answer.done():
+                other.answer.set_result(_Decision(True, "user", scope="prompt", call=other.call))
 
     def deny_unattended(self, agent_id: str, call_id: str) -> None:
         """Deny a call of this agent that waits, because nobody can be asked; see `Approvals.deny_unattended`."""
@@ -285,17 +328,32 @@ class Gate:
         )
         await asyncio.sleep(0)  # a cancellation that arrived during the disk write is delivered here
 
-    async def _ask(
-        self, tool: Tool, call: ToolCallPart, touches: tuple[Effect, ...], reason: str, sandboxed: bool | None
+    async def _ask(  # noqa: PLR0917 - each is a part of the request
+        self,
+        tool: Tool,
+        call: ToolCallPart,
+        touches: tuple[Effect, ...],
+        reason: str,
+        sandboxed: bool | None,
+        allow_for_prompts: Callable[[], None] | None,
     ) -> _Decision:
         timeout = self._approvals.deadline
         answer: asyncio.Future[_Decision] = asyncio.get_running_loop().create_future()
         rule = None if tool.unrestricted else self._policy.remembering(tool.name, touches)
-        self._waiting[call.id] = _Waiting(tool, _asked(call.args, touches), rule, answer)
+        self._waiting[call.id] = _Waiting(tool, _asked(call.args, touches), rule, allow_for_prompts, answer)
         shown = tuple(Effect(touch.kind, str(touch.target)) for touch in touches)
         deadline = time.time() + timeout
         self._recorder.emit(
-            ev.ApprovalRequest, call.id, call.name, call.args, shown, reason, deadline, str(rule or ""), sandboxed
+            ev.ApprovalRequest,
+            call.id,
+            call.name,
+            call.args,
+            shown,
+            reason,
+            deadline,
+            str(rule or ""),
+            sandboxed,
+            allow_for_prompts is not None,
         )
         try:
             if not await self._approvals.attended(answer) and not answer.done():

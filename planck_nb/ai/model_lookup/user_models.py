@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, get_args
+from urllib.parse import urlsplit
 
 from planck_nb.ai.model_lookup.catalogue import catalogued
 from planck_nb.ai.models import Modality, Model, PriceStep, Pricing, as_found
@@ -60,6 +61,24 @@ def read_models(data: object, where: str = "the models file") -> UserModels:
         else:
             models[model.alias] = as_found(model)
     return UserModels(tuple(models.values()), tuple(warnings))
+
+
+def describe_model(model: Model) -> str:
+    """Describe a model's servers, keys and defaults completely.
+
+    Args:
+        model: One from `read_models`.
+
+    Returns:
+        Lines: the address as written, the key's variable with the host that gets it, and each default.
+    """
+    url = base_url_of(model)
+    host = urlsplit(url).hostname or url
+    lines = [f"{model.provider}:{model.id}, at {model.base_url or url}"]
+    if model.has_api_key and (variables := key_variables_of(model)):
+        lines.append(f"gets the key {' or '.join(variables)} from your environment, sent to {host}")
+    lines += [f"{name} = {value!r}" for name, value in model.options.named().items()]
+    return "\n".join(lines)
 
 
 def _sentence(text: str) -> str:

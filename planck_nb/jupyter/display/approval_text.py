@@ -52,13 +52,16 @@ def rule_sentence(text: str) -> str:
     return visible(f"{tool} to {permission} (the rule `{text}`)", lookalikes=True)
 
 
-def pending_text(agent: str, pending: PendingApproval, *, always: str = "`--always`") -> str:
+def pending_text(
+    agent: str, pending: PendingApproval, *, always: str = "`--always`", for_prompt: str = "`--always prompt`"
+) -> str:
     """Return a complete call under approval, as lines of text.
 
     Args:
         agent: The calling agent's name.
         pending: The call.
         always: The word which allows such calls for the rest of the session.
+        for_prompt: The word which allows them until the prompt is answered.
     """
     effects: Sequence[Effect] = pending.touches
     lines = [f"{visible(pending.name)} of {visible(agent)} waits for approval, call {visible(pending.id)}."]
@@ -73,6 +76,8 @@ def pending_text(agent: str, pending: PendingApproval, *, always: str = "`--alwa
     ]
     if pending.rule:
         lines.append(f"{always} allows {rule_sentence(pending.rule)}.")
+    if pending.for_prompt:
+        lines.append(f"{for_prompt} allows all calls of {visible(pending.name)} until this prompt is answered.")
     return "\n".join(line for line in lines if line)
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import pandas as pd
@@ -28,13 +29,15 @@ class ReadableTable(pd.DataFrame):
         data: Any data for `pandas.DataFrame`.
         columns: The column names, if `data` does not have them.
         empty: Replacement for a table without rows.
+        whole: Whether long texts are shown whole.
     """
 
-    _metadata = ["_empty"]  # noqa: RUF012 - pandas' way to declare attributes
+    _metadata = ["_empty", "_whole"]  # noqa: RUF012 - pandas' way to declare attributes
 
-    def __init__(self, data: object, columns: list[str] | None = None, *, empty: str = "") -> None:
+    def __init__(self, data: object, columns: list[str] | None = None, *, empty: str = "", whole: bool = False) -> None:
         super().__init__(data, columns=columns)  # type: ignore[call-arg]  # pandas has no types
         self._empty = empty
+        self._whole = whole
 
     @property
     def _constructor(self) -> Callable[..., pd.DataFrame]:
@@ -44,17 +47,24 @@ class ReadableTable(pd.DataFrame):
     def __repr__(self) -> str:
         if self._empty and not len(self):
             return self._empty
-        if pd.get_option("display.max_columns") != _AS_MANY_AS_FIT:
-            return repr(self._readable())
-        width = shutil.get_terminal_size().columns
-        with pd.option_context("display.max_columns", None, "display.width", width):
-            return repr(self._readable())
+        with self._widths():
+            if pd.get_option("display.max_columns") != _AS_MANY_AS_FIT:
+                return repr(self._readable())
+            width = shutil.get_terminal_size().columns
+            with pd.option_context("display.max_columns", None, "display.width", width):
+                return repr(self._readable())
 
     def _repr_html_(self) -> str | None:
         if self._empty and not len(self):
             return None
-        table_html: str | None = self._readable()._repr_html_()  # type: ignore[operator]  # pandas has no types
+        with self._widths():
+            table_html: str | None = self._readable()._repr_html_()  # type: ignore[operator]  # pandas has no types
         return table_html
+
+    def _widths(self) -> AbstractContextManager[object]:
+        if not self._whole:
+            return nullcontext()
+        return pd.option_context("display.max_colwidth", None, "display.max_rows", None)
 
     def _readable(self) -> pd.DataFrame:
         plain = pd.DataFrame(self)

@@ -56,6 +56,7 @@ class ApprovalDisplay:
         whole: Whether everything is shown; an incomplete call cannot be approved.
         sandboxed: Whether the commands would run in a sandbox; None if unknown.
         overwrites: Whether a file would be replaced as a whole; `change` then has its old and its new lines.
+        for_prompt: Whether the tool can be allowed for this prompt.
     """
 
     key: str
@@ -70,6 +71,7 @@ class ApprovalDisplay:
     whole: bool = True
     sandboxed: bool | None = None
     overwrites: bool = False
+    for_prompt: bool = False
 
 
 def approval_display(request: ApprovalRequest) -> ApprovalDisplay:
@@ -95,6 +97,7 @@ def approval_display(request: ApprovalRequest) -> ApprovalDisplay:
         whole=whole,
         sandboxed=request.sandboxed,
         overwrites=before is not None,
+        for_prompt=request.for_prompt,
     )
 
 

@@ -17,7 +17,13 @@ from planck_nb.jupyter.typed_keys import require_no_key
 
 RUN_IS_OVER = "The run is over; send it as a new prompt."
 
-SCOPES: Mapping[str | None, RuleScope] = {None: "agent", "agent": "agent", "role": "role", "all": "all"}
+SCOPES: Mapping[str | None, RuleScope] = {
+    None: "agent",
+    "agent": "agent",
+    "role": "role",
+    "all": "all",
+    "prompt": "prompt",
+}
 """Agents under a remembered decision, by the browser's word for them."""
 
 

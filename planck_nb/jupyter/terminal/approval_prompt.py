@@ -14,7 +14,7 @@ from typing import TypeAlias
 
 from planck_nb.agent.agent import Agent
 from planck_nb.agent.approval.gate import Approvals
-from planck_nb.agent.events import AgentEvent
+from planck_nb.agent.events import DEFAULT_SCOPE, AgentEvent
 from planck_nb.base.async_tasks import cancel_and_wait, spawn
 from planck_nb.base.errors import AgentError, UsageError
 from planck_nb.base.event_log import EventLog
@@ -112,11 +112,13 @@ class ApprovalPrompt:
             self._approvals.deny_unattended(agent.id, call_id)
             return
         self._approvals.attend()
-        self._write(f"{pending_text(agent.name, pending, always='[a]lways')}\n")
-        question = "Allow? [y]es, [n]o, [a]lways: " if pending.rule else "Allow? [y]es, [n]o: "
+        can_remember = bool(pending.rule) or pending.for_prompt
+        always = "[a]lways" if pending.rule else "[a]ll for this prompt"
+        self._write(f"{pending_text(agent.name, pending, always=always, for_prompt=always)}\n")
+        question = f"Allow? [y]es, [n]o, {always}: " if can_remember else "Allow? [y]es, [n]o: "
         while (line := await self._line(self._read, question, agent, call_id)) is not None:
             answer = read_answer(line)
-            if answer is None or (answer.remember and not pending.rule):
+            if answer is None or (answer.remember and not can_remember):
                 self._write(f"{_HOW}\n")
                 continue
             if time.time() >= pending.deadline:  # `input` blocked the event loop, which would have noticed
@@ -124,7 +126,8 @@ class ApprovalPrompt:
                 self._write("That was too late: the call was denied.\n")
                 return
             with suppress(AgentError):  # it was decided in this moment
-                agent.decide(call_id, allow=answer.allow, remember=answer.remember, reason=answer.reason)
+                scope = DEFAULT_SCOPE if pending.rule else "prompt"
+                agent.decide(call_id, allow=answer.allow, remember=answer.remember, reason=answer.reason, scope=scope)
             return
 
     async def _line(self, read: LineReader, question: str, agent: Agent, call_id: str) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -24,7 +25,7 @@ from planck_nb.agent.run import Run
 from planck_nb.agent.run_result import RunResult
 from planck_nb.ai.messages import AssistantMessage, Message, StopReason, Usage, UserMessage
 from planck_nb.base.json_types import JsonObject
-from planck_nb.base.text import encodable, one_line
+from planck_nb.base.text import counted, encodable, one_line
 from planck_nb.jupyter.display.beside_view import beside_view
 from planck_nb.jupyter.display.formatting import count
 from planck_nb.jupyter.display.plain_output import Tail
@@ -252,6 +253,18 @@ def _entries(
                 yield Notice(sentence_of(event))
             case _:
                 pass
+    yield from _allowed_for_prompt(events)
+
+
+def _allowed_for_prompt(events: Sequence[AgentEvent]) -> Iterator[Notice]:
+    """Count calls by tools allowed for the whole prompt."""
+    calls = Counter[str]()
+    for event in events:
+        if event.type == "approval_decision" and event.allowed:
+            by_rule = event.by == "rule" and event.name in calls
+            calls.update([event.name] if event.scope == "prompt" or by_rule else [])
+    for name, number in calls.items():
+        yield Notice(f"{name} was allowed for this prompt: {counted(number, 'call')}.")
 
 
 class _Executions:

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any
 
-from planck_nb.base.secrets import around_secret
+from planck_nb.base.secrets import around_secret, without_named_values
 from planck_nb.base.text import head_and_tail, one_line
 from planck_nb.jupyter.values.guard import Guard, UnusableError
-from planck_nb.jupyter.values.inline import InlineWriter, is_secret
+from planck_nb.jupyter.values.inline import HIDDEN, InlineWriter, is_secret
 from planck_nb.jupyter.values.table_description import describer
 from planck_nb.jupyter.values.type_checks import attribute, is_lazy, is_trusted, name_of, names_of
 
@@ -50,7 +50,8 @@ def describe_value(value: object, *, characters: int = CHARACTERS, seconds: floa
 def _text(value: object, writer: InlineWriter, guard: Guard) -> str:
     kind = type(value)
     if issubclass(kind, str):
-        return str.__getitem__(value, slice(None, _MAX_TEXT_LENGTH))  # type: ignore[index]
+        text = str.__getitem__(value, slice(None, _MAX_TEXT_LENGTH))  # type: ignore[index]
+        return without_named_values(text, HIDDEN)
     if is_trusted(kind):
         return writer.write(value)
     reader = _reader(kind, writer)

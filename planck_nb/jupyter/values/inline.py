@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 from collections import OrderedDict, defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from itertools import islice
+from types import MemberDescriptorType
 
-from planck_nb.base.secrets import is_secret_name, looks_like_key
+from planck_nb.base.secrets import names_secret, without_named_values
 from planck_nb.jupyter.values.guard import Guard, UnusableError
 from planck_nb.jupyter.values.kind_and_size import kind_within
 from planck_nb.jupyter.values.type_checks import (
@@ -31,8 +33,14 @@ _MAX_FOREIGN = 2_000
 _MAX_BITS = 4_000
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 _ELLIPSIS = "…"
-_AMBIGUOUS = frozenset({"key", "keys", "token", "auth", "pat", "pass", "cookie", "cookies", "bearer"})
-"""Secret names which often have another meaning, such as a row's key."""
+HIDDEN = "<secret, not shown>"
+_NAME_FIELDS = frozenset({"name", "key", "variable", "setting", "field", "option", "label", "id"})
+"""Fields whose value names the other values beside it."""
+
+_PAIR = 2
+_MAX_FIELDS = 100
+_PLAIN_DICTS = frozenset({"getset_descriptor", "member_descriptor"})
+"""Descriptors for attributes which need none of an object's own code."""
 
 _EXACT = frozenset({type(None), bool, float, complex, range, slice, type(Ellipsis), type(NotImplemented)})
 
@@ -90,15 +98,21 @@ class InlineWriter:
             value: The value.
             depth: Number of containers around it.
         """
-        return self._used("<secret, not shown>") if is_secret(name, value) else self.write(value, depth)
+        return self._used(HIDDEN) if is_secret(name, value) else self.write(value, depth)
 
-    def fields(self, value: object, fields: Iterable[tuple[str, object]], depth: int = 0) -> str:
+    def fields(self, value: object, fields: Mapping[str, object], depth: int = 0) -> str:
         """Return an object as its class and its attributes."""
         name = self._used(name_of(type(value)))
         if depth >= MAX_DEPTH:
             return f"{name}({_ELLIPSIS})"
-        pieces = (f"{self._used(key)}={self.entry(key, item, depth + 1)}" for key, item in fields)
+        label = label_in(fields.items())
+        pieces = (f"{self._used(key)}={self._beside(label, key, item, depth + 1)}" for key, item in fields.items())
         return f"{name}({self._joined(pieces)})"
+
+    def _beside(self, label: object, name: object, value: object, depth: int) -> str:
+        """Return an entry's value unless a name makes it a secret."""
+        is_hidden = label is not value and is_secret(label, value)
+        return self._used(HIDDEN) if is_hidden else self.entry(name, value, depth)
 
     def _used(self, text: str) -> str:
         self._left -= len(text) + 2
@@ -122,15 +136,21 @@ class InlineWriter:
             return self._used(f"{name or name_of(kind)}({_ELLIPSIS})")
         if is_a(value, dict):
             count = dict.__len__(value)
+            label = label_in(islice(_items(value), _MAX_FIELDS))
             items = _items(value)
-            pieces = (f"{self.write(key, depth + 1)}: {self.entry(key, item, depth + 1)}" for key, item in items)
+            pieces = (
+                f"{self.write(key, depth + 1)}: {self._beside(label, key, item, depth + 1)}" for key, item in items
+            )
             first = "" if not issubclass(kind, defaultdict) else f"{self.write(_factory(value), depth + 1)}, "
             body = f"{{{self._joined(pieces, count)}}}"
             return f"{name}({first}{body})" if name else body
         if is_a(value, tuple):
             return self._tuple(value, name, depth)
         count, elements = _elements(value)
-        body = self._joined((self.write(item, depth + 1) for item in elements), count)
+        if count == _PAIR and issubclass(kind, list):
+            body = self._pair(elements, depth)
+        else:
+            body = self._joined((self.write(item, depth + 1) for item in elements), count)
         if issubclass(kind, set | frozenset):
             if not count:
                 return f"{name or 'set'}()"
@@ -141,20 +161,28 @@ class InlineWriter:
         count = tuple.__len__(value)
         fields = attribute(type(value), "_fields")
         if type(fields) is tuple and len(fields) == count and all(type(field) is str for field in fields):
-            return self.fields(value, zip(fields, tuple.__iter__(value), strict=True), depth)
+            return self.fields(value, dict(zip(fields, tuple.__iter__(value), strict=True)), depth)
+        if count == _PAIR:
+            return f"{name}({self._pair(tuple.__iter__(value), depth)})"
         body = self._joined((self.write(item, depth + 1) for item in tuple.__iter__(value)), count)
         return f"{name}({body}{',' if count == 1 else ''})"
+
+    def _pair(self, elements: Iterable[object], depth: int) -> str:
+        """Return two elements; the first may name the second."""
+        first, second = elements
+        return self._joined(iter((self.write(first, depth + 1), self.entry(first, second, depth + 1))), _PAIR)
 
     def _string(self, value: object) -> str:
         if is_a(value, str):
             count, text = str.__len__(value), str.__getitem__(value, slice(None, _MAX_STRING))
-            literal_text, unit = repr(text), "characters"
+            literal_text, unit = repr(without_named_values(text, HIDDEN)), "characters"
         else:
             whole: bytes = bytes.__getitem__(value, slice(None, _MAX_STRING)) if is_a(value, bytes) else b""
             if is_a(value, bytearray):
                 whole = bytes(bytearray.__getitem__(value, slice(None, _MAX_STRING)))
             count = bytes.__len__(value) if is_a(value, bytes) else bytearray.__len__(value)  # type: ignore[arg-type]
-            literal_text, unit = repr(whole), "bytes"
+            text = without_named_values(whole.decode("latin-1"), HIDDEN)
+            literal_text, unit = repr(text.encode("latin-1")), "bytes"
         limit = max(self._left, 40)
         if count <= _MAX_STRING and len(literal_text) <= limit:
             return literal_text
@@ -162,7 +190,7 @@ class InlineWriter:
 
     def _trusted(self, value: object) -> str:
         try:
-            return repr(value)[:_MAX_FOREIGN]
+            return without_named_values(repr(value)[:_MAX_FOREIGN], HIDDEN)
         except Exception:  # noqa: BLE001 - a library's own defect
             return f"<{name_of(type(value))}>"
 
@@ -170,20 +198,22 @@ class InlineWriter:
         kind = type(value)
         fields = self._attributes(value)
         if fields is not None and (_has_no_repr(kind) or any(_must_not_show(*field) for field in fields.items())):
-            return self.fields(value, fields.items(), depth)
+            return self.fields(value, fields, depth)
         return self._used(self._foreign(value))
 
     def _attributes(self, value: object) -> Mapping[str, object] | None:
-        """Return the instance's own attributes.
+        """Return the instance's own attributes, also those in slots.
 
         The result is None if only the object's own code can read them.
         """
-        if type(attribute(type(value), "__dict__")).__name__ != "getset_descriptor":
-            return None
+        slots = _slots(value)
+        if type(attribute(type(value), "__dict__")).__name__ not in _PLAIN_DICTS:
+            return slots or None
         attributes = object.__getattribute__(value, "__dict__")
         if type(attributes) is not dict:
-            return None
-        return {name: item for name, item in islice(attributes.items(), 100) if type(name) is str and name[:1] != "_"}
+            return slots or None
+        fields = {**slots, **dict(islice(attributes.items(), _MAX_FIELDS))}
+        return {name: item for name, item in fields.items() if type(name) is str and name[:1] != "_"}
 
     def _foreign(self, value: object) -> str:
         """Return the object's own `repr`."""
@@ -191,7 +221,7 @@ class InlineWriter:
         if kind in self._failed:
             return self._failed[kind]
         try:
-            return self._guard.call(lambda: _plain(repr(value)))
+            return without_named_values(self._guard.call(lambda: _plain(repr(value))), HIDDEN)
         except UnusableError as error:
             self._failed[kind] = f"<{name_of(kind)}>"
             return f"<{name_of(kind)}, cannot be shown: {error}>"
@@ -205,11 +235,28 @@ def is_secret(name: object, value: object) -> bool:
         value: Its value. Only text can be a secret; for an ambiguous name, such as "key", only text like a generated
             key.
     """
-    if type(name) is not str or not issubclass(type(value), str | bytes) or not is_secret_name(name):
+    if type(name) is not str or not issubclass(type(value), str | bytes | bytearray):
         return False
-    if name.lower() not in _AMBIGUOUS:
-        return True
-    return type(value) is str and looks_like_key(value)
+    return names_secret(name, value if type(value) is str else "")
+
+
+def label_in(fields: Iterable[tuple[object, object]]) -> object:
+    """Return the text in a field such as "name", if any."""
+    for name, value in fields:
+        if type(name) is str and name.lower() in _NAME_FIELDS and type(value) is str:
+            return value
+    return None
+
+
+def _slots(value: object) -> dict[str, object]:
+    """Return the values in an instance's slots, read without its own code."""
+    values: dict[str, object] = {}
+    for base in reversed(type.__dict__["__mro__"].__get__(type(value))):
+        for name, member in islice(type.__dict__["__dict__"].__get__(base).items(), _MAX_FIELDS):
+            if type(member) is MemberDescriptorType and name[:1] != "_":
+                with suppress(AttributeError):
+                    values[name] = member.__get__(value)
+    return values
 
 
 def _plain(text: str) -> str:

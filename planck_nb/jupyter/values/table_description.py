@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from planck_nb.base.secrets import without_named_values
 from planck_nb.base.text import one_line
-from planck_nb.jupyter.values.inline import InlineWriter
+from planck_nb.jupyter.values.inline import HIDDEN, InlineWriter, is_secret, label_in
 from planck_nb.jupyter.values.kind_and_size import sized
 from planck_nb.jupyter.values.type_checks import has_all, name_of, names_of
 
@@ -65,7 +66,7 @@ def _pandas_series(value: Any, writer: InlineWriter) -> str:  # noqa: ANN401
     named = "" if value.name is None else f", named {writer.write(value.name)}"
     head = f"{sized(name_of(type(value)), (count,))}, {value.dtype}{named}{_missing_words(missing)}"
     first = value.iloc[:ELEMENTS] if hasattr(value, "iloc") else value[:ELEMENTS]
-    return _values(head, count, zip(index, first, strict=False), writer)
+    return _values(head, count, zip(index, first, strict=False), writer, name=value.name)
 
 
 def _polars_frame(value: Any, writer: InlineWriter) -> str:  # noqa: ANN401
@@ -82,7 +83,7 @@ def _polars_series(value: Any, writer: InlineWriter) -> str:  # noqa: ANN401
     count = len(value)
     head = f"{sized('Series', (count,))} (polars), {value.dtype}, named {writer.write(value.name)}"
     head += _missing_words(int(value.null_count()))
-    return _values(head, count, enumerate(value.head(ELEMENTS).to_list()), writer)
+    return _values(head, count, enumerate(value.head(ELEMENTS).to_list()), writer, name=value.name)
 
 
 def _arrow_table(value: Any, writer: InlineWriter) -> str:  # noqa: ANN401
@@ -188,8 +189,22 @@ class _DescribedTable:
 
     def _grid(self, writer: InlineWriter) -> list[str]:
         """Return the lines for the rows."""
-        columns = zip((name for name, _, _ in self.listed), self.cells, strict=False)
-        grid = [[_cell("", name, writer), *(_cell(name, cell, writer) for cell in cells)] for name, cells in columns]
+        columns = list(zip((name for name, _, _ in self.listed), self.cells, strict=False))
+        labels = [
+            label_in(zip((name for name, _ in columns), row, strict=True)) for row in zip(*self.cells, strict=True)
+        ]
+        if self.index is not None:
+            labels = [row if label is None else label for label, row in zip(labels, self.index, strict=True)]
+        grid = [
+            [
+                _cell("", name, writer),
+                *(
+                    _cell(name if label is cell or not is_secret(label, cell) else label, cell, writer)
+                    for label, cell in zip(labels, cells, strict=True)
+                ),
+            ]
+            for name, cells in columns
+        ]
         if self.index is not None:
             grid.insert(0, ["", *(_cell("", label, writer) for label in self.index)])
         if self.columns > len(self.cells):
@@ -199,8 +214,13 @@ class _DescribedTable:
         return ["  ".join(f"{cell:>{width}}" for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
 
 
-def _values(head: str, count: int, pairs: Iterable[tuple[object, object]], writer: InlineWriter) -> str:
-    rows = [f"{_cell('', label, writer)}  {_cell('', item, writer)}" for label, item in pairs]
+def _values(
+    head: str, count: int, pairs: Iterable[tuple[object, object]], writer: InlineWriter, *, name: object
+) -> str:
+    rows = [
+        f"{_cell('', label, writer)}  {_cell(label if is_secret(label, item) else name, item, writer)}"
+        for label, item in pairs
+    ]
     more = [f"… {count - len(rows):,} more"] if count > len(rows) else []
     return "\n".join([head, *rows, *more])
 
@@ -209,7 +229,7 @@ def _cell(column: object, value: object, writer: InlineWriter) -> str:
     """Return a table cell; text is without quotation marks."""
     content = writer.entry(column, value)
     if type(value) is str and content[:1] in "'\"":
-        content = value[: 2 * _CELL].replace("\n", "\\n")
+        content = without_named_values(value[: 2 * _CELL], HIDDEN).replace("\n", "\\n")
     if type(value) is float:
         content = f"{value:.6g}"
     elif content.startswith(("np.", "Timestamp(", "Timedelta(", "datetime.", "Decimal(")):

@@ -145,20 +145,23 @@ def columns(rows: Iterable[tuple[str, str]], width: int = _USAGE_WIDTH) -> list[
     return [f"  {left:<{width}}  {right}" for left, right in rows]
 
 
-def table(rows: Sequence[Mapping[str, Any]], columns: list[str], *, empty: str = "") -> pd.DataFrame:
+def table(
+    rows: Sequence[Mapping[str, Any]], columns: list[str], *, empty: str = "", whole: bool = False
+) -> pd.DataFrame:
     """Make a table of rows.
 
     Args:
         rows: The rows; each has a value for every column.
         columns: The names of the columns in order, which an empty table has as well.
         empty: What is shown of an empty table.
+        whole: Whether long texts are shown whole.
 
     Returns:
         The table, which a notebook shows.
     """
     from planck_nb.jupyter.display.readable_table import ReadableTable  # noqa: PLC0415 - half a second, paid with the first table
 
-    return ReadableTable(rows, columns, empty=empty)
+    return ReadableTable(rows, columns, empty=empty, whole=whole)
 
 
 def readable(frame: pd.DataFrame, *, empty: str = "") -> pd.DataFrame:

@@ -23,7 +23,12 @@ from planck_nb.workspace.agent_names import named_agents
 
 SUBJECT = "Running agents"
 
-_SCOPE = choice(agent="this agent", role="all agents of its role in a team", all="all agents")
+_SCOPE = choice(
+    agent="this agent",
+    role="all agents of its role in a team",
+    all="all agents",
+    prompt="this agent until it has answered, for tools that are asked about each time",
+)
 _CALL = Parameter("call", CALL, "the agent that waits, the id of its call, or both", optional=True)
 
 
@@ -170,7 +175,10 @@ def _has_answered(agent: Agent) -> bool:
     "show a tool call that waits for approval; run again, allow it",
     _CALL,
     Option(
-        "always", None, _SCOPE, "also allow such calls for the rest of this session, for this agent, its role or all"
+        "always",
+        None,
+        _SCOPE,
+        "allow such calls, too: of this agent, its role or all, or for this prompt",
     ),
     example="approve --always agent analyst",
 )
@@ -190,6 +198,8 @@ async def approve(notebook: Notebook, call: tuple[Agent, PendingApproval] | None
     shown.discard(this)
     if always is None:
         return Text(f"{pending.name} runs.")
+    if always == "prompt":
+        return Text(f"{pending.name} runs. {agent.name} may call it without approval until this prompt is answered.")
     allowed = f" The rule allows {rule_sentence(pending.rule)}." if pending.rule else ""
     of = {"agent": agent.name, "role": f"all {agent.role}s"}.get(always, "all agents")
     return Text(f"{pending.name} runs. Such calls of {of} need no approval for the rest of this session.{allowed}")

@@ -6,7 +6,10 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, cast
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, cast
+
+from IPython.display import display
 
 from planck_nb.agent.approval import ACTIONS, KINDS, Action, Rule
 from planck_nb.agent.limits import Limits
@@ -16,6 +19,7 @@ from planck_nb.base.errors import TrustError, UsageError, did_you_mean
 from planck_nb.base.text import counted
 from planck_nb.base.threads import run_in_thread
 from planck_nb.config import SETTINGS, Config, Scope, read_limits, write_setting
+from planck_nb.jupyter.display.trust_listing import TrustListing
 from planck_nb.jupyter.kernel_tools.kernel_tool_names import RUN_PYTHON
 from planck_nb.jupyter.notebook import Notebook
 from planck_nb.jupyter.parsing.options import rules
@@ -23,6 +27,7 @@ from planck_nb.jupyter.parsing.parameters import Extent, Kind, Option, Parameter
 from planck_nb.jupyter.verbs.declaration import Text, table, verb
 from planck_nb.workspace import Workspace
 from planck_nb.workspace.agent_names import named_agents
+from planck_nb.workspace.folder_files import TrustedFile
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -30,6 +35,13 @@ if TYPE_CHECKING:
 SUBJECT = "Settings"
 
 _COLUMNS = ["setting", "value", "source", "variable"]
+
+
+def _suggested_trust(notebook: Notebook) -> dict[str, str]:
+    return {file.item.name: file.status for file in notebook.workspace.trust_items() if file.item.name}
+
+
+_TRUST_NAMES = Kind("NAME", extent=Extent.WORDS, suggest=_suggested_trust)
 
 
 def _settings(_notebook: Notebook) -> dict[str, str]:
@@ -153,15 +165,20 @@ def _written(value: object) -> str:
 @verb(
     "policy",
     SUBJECT,
-    "show which tool calls are allowed, or allow, ask about or deny some",
-    Parameter("action", choice(*ACTIONS), "what happens to such calls in this session", optional=True),
+    "show which tool calls are allowed, or allow, ask about or deny some, or forget a rule",
+    Parameter("action", choice(*ACTIONS, "forget"), "what happens to such calls in this session", optional=True),
     Parameter("written", Kind("RULES", extent=Extent.TEXT), "the rules, separated by commas", optional=True),
     example="policy allow bash:git *, write:src/**",
 )
-async def policy(notebook: Notebook, action: Action | None, written: str | None) -> pd.DataFrame:
+async def policy(notebook: Notebook, action: Action | Literal["forget"] | None, written: str | None) -> pd.DataFrame:
     """Return a table of the approval rules, with those that were written."""
-    approvals = notebook.workspace.approvals
-    if action:
+    workspace = notebook.workspace
+    approvals = workspace.approvals
+    names = {agent.id: name for name, agent in named_agents(workspace).items()}
+    if action == "forget":
+        for rule in _remembered(workspace, names, written or ""):
+            approvals.forget(rule)
+    elif action:
         try:
             chosen = rules(action)(written or "")
         except ValueError:
@@ -175,21 +192,37 @@ async def policy(notebook: Notebook, action: Action | None, written: str | None)
             )
         for rule in chosen:
             approvals.remember(rule)
-        await notebook.workspace.save_session_settings()
-    configured = set(notebook.workspace.policy().rules)
-    names = {agent.id: name for name, agent in named_agents(notebook.workspace).items()}
+    if action:
+        await workspace.save_session_settings()
+    configured = set(workspace.policy().rules)
+    sources = {setting.field: source for setting, _, source in workspace.config.settings() if source != "default"}
     rows = [
         {
             "what": _shown(rule, names),
             "action": rule.action,
-            "from": "settings" if rule in configured else "session",
+            "from": sources.get(rule.action, "settings") if rule in configured else "session",
         }
         for rule in approvals.policy.rules
     ]
     for kind in KINDS:
         where = " (below the working directory)" if kind == "read" else ""
         rows.append({"what": f"{kind}{where}", "action": approvals.policy.default.get(kind, "ask"), "from": "default"})
-    return table(rows, ["what", "action", "from"])
+    return table(rows, ["what", "action", "from"], whole=True)
+
+
+def _remembered(workspace: Workspace, names: Mapping[str, str], written: str) -> Sequence[Rule]:
+    """Return the session's rules with this text, or raise `UsageError`."""
+    text = written.strip()
+    if not text:
+        raise UsageError("`%planck policy forget` needs RULE, as `%planck policy` shows it.")
+    rules_now = workspace.approvals.policy.rules
+    matches = [rule for rule in rules_now if text in (_shown(rule, names), str(rule))]
+    if not matches:
+        hint = did_you_mean(text, [_shown(rule, names) for rule in rules_now])
+        raise UsageError(f"There is no rule {text}. {hint}".rstrip())
+    if set(matches) <= set(workspace.policy().rules):
+        raise UsageError(f"The rule {text} comes from the settings; `%planck config {matches[0].action}` shows where.")
+    return matches
 
 
 @verb(
@@ -252,26 +285,72 @@ def _shown(rule: Rule, names: Mapping[str, str]) -> str:
     "trust",
     SUBJECT,
     "trust this folder's tools, models and settings that can run code or redirect requests",
-    Option("list", None, None, "list these files, and whether they are trusted"),
-    Option("remove", None, None, "stop trusting this folder"),
+    Parameter("names", _TRUST_NAMES, "what to trust, by name or file; by default everything", optional=True),
+    Option("list", None, None, "show all that these files would do, and whether they are trusted"),
+    Option("remove", None, None, "stop trusting this folder, or what is named"),
     example="trust --list",
 )
-async def trust(notebook: Notebook, list: bool, remove: bool) -> pd.DataFrame | Text:  # noqa: A002 - the option
-    """Trust the folder, or return a table of the files that need it.
+async def trust(
+    notebook: Notebook,
+    names: tuple[str, ...] | None,
+    list: bool,  # noqa: A002 - the option
+    remove: bool,
+) -> TrustListing | Text:
+    """Trust complete listings, or show them.
 
     The text is always the same, so that a notebook that is executed again has the same output.
     """
-    workspace = notebook.workspace
+    workspace, listed_before = notebook.workspace, notebook.controller.shown_trust
     if list and remove:
         raise UsageError("`%planck trust` needs either --list or --remove.")
+    files = _chosen_files(workspace, names or ())
     if remove:
-        workspace.distrust()
-        return Text("This folder is no longer trusted.")
+        workspace.distrust([file.item for file in files] if names else None)
+        return Text(f"Not trusted any more: {', '.join(names)}." if names else "This folder is no longer trusted.")
     if list:
-        rows = [
-            {"kind": item.kind, "path": str(item.path), "what": item.description, "status": status}
-            for item, status in workspace.trust_items()
-        ]
-        return table(rows, ["kind", "path", "what", "status"])
-    workspace.trust()
+        listed_before.update(map(_seen, files))
+        return TrustListing(files, workspace.config.root, empty="Nothing in this folder needs trust.")
+    waiting = [file for file in files if file.is_waiting]
+    if not listed_before.issuperset(map(_seen, waiting)):
+        display(TrustListing(waiting, workspace.config.root))
+        count = counted(len(waiting), "thing")
+        seconds = workspace.approvals.deadline
+        decision = await notebook.confirm(
+            f"Trust {count} as shown?", accept=f"Trust {count}", decline="Not now", seconds=seconds
+        )
+        if decision is None:
+            listed_before.update(map(_seen, waiting))
+            raise TrustError(
+                "Nothing was trusted, because there is nobody to ask: read what is shown above, then run "
+                "`%planck trust` again; in a notebook that runs by itself, put `%planck trust --list` before it."
+            )
+        if not decision:
+            return Text("Nothing was trusted. Prompts go on without it.")
+    workspace.trust([file.item for file in waiting])
+    if names:
+        return Text(f"Trusted: {', '.join(names)}.")
     return Text("This folder is trusted: its tools, models and settings are used. `%planck trust --list` lists them.")
+
+
+def _seen(file: TrustedFile) -> tuple[Path, str]:
+    return file.item.path, file.item.digest
+
+
+def _chosen_files(workspace: Workspace, names: Sequence[str]) -> Sequence[TrustedFile]:
+    """Return the files with these names or paths, or raise `UsageError`."""
+    files = workspace.trust_items()
+    if not names:
+        return files
+    names_of_files = [_trust_names(workspace, file) for file in files]
+    all_names = set().union(*names_of_files)
+    for name in names:
+        if name not in all_names:
+            hint = did_you_mean(name, sorted(all_names))
+            raise UsageError(f"Nothing here that needs trust is named {name}. {hint}".rstrip())
+    return [file for file, its in zip(files, names_of_files, strict=True) if not its.isdisjoint(names)]
+
+
+def _trust_names(workspace: Workspace, file: TrustedFile) -> set[str]:
+    path, root = file.item.path, workspace.config.root
+    relative = str(path.relative_to(root)) if path.is_relative_to(root) else str(path)
+    return {name for name in (file.item.name, str(path), relative) if name}

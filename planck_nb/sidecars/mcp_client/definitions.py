@@ -50,6 +50,17 @@ class ToolDefinition:
     open_world: bool = False
 
     @property
+    def claims(self) -> tuple[str, ...]:
+        """Return its declarations about itself, in words."""
+        hints = {
+            "changes nothing": self.read_only,
+            "destructive": self.destructive,
+            "may be repeated": self.idempotent,
+            "reaches other systems": self.open_world,
+        }
+        return tuple(words for words, is_claimed in hints.items() if is_claimed)
+
+    @property
     def may_be_repeated(self) -> bool:
         """Return whether a call with a lost answer may be made again."""
         return self.read_only or self.idempotent

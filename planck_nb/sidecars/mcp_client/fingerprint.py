@@ -14,8 +14,8 @@ def fingerprint(spec: SidecarSpec, tools: Iterable[ToolDefinition] = ()) -> str:
     """Return a digest which changes when a sidecar needs new trust.
 
     It covers the command, the arguments, the working directory, the address, the names of environment variables and
-    headers, whether sampling and roots are allowed, and the names, descriptions, schemas and roles of the tools. It
-    excludes variables' values, so a new token changes nothing.
+    headers, whether sampling and roots are allowed, and the names, descriptions, schemas, roles and annotations of the
+    tools. It excludes variables' values, so a new token changes nothing.
 
     Args:
         spec: The sidecar.
@@ -40,7 +40,10 @@ def fingerprint(spec: SidecarSpec, tools: Iterable[ToolDefinition] = ()) -> str:
         "sampling": spec.sampling,
         "roots": spec.roots,
         "tools": sorted(
-            json.dumps([tool.name, tool.description, tool.parameters, tool.output_schema, tool.role], sort_keys=True)
+            json.dumps(
+                [tool.name, tool.description, tool.parameters, tool.output_schema, tool.role, tool.claims],
+                sort_keys=True,
+            )
             for tool in tools
         ),
     }

@@ -40,6 +40,9 @@ Accept: TypeAlias = Callable[[SidecarSpec, str, tuple[ToolDefinition, ...]], boo
 """Decision about a sidecar's offers, by fingerprint and tools."""
 
 
+Refusal: TypeAlias = Callable[[SidecarSpec], str]
+"""The reason against starting a sidecar now; empty to allow it."""
+
 Build: TypeAlias = Callable[[Callable[[str], None]], Coroutine[Any, Any, None]]
 """Builder for a sidecar's needs, which passes lines about it on."""
 
@@ -51,6 +54,7 @@ class LinkCallbacks:
     Args:
         ask: Shows the sidecar's question to a person; None declines all questions.
         sample: Has a model reply, after approval; None refuses all requests. Only called if the spec allows sampling.
+        refusal: Called before each start, also after a loss; None allows all.
         accept: Called with each new fingerprint of the sidecar; None accepts all.
         on_event: Called with each event, on the link's event loop.
         on_tools: Called when the tools may have changed.
@@ -58,6 +62,7 @@ class LinkCallbacks:
 
     ask: Ask | None = None
     sample: Sample | None = None
+    refusal: Refusal | None = None
     accept: Accept | None = None
     on_event: Callable[[SidecarEvent], None] | None = None
     on_tools: Callable[[], None] | None = None

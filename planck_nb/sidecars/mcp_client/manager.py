@@ -22,7 +22,7 @@ from planck_nb.sidecars.mcp_client.definitions import ToolDefinition
 from planck_nb.sidecars.mcp_client.environment import SidecarEnvironment
 from planck_nb.sidecars.mcp_client.fingerprint import fingerprint
 from planck_nb.sidecars.mcp_client.link import SidecarLink
-from planck_nb.sidecars.mcp_client.link_settings import Accept, LinkCallbacks, LinkTiming
+from planck_nb.sidecars.mcp_client.link_settings import Accept, LinkCallbacks, LinkTiming, Refusal
 from planck_nb.sidecars.mcp_client.observers import EventQueue
 from planck_nb.sidecars.mcp_client.offered_tools import make_tool, prefixed, problem_with, tool_name
 from planck_nb.sidecars.mcp_client.remote_compactors import remote_compactor, sidecar_compactor
@@ -77,6 +77,7 @@ class Sidecars:
             default.
         ask: Shows a sidecar's question to a person; without it all questions are declined.
         sample: Has a model reply for a sidecar whose spec allows it, after approval; without it, requests are refused.
+        refusal: Called before each start of a sidecar; returns a sentence if it must not be started.
         accept: Called with each new fingerprint of a sidecar and its tools; decides whether it may be used. Without it
             all may.
         on_event: Called with each sidecar's events.
@@ -102,6 +103,7 @@ class Sidecars:
         environment: Mapping[str, str] | None = None,
         ask: Ask | None = None,
         sample: Sample | None = None,
+        refusal: Refusal | None = None,
         accept: Accept | None = None,
         on_event: Callable[[SidecarEvent], None] | None = None,
         on_tools: Callable[[], None] | None = None,
@@ -115,7 +117,12 @@ class Sidecars:
         self._cwd = cwd
         self._environment = environment
         self._callbacks = LinkCallbacks(
-            ask=ask, sample=sample, accept=accept, on_event=self._on_event, on_tools=self._refresh
+            ask=ask,
+            sample=sample,
+            refusal=refusal,
+            accept=accept,
+            on_event=self._on_event,
+            on_tools=self._refresh,
         )
         self._event_handler = on_event
         self._tools_handler = on_tools

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from planck_nb.base.errors import ConfigError
+from planck_nb.base.json_types import JsonObject
 from planck_nb.base.text import printable
 from planck_nb.sidecars.mcp_client.spec import OAuthClient, SidecarSpec
 
@@ -23,17 +24,44 @@ _EDITOR_FOLDERS = (".vscode", ".cursor")
 
 
 @dataclass(frozen=True, slots=True)
+class WrittenSidecar:
+    """A sidecar's entry in a file, with `${NAME}` for variables.
+
+    Args:
+        entry: The file's JSON object.
+        command: The program and its arguments.
+        env: Its environment variables.
+        cwd: Its working directory.
+        url: The server's address.
+        headers: HTTP headers.
+        token_variable: The environment variable with the bearer token.
+        oauth: Identification for a sign-in.
+    """
+
+    entry: JsonObject
+    command: tuple[str, ...] = ()
+    env: Mapping[str, str] = field(default_factory=dict[str, str])
+    cwd: str = ""
+    url: str = ""
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])
+    token_variable: str = ""
+    oauth: OAuthClient = field(default_factory=OAuthClient)
+
+
+@dataclass(frozen=True, slots=True)
 class SpecReport:
     """A file's contents about sidecars.
 
     Args:
         specs: The usable sidecars.
+        written: Each usable sidecar as the file has it, by name.
         problems: A sentence for each other sidecar, with its name.
         disabled: Names of sidecars which the file disables.
     """
 
     specs: tuple[SidecarSpec, ...] = ()
     problems: tuple[str, ...] = ()
+    written: Mapping[str, WrittenSidecar] = field(default_factory=dict)
     disabled: tuple[str, ...] = ()
 
 
@@ -67,6 +95,7 @@ def read_mcp_servers(
     specs: list[SidecarSpec] = []
     problems: list[str] = []
     disabled: list[str] = []
+    by_name: dict[str, WrittenSidecar] = {}
     for key, entry in servers.items():
         name = _clean(str(key))
         if isinstance(entry, Mapping) and (entry.get("disabled") is True or entry.get("enabled") is False):
@@ -76,10 +105,12 @@ def read_mcp_servers(
             problems.append(f"The sidecar {name}{where} is defined twice; rename one of them.")
             continue
         try:
-            specs.append(_spec(name, str(key), entry, source, environment or {}))
+            sidecar = _written(name, str(key), entry)
+            specs.append(_spec(name, sidecar, source, environment or {}))
+            by_name[name] = sidecar
         except ConfigError as error:
             problems.append(str(error).replace(f"The sidecar {name} ", f"The sidecar {name}{where} ", 1))
-    return SpecReport(tuple(specs), tuple(problems), tuple(disabled))
+    return SpecReport(tuple(specs), tuple(problems), by_name, tuple(disabled))
 
 
 def _servers(data: object) -> Mapping[str, Any] | None:
@@ -101,7 +132,8 @@ def _clean(key: str) -> str:
     return re.sub(r"[^A-Za-z0-9_.-]+", "-", key.rpartition("/")[2]).strip("-._")[:40] or "unnamed"
 
 
-def _spec(name: str, key: str, entry: object, source: Path | None, environment: Mapping[str, str]) -> SidecarSpec:
+def _written(name: str, key: str, entry: object) -> WrittenSidecar:
+    """Read a file's entry without replacing variables. Raises ConfigError."""
     if not isinstance(entry, Mapping):
         raise ConfigError(f"The sidecar {name} is not an object; give it `command` and `args`, or `url`.")
     if not name[0].isalnum() or not re.search(r"[A-Za-z0-9]", key):
@@ -121,31 +153,52 @@ def _spec(name: str, key: str, entry: object, source: Path | None, environment: 
         )
     if kind not in ("", "stdio", *_HTTP):
         raise ConfigError(f"The sidecar {name} has the unknown type {printable(kind)!r}; write 'stdio' or 'http'.")
-    expand = _expander(name, source, environment)
     url = entry.get("url", entry.get("httpUrl", entry.get("serverUrl", "")))
-    variable = next((str(entry[field]) for field in _TOKEN_FIELDS if field in entry), "")
-    if variable and not environment.get(variable):
-        raise ConfigError(f"The sidecar {name} needs a token in the environment variable {variable}; set it.")
-    cwd = expand(_text(name, "cwd", entry.get("cwd", "")))
-    return SidecarSpec(
-        name=name,
-        command=expand(_text(name, "command", entry.get("command", ""))),
-        args=tuple(expand(item) for item in _texts(name, entry.get("args", ()))),
-        env={key: expand(value) for key, value in _pairs(name, "env", entry.get("env")).items()},
-        cwd=Path(cwd) if cwd else None,
-        url=expand(_text(name, "url", url)),
-        headers={key: expand(value) for key, value in _pairs(name, "headers", entry.get("headers")).items()},
-        token=environment.get(variable, "") if variable else "",
-        token_variable=variable,
-        source=source,
-        sampling=entry.get("sampling") is True,
-        roots=entry.get("roots") is True,
-        observers=False,
-        oauth=_oauth(name, entry.get("oauth"), expand),
+    command = _text(name, "command", entry.get("command", ""))
+    return WrittenSidecar(
+        entry=dict(entry),
+        command=(command, *_texts(name, entry.get("args", ()))),
+        env=_pairs(name, "env", entry.get("env")),
+        cwd=_text(name, "cwd", entry.get("cwd", "")),
+        url=_text(name, "url", url),
+        headers=_pairs(name, "headers", entry.get("headers")),
+        token_variable=next((str(entry[field]) for field in _TOKEN_FIELDS if field in entry), ""),
+        oauth=_oauth(name, entry.get("oauth")),
     )
 
 
-def _oauth(name: str, value: object, expand: Callable[[str], str]) -> OAuthClient:
+def _spec(name: str, sidecar: WrittenSidecar, source: Path | None, environment: Mapping[str, str]) -> SidecarSpec:
+    """Replace the variables. Raises ConfigError."""
+    expand = _expander(name, source, environment)
+    variable = sidecar.token_variable
+    if variable and not environment.get(variable):
+        raise ConfigError(f"The sidecar {name} needs a token in the environment variable {variable}; set it.")
+    command, *args = map(expand, sidecar.command)
+    cwd, oauth = expand(sidecar.cwd), sidecar.oauth
+    return SidecarSpec(
+        name=name,
+        command=command,
+        args=tuple(args),
+        env={key: expand(value) for key, value in sidecar.env.items()},
+        cwd=Path(cwd) if cwd else None,
+        url=expand(sidecar.url),
+        headers={key: expand(value) for key, value in sidecar.headers.items()},
+        token=environment.get(variable, "") if variable else "",
+        token_variable=variable,
+        source=source,
+        sampling=sidecar.entry.get("sampling") is True,
+        roots=sidecar.entry.get("roots") is True,
+        observers=False,
+        oauth=replace(
+            oauth,
+            client_id=expand(oauth.client_id),
+            client_secret=expand(oauth.client_secret),
+            metadata_url=expand(oauth.metadata_url),
+        ),
+    )
+
+
+def _oauth(name: str, value: object) -> OAuthClient:
     if value is None or value is False or value is True:
         return OAuthClient()
     if not isinstance(value, Mapping):
@@ -154,9 +207,9 @@ def _oauth(name: str, value: object, expand: Callable[[str], str]) -> OAuthClien
     if isinstance(port, bool) or not isinstance(port, int):
         raise ConfigError(f"The sidecar {name} has a `callbackPort` that is not a number; write one without quotes.")
     return OAuthClient(
-        client_id=expand(_text(name, "clientId", value.get("clientId", ""))),
-        client_secret=expand(_text(name, "clientSecret", value.get("clientSecret", ""))),
-        metadata_url=expand(_text(name, "clientMetadataUrl", value.get("clientMetadataUrl", ""))),
+        client_id=_text(name, "clientId", value.get("clientId", "")),
+        client_secret=_text(name, "clientSecret", value.get("clientSecret", "")),
+        metadata_url=_text(name, "clientMetadataUrl", value.get("clientMetadataUrl", "")),
         callback_port=port,
     )
 

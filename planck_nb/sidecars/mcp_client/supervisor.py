@@ -104,6 +104,8 @@ class Supervisor:
                 self._state.emit("stopped")
 
     async def _build_and_supervise(self) -> None:
+        if self._is_refused():
+            return
         if self._build is not None:
             self._state.emit("building")
             try:
@@ -133,7 +135,7 @@ class Supervisor:
     async def _supervise(self) -> None:
         delay, failures, was_connected = self._timing.first_delay, 0, False
         loop = asyncio.get_running_loop()
-        while True:
+        while not self._is_refused():
             try:
                 connection, serving = await self._open()
             except SidecarError as error:
@@ -166,6 +168,14 @@ class Supervisor:
                 return
             delay = min(2 * delay, self._timing.longest_delay)
             self._state.emit("starting")
+
+    def _is_refused(self) -> bool:
+        """Return whether the sidecar must not be started; then it has failed."""
+        refusal = self._state.callbacks.refusal
+        reason = "" if refusal is None else refusal(self._state.spec)
+        if reason:
+            self._state.fail(reason)
+        return bool(reason)
 
     async def _open(self) -> tuple[Connection, asyncio.Task[None]]:
         """Connect, or raise `SidecarError` after a failure or a long wait."""

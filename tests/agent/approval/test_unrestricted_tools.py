@@ -34,8 +34,8 @@ def agent_with(policy: Policy, *replies: Reply | str, patience: float = 5.0) -> 
         touches=lambda args: [Effect("execute", args["code"])],
         unrestricted=True,
     )
-    calls: list[Reply | str] = [Reply(calls=[Call("run", {"code": CODE})]), "ok"]
-    model = scripted_model(list(replies) or calls * 3)
+    usual: list[Reply | str] = [Reply(calls=[Call("run", {"code": CODE})]), "ok"]
+    model = scripted_model(list(replies) or usual * 3)
     return Agent(model=model, tools=[tool], approvals=Approvals(policy, deadline=patience)), ran
 
 
@@ -95,6 +95,77 @@ async def test_a_decision_cannot_be_remembered(scope: str) -> None:
     agent.decide(call, allow=True)
     await run
     assert ran == [CODE]
+
+
+def calls(*codes: str) -> Reply:
+    return Reply(calls=[Call("run", {"code": code}) for code in codes])
+
+
+async def test_a_person_allows_it_for_this_prompt_only() -> None:
+    agent, ran = agent_with(Policy(root=ROOT), calls("1"), calls("2", "3"), "done", calls("4"), "done")
+    run = agent.prompt("go")
+    agent.decide(await next_request(agent), allow=True, remember=True, scope="prompt")
+    await run
+    assert ran == ["1", "2", "3"]
+    decided = [event for event in run.events.since(0) if event.type == "approval_decision"]
+    assert [(event.by, event.scope) for event in decided] == [("user", "prompt"), ("rule", ""), ("rule", "")]
+    again = agent.prompt("go again")
+    agent.decide(await next_request(agent), allow=False)
+    await again
+    assert ran == ["1", "2", "3"]
+
+
+async def test_allowed_for_this_prompt_all_waiting_calls_run_but_those_that_name_secrets() -> None:
+    secret = "open('.env')"
+    agent, ran = agent_with(Policy(root=ROOT), calls("1", "2", secret), calls(secret), "done")
+    run = agent.prompt("go")
+    first = await next_request(agent)
+    while len(agent.state.pending_approvals) < 3:
+        await run.events.wait_beyond(run.events.end)
+    agent.decide(first, allow=True, remember=True, scope="prompt")
+    for call in ("call_1_3", "call_2_1"):
+        while [pending.id for pending in agent.state.pending_approvals] != [call]:
+            await run.events.wait_beyond(run.events.end)
+        agent.decide(call, allow=False)
+    await run
+    assert sorted(ran) == ["1", "2"]
+
+
+async def test_allowed_for_this_prompt_a_prompt_that_joins_is_not_included() -> None:
+    agent, ran = agent_with(Policy(root=ROOT), calls("1"), "first", calls("2"), "done", patience=0.5)
+    run = agent.prompt("mine")
+    call = await next_request(agent)
+    other = agent.prompt("another's", join=True)
+    agent.decide(call, allow=True, remember=True, scope="prompt")
+    await run
+    await other
+    assert ran == ["1"]
+
+
+async def test_only_an_unrestricted_tool_is_allowed_for_a_prompt_and_only_unedited() -> None:
+    agent, ran = agent_with(Policy(root=ROOT))
+    run = agent.prompt("go")
+    call = await next_request(agent)
+    with pytest.raises(UsageError, match="Edited arguments are allowed once"):
+        agent.decide(call, allow=True, args={"code": "1"}, remember=True, scope="prompt")
+    agent.decide(call, allow=False)
+    await run
+    assert ran == []
+    tool = Tool(name="ls", description="List.", execute_fn=lambda: "a", touches=lambda _: [Effect("execute", "ls")])
+    plain = Agent(
+        model=scripted_model([Reply(calls=[Call("ls", {})]), "ok"]),
+        tools=[tool],
+        approvals=Approvals(Policy(root=ROOT)),
+    )
+    run = plain.prompt("go")
+    async for event in run.events.subscribe(0):
+        if event.type == "approval_request":
+            assert not event.for_prompt
+            with pytest.raises(UsageError, match="cannot be allowed for a prompt"):
+                plain.decide(event.id, allow=True, remember=True, scope="prompt")
+            plain.decide(event.id, allow=False)
+            break
+    await run
 
 
 @pytest.mark.parametrize("allow", [["run"], "run", {"run", "other"}])

@@ -133,7 +133,8 @@ def test_the_approval_shows_all_of_the_code_and_offers_no_always(notebook: Noteb
     cell = notebook.kernel.run("%planck pending")
     assert "It can do everything that you can" in cell.plain
     assert "last_line = 'here'" in cell.plain
-    assert "--always" not in cell.plain
+    assert "`--always` allows" not in cell.plain
+    assert "`--always prompt` allows all calls of run_python until this prompt is answered." in cell.plain
     refused = notebook.kernel.run(f"%planck approve --always agent {name}")
     assert "one call at a time" in refused.error
     assert "runs" in notebook.kernel.run(f"%planck approve {name}").plain

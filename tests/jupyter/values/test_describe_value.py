@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import collections
 import dataclasses
 import datetime as dt
@@ -12,7 +13,9 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NamedTuple, NoReturn
 
 import duckdb
@@ -364,6 +367,94 @@ def test_text_with_the_name_of_a_secret_is_not_shown() -> None:
         assert "hunter2" not in text
         assert "a8f7" not in text
         assert "<secret, not shown>" in text
+
+
+class Slotted:
+    __slots__ = ("password", "user")
+
+    def __init__(self) -> None:
+        self.user, self.password = "ann", "hunter2"
+
+
+@dataclasses.dataclass(slots=True)
+class SlottedData:
+    user: str = "ann"
+    password: str = "hunter2"
+
+
+@dataclasses.dataclass
+class Setting:
+    name: str
+    value: str
+
+
+class Client:
+    def __repr__(self) -> str:
+        return "Client(host='db.example', password='hunter2', retries=3)"
+
+
+class Spoken:
+    def __repr__(self) -> str:
+        return "<Client api_key: hunter2>"
+
+
+BESIDE: list[object] = [
+    [("password", "hunter2")],
+    [["password", "hunter2"], ["user", "ann"]],
+    ("client_secret", "hunter2"),
+    (("password", b"hunter2"),),
+    {"name": "password", "value": "hunter2"},
+    [{"setting": "db_password", "content": "hunter2", "note": "none"}],
+    Setting("password", "hunter2"),
+    SimpleNamespace(user="ann", password="hunter2"),
+    argparse.Namespace(password="hunter2"),
+    Slotted(),
+    SlottedData(),
+    Client(),
+    [Client()],
+    Spoken(),
+    partial(print, password="hunter2"),
+    partial(print, {"password": "hunter2"}),
+    "user: ann\npassword: hunter2\n",
+    "USER=ann\nDB_PASSWORD=hunter2\n",
+    '{"user": "ann", "password": "hunter2"}',
+    "postgres connection: host=db password=hunter2",
+    b"USER=ann\nDB_PASSWORD=hunter2\n",
+    bytearray(b"password: hunter2"),
+    ["export DB_PASSWORD='hunter2'"],
+    "--password=hunter2",
+    pd.DataFrame({"setting": ["user", "password"], "value": ["ann", "hunter2"]}),
+    pd.DataFrame({"value": ["ann", "hunter2"]}, index=["user", "password"]),
+    pd.Series({"user": "ann", "password": "hunter2"}),
+    pd.Series(["hunter2"], name="password"),
+    pl.DataFrame({"name": ["password"], "value": ["hunter2"]}),
+    pl.Series("password", ["hunter2"]),
+    collections.OrderedDict(password="hunter2"),
+    collections.deque([("password", "hunter2")]),
+]
+
+
+@pytest.mark.parametrize("value", BESIDE, ids=lambda value: type(value).__name__)
+def test_a_value_beside_the_name_of_a_secret_is_not_shown(value: object) -> None:
+    text = describe_value(value)
+    assert "hunter2" not in text
+    assert "<secret, not shown>" in text
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "def login(password): return check(password)",
+        "The password is asked for, and the token count is 12.",
+        "password=<your password>",
+        [("month", "March"), ("key", "Oslo")],
+        {"name": "orders", "value": "12"},
+        "tokens: 1200, max_tokens=5",
+        pd.DataFrame({"name": ["ann"], "value": ["12"]}),
+    ],
+)
+def test_texts_about_secrets_are_shown(value: object) -> None:
+    assert "not shown" not in describe_value(value)
 
 
 def test_ordinary_keys_and_tokens_are_shown() -> None:

@@ -72,6 +72,7 @@ async def test_a_sidecar_is_listed_trusted_started_used_and_stopped(notebook: No
     assert await said(notebook, "sidecar logs weather") == "The sidecar weather has written nothing."
     with pytest.raises(TrustError, match=r"The sidecar weather .* is not trusted"):
         await said(notebook, "sidecar start weather")
+    await said(notebook, "trust --list")
     await said(notebook, "trust")
     started = await said(notebook, "sidecar start")
     assert started == "weather: connected, 1 tool (forecast), compactors: short."

@@ -191,6 +191,7 @@ async def test_a_template_that_is_not_trusted_is_named_with_what_to_do(notebook:
     assert "review" in listed
     with pytest.raises(TrustError, match="%planck trust"):
         await said(notebook, "team start foreign")
+    await said(notebook, "trust --list")
     await said(notebook, "trust")
     assert "foreign is running" in await said(notebook, "team start foreign")
 

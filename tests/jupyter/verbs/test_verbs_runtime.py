@@ -120,7 +120,7 @@ NONSENSE = [
     ("policy allow", "UsageError: `%planck policy allow` needs RULES, such as"),
     (
         "policy permit bash",
-        "UsageError: `%planck policy` does not accept 'permit'; write `%planck policy [allow|ask|deny]",
+        "UsageError: `%planck policy` does not accept 'permit'; write `%planck policy [allow|ask|deny|forget]",
     ),
     ("policy deny write:src/**, a b:c", "UsageError: 'a b' cannot be a tool's name"),
     ("compact nobody", "No agent is named nobody."),

@@ -37,7 +37,7 @@ async def fill(session: Session) -> None:
     await session.append("a1", UserMessage("hello"))
     write(session, ev.ApprovalDecision, "c1", "bash", True, "user", None, "bash:ls", "", "all")
     write(session, ev.AgentChanged, "demo:large", "Ü", ("add", "read"), {"temperature": 0.1, "extra": {"seed": 1e-7}})
-    await session.save_signed_metadata("choices", SETTINGS)
+    session.record_signed_metadata("choices", SETTINGS)
 
 
 def forget_databases(folder: Path) -> None:
@@ -208,7 +208,7 @@ async def _take_away(session: Session) -> None:
     """Rows 6 to 9: power that was taken away, given again, and taken away again."""
     log = session.log("a1")
     write(session, ev.AgentChanged, "demo:small", "", ("read",), {})
-    await session.save_signed_metadata("choices", {"rules": [["deny", "bash"]]})
+    session.record_signed_metadata("choices", {"rules": [["deny", "bash"]]})
     write(session, ev.AgentChanged, "demo:small", "", ("read", "bash"), {})
     write(session, ev.AgentChanged, "demo:small", "", (), {})
     await log.append(UserMessage("goodbye"), turn=1, time=START)

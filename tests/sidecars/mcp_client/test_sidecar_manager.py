@@ -261,6 +261,9 @@ async def test_a_sidecar_that_is_not_accepted_is_stopped(tmp_path: Path) -> None
         assert manager.all_tools() == []
 
 
+HINTS = ("read_only", "destructive", "idempotent", "open_world")
+
+
 def test_the_fingerprint_covers_what_can_do_harm_and_no_values() -> None:
     spec = SidecarSpec("a", command="c", args=("x",), env={"K": "1"})
     tool = ToolDefinition("t", "d", {"type": "object"})
@@ -273,8 +276,9 @@ def test_the_fingerprint_covers_what_can_do_harm_and_no_values() -> None:
         fingerprint(spec, [ToolDefinition("t", "d\u200b", {"type": "object"})]),
         fingerprint(spec, [ToolDefinition("t", "d", {"type": "object", "properties": {}})]),
         fingerprint(spec, []),
+        *(fingerprint(spec, [replace(tool, **{hint: True})]) for hint in HINTS),
     ]
-    assert len({base, *others}) == 7
+    assert len({base, *others}) == 7 + len(HINTS)
     full = SidecarSpec(
         "full",
         command="c",
@@ -288,7 +292,7 @@ def test_the_fingerprint_covers_what_can_do_harm_and_no_values() -> None:
         roots=False,
     )
     tools = [ToolDefinition("t", "d", {"type": "object", "properties": {"é": {}}}), ToolDefinition("s", "")]
-    remembered = "5f133543dc7c68be00f4a4d7e3cb713fa99211b6c880e9ae8447ff5148cf9968"
+    remembered = "e30d8b9c43c330db5117b0aad5e266c55eb3a50d17a7639394f9b815f6bbf6b4"
     assert fingerprint(full, tools) == fingerprint(full, tools[::-1]) == remembered, "else all trust would be lost"
 
 

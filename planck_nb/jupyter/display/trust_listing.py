@@ -1,0 +1,90 @@
+"""A complete listing for a decision about trust."""
+
+from __future__ import annotations
+
+import difflib
+import time
+from collections.abc import Iterator, Sequence
+from html import escape
+from pathlib import Path
+
+from planck_nb.base.markdown import MONO, RULE, TEXT_BOX
+from planck_nb.base.visible import visible
+from planck_nb.jupyter.display.plain_output import for_terminal
+from planck_nb.workspace.folder_files import TrustedFile
+
+_DIFF_STYLES = {
+    "-": "background-color:rgba(211,47,47,0.12)",
+    "+": "background-color:rgba(56,142,60,0.14)",
+}
+_MUTED = "opacity:0.7"
+
+
+class TrustListing:
+    """Complete descriptions or changes for a decision about trust.
+
+    Args:
+        files: The files.
+        folder: The folder in which their paths are shown.
+        empty: Shown if there are none.
+    """
+
+    def __init__(self, files: Sequence[TrustedFile], folder: Path, *, empty: str = "") -> None:
+        self._files = files
+        self._folder = folder
+        self._empty = empty
+
+    def __repr__(self) -> str:
+        return for_terminal("\n\n".join(map(self._text, self._files)) or self._empty)
+
+    def _repr_html_(self) -> str:
+        if not self._files:
+            return f"<p>{escape(self._empty)}</p>"
+        return "".join(map(self._html, self._files))
+
+    def _text(self, file: TrustedFile) -> str:
+        lines = [f"{_title(file)}: {_status(file)}", f"  file: {self._path(file)}"]
+        lines += [f"  {sign} {line}" if sign else f"  {line}" for sign, line in _lines(file)]
+        return "\n".join(lines)
+
+    def _html(self, file: TrustedFile) -> str:
+        head = (
+            f'<p style="margin:0;font-size:13px;line-height:24px;text-align:left"><b>{escape(_title(file))}</b> '
+            f'<span style="{_MUTED}">{escape(_status(file))}, </span><span style="{MONO};font-size:12px;'
+            f'overflow-wrap:anywhere">{escape(self._path(file))}</span></p>'
+        )
+        lines = "".join(
+            f'<div style="{_DIFF_STYLES.get(sign, "")}">{escape(f"{sign} {line}" if sign else line) or "&nbsp;"}</div>'
+            for sign, line in _lines(file)
+        )
+        edge = f"margin:8px 0;padding:0 0 8px 0;border-bottom:{RULE}"
+        return f'<div style="{edge}">{head}<div style="{TEXT_BOX}">{lines}</div></div>'
+
+    def _path(self, file: TrustedFile) -> str:
+        path = file.item.path
+        path = path.relative_to(self._folder) if path.is_relative_to(self._folder) else path
+        return visible(str(path), lookalikes=True)
+
+
+def _title(file: TrustedFile) -> str:
+    return f"{file.item.kind} {file.item.name}".rstrip()
+
+
+def _status(file: TrustedFile) -> str:
+    if file.status == "changed" and file.before is not None and file.before.time:
+        return f"changed since you trusted it on {time.strftime('%Y-%m-%d', time.localtime(file.before.time))}"
+    return {"new": "not trusted", "always": "trusted, like everything here"}.get(file.status, file.status)
+
+
+def _lines(file: TrustedFile) -> Iterator[tuple[str, str]]:
+    """Yield all lines about a file; signs mark what has changed."""
+    now = file.item.text.split("\n")
+    before = file.before.text if file.status == "changed" and file.before is not None else ""
+    if not before:
+        yield from (("", line) for line in now)
+        return
+    if before == file.item.text:
+        yield "", "Its content has changed where this description is the same."
+    for line in difflib.ndiff(before.split("\n"), now):
+        if line[0] != "?":
+            yield line[0], line[2:]
