@@ -18,7 +18,7 @@ from typing_extensions import TypedDict
 
 from planck_nb import Agent, ai
 from planck_nb.agent.output import OutputSpec, output_spec
-from planck_nb.agent.partial_output import PartialOutput
+from planck_nb.agent.run import PartialOutput
 from planck_nb.base.errors import OutputError, ToolError, UsageError
 from planck_nb.testing import Call, Reply, scripted_model
 

@@ -13,8 +13,7 @@ from pathlib import Path
 import pytest
 
 from planck_nb import BuiltinTools, ExternalTool, ToolError
-from planck_nb.tools.binary_output import binary_kind
-from planck_nb.tools.output_capture import Capture
+from planck_nb.tools.output_capture import Capture, binary_kind
 
 NOISE = os.urandom(50_000)
 

@@ -10,7 +10,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from planck_nb import ToolError
-from planck_nb.tools.edits import TextDiff, replace_once, text_diff
+from planck_nb.tools.files import TextDiff, replace_once, text_diff
 
 TEXT = st.text(st.sampled_from("ab\n é🎉"), max_size=30)
 

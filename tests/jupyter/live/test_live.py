@@ -10,8 +10,7 @@ from planck_nb.base.errors import PlanckError, UsageError
 from planck_nb.base.event_log import EventLog
 from planck_nb.base.json_types import JsonObject
 from planck_nb.jupyter.live.frame_throttle import FrameThrottle
-from planck_nb.jupyter.live.view import FIRST_PAUSE, LiveView, RunSummary
-from planck_nb.jupyter.live.view_code import LOADER
+from planck_nb.jupyter.live.view import FIRST_PAUSE, LOADER, LiveView, RunSummary
 
 SUMMARY: RunSummary = {"outcome": "done", "seconds": 1.0, "tokens": 3, "cost": None, "model": "m", "text": "answer"}
 

@@ -4,7 +4,7 @@ import gzip
 
 import pytest
 
-from planck_nb.jupyter.live.view_code import LOADER, FirstCode, code_of
+from planck_nb.jupyter.live.view import LOADER, FirstCode, code_of
 
 STATIC = LOADER.parent
 FILE = next(word for word in LOADER.read_text(encoding="utf-8").split('"') if word.startswith("live-"))

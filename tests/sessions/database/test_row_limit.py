@@ -10,7 +10,7 @@ import pytest
 from support.history import write_history
 
 from planck_nb.sessions import query
-from planck_nb.sessions.database.row_limit import rows_needed
+from planck_nb.sessions.database.queries import rows_needed
 
 
 @pytest.mark.parametrize(
