@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import time
 from collections.abc import AsyncIterator, Callable, Generator, Iterable
 from contextlib import nullcontext, suppress
 from typing import TYPE_CHECKING, Any, Generic
 
 from planck_nb.agent.events import AgentEvent
 from planck_nb.agent.output import OutputSpec
-from planck_nb.agent.partial_output import PARTIAL_INTERVAL, PartialOutput
 from planck_nb.agent.run_group import RunGroup, current_group
 from planck_nb.agent.run_result import RunResult, RunStatus
 from planck_nb.agent.wait_graph import Participant, is_within_turn, waiting_for
@@ -27,6 +27,13 @@ else:
     from typing import TypeVar
 
     T = TypeVar("T")
+
+
+PARTIAL_INTERVAL = 0.1
+"""Seconds between two readings of an answer that is being written, by default."""
+
+_PAUSE_FACTOR = 20
+"""The pause after a reading is at least this many times as long as the reading, which starts from the beginning."""
 
 
 class Run(Generic[T]):
@@ -272,6 +279,46 @@ class Run(Generic[T]):
 def logs_of(runs: Iterable[Run[Any]]) -> list[EventLog[AgentEvent]]:
     """The logs that get the events of a turn that answers these runs, each once."""
     return list(dict.fromkeys(log for run in runs for log in run.logs))
+
+
+class PartialOutput:
+    """Reads an answer again and again while it grows.
+
+    Args:
+        spec: The structured output that the answer must have.
+        interval: Seconds between two readings, at least.
+    """
+
+    def __init__(self, spec: OutputSpec, interval: float) -> None:
+        self.value: Any = None
+        """The data of the newest reading; None before there is any."""
+        self._spec = spec
+        self._interval = interval
+        self._pieces: list[str] = []
+        self._next = 0.0
+
+    def add(self, text: str) -> bool:
+        """Add text that the model wrote. Returns whether `value` changed; not every piece of text changes it."""
+        self._pieces.append(text)
+        return time.monotonic() >= self._next and self._read()
+
+    def finish(self, text: str) -> bool:
+        """Read a complete reply; whether `value` changed. Text that is added later belongs to another reply."""
+        self._pieces = [text]
+        changed = self._read()
+        self._pieces, self._next = [], 0.0
+        return changed
+
+    def _read(self) -> bool:
+        began = time.monotonic()
+        self._pieces = ["".join(self._pieces)]
+        value = self._spec.read_partial(self._pieces[0])
+        ended = time.monotonic()
+        self._next = ended + max(self._interval, _PAUSE_FACTOR * (ended - began))
+        if value is None or value == self.value:
+            return False
+        self.value = value
+        return True
 
 
 class _RunEvents:

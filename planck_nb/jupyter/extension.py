@@ -33,8 +33,7 @@ from planck_nb.jupyter.ipython.bridge import (
     wait_for,
     waking_loop,
 )
-from planck_nb.jupyter.ipython.cell_ends import CellEnds
-from planck_nb.jupyter.ipython.compat import idle_loop
+from planck_nb.jupyter.ipython.compat import CellEnds, idle_loop
 from planck_nb.jupyter.ipython.warm_up import WarmUp
 from planck_nb.jupyter.kernel_tools.steps import running_steps
 from planck_nb.jupyter.kernel_tools.surroundings import NO_MAGIC

@@ -15,8 +15,8 @@ from planck_nb.base.async_tasks import cancel_and_wait, spawn
 from planck_nb.base.errors import AgentError, UsageError
 from planck_nb.base.event_log import Subscription
 from planck_nb.base.json_types import JsonObject
+from planck_nb.base.text import one_line
 from planck_nb.serve.bounds import MAX_ANSWER_LENGTH, bounded_data, bounded_text
-from planck_nb.serve.progress_texts import progress_text
 from planck_nb.teams import Team
 from planck_nb.workspace import Workspace
 from planck_nb.workspace.agent_names import find_agent, full_name, named_agents
@@ -37,6 +37,8 @@ DEFAULT_EVENTS = 100
 """Events in a result unless the caller sets a number."""
 
 Progress = Callable[[str], None]
+
+_MAX_PROGRESS_LENGTH = 200
 
 
 class KernelCalls:
@@ -206,3 +208,43 @@ def _answer(name: str, result: RunResult[Any]) -> JsonObject:
         "output_tokens": usage.output_tokens,
         "cost_usd": result.cost,
     }
+
+
+def progress_text(event: AgentEvent, name: str) -> str:  # noqa: C901, PLR0911, PLR0912 - one line for each event
+    """Describe an event in a sentence; empty for a trivial event."""
+    match event.type:
+        case "queued":
+            return f"{name} has a prompt waiting"
+        case "turn_start":
+            return f"{name} started its turn"
+        case "tool_start":
+            return f"{name} calls {_short(event.name)}"
+        case "tool_end":
+            return f"{_short(event.name)} {'failed' if event.error else 'ended'}"
+        case "approval_request":
+            return f"{_short(event.name)} of {name} waits for approval in the notebook"
+        case "approval_decision":
+            return f"{_short(event.name)} of {name} was {'allowed' if event.allowed else 'denied'}"
+        case "message":
+            text = event.message.text if event.message.type == "assistant" else ""
+            return f"{name}: {_short(text)}" if text else ""
+        case "delegated":
+            return f"{name} gave a task to {_short(event.target_name)}"
+        case "worker_spawned":
+            return f"{name} started the worker {_short(event.name)}"
+        case "compacting":
+            return f"{name} shortens its conversation"
+        case "retry":
+            return f"{name} tries its request again"
+        case "turn_end":
+            return f"{name} ended its turn"
+        case "aborted":
+            return f"{name} was stopped"
+        case "error":
+            return f"{name} failed: {_short(event.reason)}"
+        case _:
+            return ""
+
+
+def _short(text: str) -> str:
+    return one_line(bounded_text(text), _MAX_PROGRESS_LENGTH)

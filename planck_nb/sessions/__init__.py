@@ -5,7 +5,6 @@ from planck_nb.sessions.database.paging import Page, Row
 from planck_nb.sessions.database.queries import VIEWS, Query, query, query_async, query_into
 from planck_nb.sessions.database.text_search import search, search_async, terms
 from planck_nb.sessions.database.vacuum import compact_store, estimate_compaction
-from planck_nb.sessions.deletion import delete_session
 from planck_nb.sessions.directory import (
     SessionInfo,
     find_by_id,
@@ -15,9 +14,9 @@ from planck_nb.sessions.directory import (
     session_files,
 )
 from planck_nb.sessions.exports.export import ExportFormat, export_session, import_session
+from planck_nb.sessions.housekeeping import delete_session, last_used_first
 from planck_nb.sessions.journal.branch import Branch
 from planck_nb.sessions.journal.signing import Signer
-from planck_nb.sessions.last_use import last_used_first
 from planck_nb.sessions.lock import open_in
 from planck_nb.sessions.members import AgentRecord, SessionMembers, read_members
 from planck_nb.sessions.open_tasks import OpenTaskRecord, read_open_tasks

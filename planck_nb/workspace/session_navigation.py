@@ -6,29 +6,34 @@ All end with the same step: agents that do not belong to the session are stopped
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 
 from planck_nb.agent.limits import SessionSpend
 from planck_nb.ai.models import Model
 from planck_nb.base.async_tasks import uninterrupted
-from planck_nb.base.errors import AgentError
+from planck_nb.base.errors import AgentError, SessionError
 from planck_nb.base.event_loops import LoopLock
 from planck_nb.base.threads import run_in_thread
 from planck_nb.sessions import (
     AgentRecord,
+    Damage,
     Session,
+    SessionInfo,
     SessionMembers,
+    read_damage,
     read_members,
     read_unanswered,
 )
+from planck_nb.sessions.damage import say_once
 from planck_nb.sessions.open_tasks import read_open_tasks
 from planck_nb.teams import INTER_AGENT_TOOLS, Team
 from planck_nb.workspace.agent_restorer import ToolResolver, restore_agents
 from planck_nb.workspace.compactors import Compactors
 from planck_nb.workspace.current_session import CurrentSession
-from planck_nb.workspace.damage_notice import damage_notice
 from planck_nb.workspace.default_model import paced
 from planck_nb.workspace.interrupted_tasks import close_tasks
 from planck_nb.workspace.restorable_settings import (
@@ -260,3 +265,28 @@ def _has_teams(members: SessionMembers) -> bool:
 
 def _staying(members: SessionMembers) -> list[AgentRecord]:
     return [member for member in members.members if not member.removed]
+
+
+async def damage_notice(session: SessionInfo, *, seconds: float = 0.5) -> str:
+    """Check a session on another thread, and return a sentence about its damage; empty if none is known yet.
+
+    Args:
+        session: The session.
+        seconds: How long to wait. A check that takes longer goes on, and what it finds is logged as a warning.
+    """
+    found: list[Damage] = []
+    late = threading.Event()
+
+    def check() -> None:
+        with suppress(SessionError):  # the session could be read a moment before
+            found.append(read_damage(session))
+            if late.is_set():
+                say_once(session.path, found[0])
+
+    checking = asyncio.ensure_future(run_in_thread(check))
+    try:
+        await asyncio.wait([checking], timeout=seconds)
+    finally:
+        late.set()
+        checking.cancel()
+    return str(found[0]) if found else ""

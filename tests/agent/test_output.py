@@ -13,12 +13,13 @@ from typing import Any
 import httpx
 import pytest
 from pydantic import BaseModel, Field
+from support.growth import check_growth
 from support.wire import chat_chunk, client, replying, sse
 from typing_extensions import TypedDict
 
 from planck_nb import Agent, ai
-from planck_nb.agent.output import OutputSpec, output_spec
-from planck_nb.agent.partial_output import PartialOutput
+from planck_nb.agent.output import OutputMismatch, OutputSpec, output_spec
+from planck_nb.agent.run import PartialOutput
 from planck_nb.base.errors import OutputError, ToolError, UsageError
 from planck_nb.testing import Call, Reply, scripted_model
 
@@ -338,3 +339,21 @@ def test_a_long_answer_is_not_read_again_with_every_word(monkeypatch: pytest.Mon
 def test_a_schema_that_refers_to_itself_is_one_sentence() -> None:
     with pytest.raises(ToolError, match="refers to itself without end"):
         output_spec({"$ref": "#"}).read('{"a": 1}')
+
+
+# Reading an answer takes time in proportion to it.
+
+
+def _read(text: str) -> None:
+    with pytest.raises(OutputMismatch):
+        output_spec(int).read(text)
+
+
+@pytest.mark.no_cover
+@pytest.mark.parametrize("name", ["```json\n", "```\n\n", "\n", "```", "{", "["])
+def test_reading_an_answer_is_linear(name: str) -> None:
+    check_growth(_read, name, 100_000)
+
+
+def test_a_fenced_answer_with_blank_lines_is_read_at_once() -> None:
+    check_growth(lambda text: _read(f"```json\n{text}x"), "\n", 15_000)

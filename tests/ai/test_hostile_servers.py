@@ -13,12 +13,14 @@ from typing import Any
 
 import pytest
 from support.dialects import WIRES, Call, Reply, Say, Think, Wire
+from support.growth import check_growth
 from support.hostile import NONSENSE, changed, raw
 from support.wire import ASK, CHAT, CHAT_HELLO, client, replying
 
 from planck_nb import ai
 from planck_nb.ai.messages import encode_message
 from planck_nb.ai.numbers import MAX_TOKENS
+from planck_nb.ai.status_errors import plain_words
 from planck_nb.base.errors import PlanckError
 from planck_nb.sessions.journal.codec import encode_message_line
 
@@ -230,3 +232,12 @@ async def test_what_follows_a_complete_message_is_not_waited_for_however_fast_it
     async with client(replying(pieces)) as http:
         assert (await http.complete(CHAT, ASK)).text == "Hello"
     assert next(rest, None) is not None
+
+
+# Reading an error page takes time in proportion to it.
+
+
+@pytest.mark.no_cover
+@pytest.mark.parametrize("name", ["<title>", "<title", "<title><", "<"])
+def test_reading_an_error_page_is_linear(name: str) -> None:
+    check_growth(lambda text: plain_words(text.encode()), name, 16_000)

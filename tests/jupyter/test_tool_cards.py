@@ -19,7 +19,7 @@ from planck_nb.jupyter.display.error_titles import ERROR_TITLES
 from planck_nb.jupyter.live.approval_display import approval_display
 from planck_nb.jupyter.tool_prints import prints_in_calls
 from planck_nb.jupyter.transcript.answer import transcript_of
-from planck_nb.tools.edits import text_diff
+from planck_nb.tools.files import text_diff
 
 AT = ("a1", "s", 0, 0)
 

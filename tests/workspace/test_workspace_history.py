@@ -32,8 +32,8 @@ from planck_nb.base.errors import (
 from planck_nb.sessions import Damage, SessionInfo, query, read_damage
 from planck_nb.sessions.damage import say_once
 from planck_nb.testing import Call, Reply, scripted_model
-from planck_nb.workspace import damage_notice as notices
-from planck_nb.workspace.damage_notice import damage_notice
+from planck_nb.workspace import session_navigation
+from planck_nb.workspace.session_navigation import damage_notice
 from planck_nb.workspace.workspace import INTERRUPTED
 
 
@@ -391,8 +391,8 @@ async def test_a_check_for_damage_that_takes_long_is_logged_later(
         say_once(path, damage)
         said.set()
 
-    monkeypatch.setattr(notices, "read_damage", slow)
-    monkeypatch.setattr(notices, "say_once", say)
+    monkeypatch.setattr(session_navigation, "read_damage", slow)
+    monkeypatch.setattr(session_navigation, "say_once", say)
     assert await damage_notice(session.info, seconds=0) == ""
     going_on.set()
     assert said.wait(60)

@@ -6,7 +6,8 @@ import asyncio
 import inspect
 import re
 import threading
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import AsyncGenerator, Callable, Collection, Generator, Iterable, Mapping
+from contextlib import aclosing, closing
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
@@ -14,7 +15,6 @@ from types import UnionType
 from typing import TYPE_CHECKING, Annotated, Any, Union, get_args, get_origin
 
 from planck_nb.agent.calling.approved_call import ApprovedCall, FileVersion
-from planck_nb.agent.calling.generators import adrain, drain
 from planck_nb.agent.calling.json_schema import errors_of, validator
 from planck_nb.agent.calling.tool_output import ToolOutput, as_output
 from planck_nb.agent.effect import Effect
@@ -306,6 +306,44 @@ async def _output(value: object, progress: Callable[[str], None], stopped: threa
     if isinstance(value, _CONVERTED_ON_LOOP):
         return as_output(value)
     return as_output(await run_in_thread(lambda: _finished(value, progress, stopped)))
+
+
+def drain(generator: Generator[Any, Any, Any], show: Callable[[str], None], stopped: threading.Event) -> object:
+    """Run a generator to its end and return its value, or the last one that it yielded if it returns nothing.
+
+    Blocks; once `stopped` is set, closes the generator at its next yield.
+    """
+    last: object = None
+    with closing(generator):
+        while not stopped.is_set():
+            try:
+                last = next(generator)
+            except StopIteration as end:
+                return last if end.value is None else end.value
+            show(as_output(last).text + "\n")
+    return last
+
+
+async def adrain(generator: AsyncGenerator[Any, Any], show: Callable[[str], None]) -> object:
+    """Run an async generator to its end and return the last value that it yielded.
+
+    A cancellation closes the generator before this returns; one that swallows the cancellation is closed at its next
+    yield.
+    """
+    last: object = None
+    cancelled = _cancellations()
+    async with aclosing(generator):
+        async for last in generator:
+            show(as_output(last).text + "\n")
+            if _cancellations() > cancelled:
+                raise asyncio.CancelledError
+    return last
+
+
+def _cancellations() -> int:
+    """How many times the task was cancelled."""
+    task = asyncio.current_task()
+    return task.cancelling() if task else 0
 
 
 def _raise_failure(value: object) -> None:

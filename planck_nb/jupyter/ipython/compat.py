@@ -1,8 +1,10 @@
-"""What differs between the versions of IPython that are supported."""
+"""What differs between the supported versions of IPython and ipykernel."""
 
 from __future__ import annotations
 
 import asyncio
+import threading
+from typing import Any
 
 
 def idle_loop() -> asyncio.AbstractEventLoop:
@@ -16,3 +18,45 @@ def idle_loop() -> asyncio.AbstractEventLoop:
     else:
         loop = get_asyncio_loop()
     return loop
+
+
+class CellEnds:
+    """Restores the request that a kernel has handled before the kernel reports that it has been handled.
+
+    ipykernel 7.4 handles a message of a widget while a cell awaits. Afterwards it makes current again the request that
+    was current when the message arrived. If another cell began meanwhile, its end is then reported as the end of the
+    cell before, and a frontend waits for it forever.
+
+    Args:
+        kernel: The kernel of the shell, an `ipykernel.kernelbase.Kernel`.
+    """
+
+    def __init__(self, kernel: Any) -> None:  # noqa: ANN401 - ipykernel has no types
+        self._kernel = kernel
+        self._before, self._after = kernel.pre_handler_hook, kernel.post_handler_hook
+        self._handled = threading.local()  # subshells handle requests in threads of their own
+
+    def install(self) -> None:
+        """Use the hooks that ipykernel calls before and after it handles a request."""
+        self._kernel.pre_handler_hook = self._begin
+        self._kernel.post_handler_hook = self._end
+
+    def remove(self) -> None:
+        """Undo `install`, unless somebody has replaced the hooks since."""
+        if self._kernel.pre_handler_hook == self._begin and self._kernel.post_handler_hook == self._end:
+            self._kernel.pre_handler_hook, self._kernel.post_handler_hook = self._before, self._after
+
+    def _begin(self) -> None:
+        self._handled.request = self._current()
+        self._before()
+
+    def _end(self) -> None:
+        handled = getattr(self._handled, "request", None)  # None in the cell that has loaded the extension
+        if handled is not None and handled[1] is not self._current()[1]:
+            self._kernel.set_parent(*handled, channel="shell")
+        self._after()
+
+    def _current(self) -> tuple[Any, Any]:
+        """The sender's identity and the message of the request that is current."""
+        identity = self._kernel._parent_ident["shell"]  # noqa: SLF001 - `set_parent` takes it, and no method returns it
+        return identity, self._kernel.get_parent("shell")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property, partial
@@ -17,10 +18,9 @@ from planck_nb.agent.run_group import RunGroup, current_group
 from planck_nb.base.async_tasks import spawn
 from planck_nb.base.errors import ToolError, did_you_mean
 from planck_nb.base.json_types import JsonObject
-from planck_nb.base.secrets import is_secret_name, redact
+from planck_nb.base.secrets import MAX_LENGTH, is_secret_name, known_secrets, looks_like_key, redact, remember_secret
 from planck_nb.base.threads import run_in_thread
 from planck_nb.jupyter.kernel_tools.executor import CellResult, Executor
-from planck_nb.jupyter.kernel_tools.failed_cell import failed_cell
 from planck_nb.jupyter.kernel_tools.kernel_tool_names import (
     GROUP,
     INSPECT_VARIABLE,
@@ -30,8 +30,9 @@ from planck_nb.jupyter.kernel_tools.kernel_tool_names import (
 )
 from planck_nb.jupyter.kernel_tools.name_changes import NameChanges
 from planck_nb.jupyter.kernel_tools.readable_names import ReadableNames, reader_id
-from planck_nb.jupyter.kernel_tools.secret_variables import remember_secret_variables
+from planck_nb.jupyter.kernel_tools.tracebacks import short_traceback
 from planck_nb.jupyter.values import describe_value, kind_of
+from planck_nb.jupyter.values.guard import Guard, UnusableError
 from planck_nb.workspace import Workspace
 from planck_nb.workspace.agent_names import named_agents
 
@@ -48,6 +49,9 @@ DESCRIBED_CHARACTERS = 8_000
 _LISTING_SECONDS = 5.0
 _STOPPING = 5.0
 """Seconds that an agent has to stop after an interrupt, before its call ends by itself."""
+
+NO_ERROR = "No cell has failed since the kernel was started."
+_TRACEBACK_SECONDS = 2.0
 
 
 class KernelTools:
@@ -233,3 +237,48 @@ def _failure(reason: str, done: CellResult, notes: list[str]) -> str:
     figures = f"[{drawn} {'image' if drawn == 1 else 'images'} drawn before that, not shown]" if drawn else ""
     where = "" if done.traceback == reason else done.traceback
     return "\n\n".join(filter(None, (reason, where, output, figures, *notes)))
+
+
+def remember_secret_variables(namespace: Mapping[str, object]) -> None:
+    """Treat texts that look like secrets by their names or values as secrets of the process from now on.
+
+    They are then filtered from all that leaves the process. A text such as the one in `key = "customer_id"` is not a
+    secret: it has neither digits nor the form of a key.
+
+    Args:
+        namespace: The variables.
+    """
+    texts = {
+        name: value
+        for name, value in tuple(namespace.items())
+        if type(name) is str and type(value) is str and len(value) <= MAX_LENGTH
+    }
+    for value, what in known_secrets(texts).items():
+        if looks_like_key(value) or any(map(str.isdigit, value)):
+            remember_secret(value, what)
+
+
+def failed_cell(shell: InteractiveShell) -> str:
+    """Return the traceback of the cell that failed last.
+
+    Args:
+        shell: The shell.
+
+    Returns:
+        The traceback, or a sentence if there is none. An error whose own code takes long is shown by its class.
+    """
+    error = getattr(sys, "last_value", None)
+    if not isinstance(error, BaseException):
+        return NO_ERROR
+    try:
+        return Guard(_TRACEBACK_SECONDS).call(partial(short_traceback, error, partial(_name_of_cell, shell)))
+    except UnusableError as problem:
+        name = type.__dict__["__name__"].__get__(type(error))
+        return f"{name}: its text cannot be shown: {problem}"
+
+
+def _name_of_cell(shell: InteractiveShell, file: str) -> str:
+    """The name of a file as IPython shows it: a cell is `In[3]`."""
+    find = getattr(shell.compile, "format_code_name", None)  # since IPython 8
+    found = None if find is None else find(file)
+    return file if found is None else " ".join(found)

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import hashlib
 import json
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from functools import cache
+from pathlib import Path
 from secrets import token_hex
 from typing import Any, Literal, NotRequired, TypedDict
 
@@ -26,7 +29,6 @@ from planck_nb.jupyter.live.frame_sender import FrameSender, kernel_frame_sender
 from planck_nb.jupyter.live.frame_throttle import FrameThrottle, kernel_frame_throttle
 from planck_nb.jupyter.live.frames import FrameEncoder
 from planck_nb.jupyter.live.run_actions import RUN_IS_OVER
-from planck_nb.jupyter.live.view_code import LOADER, FirstCode, code_of
 
 FIRST_PAUSE = 0.5
 _UNCONFIRMED_BYTES = 64_000
@@ -37,9 +39,17 @@ _PAGE_CHARACTERS = 100
 _CHANGING_FACTS = frozenset({"turn_start", "worker_spawned"})
 """Types of events after which limits and aliases may have changed."""
 
-_FIRST_CODE = FirstCode()
 _FINISHED: deque[LiveView] = deque()
 """The latest finished runs' views, to show again in reloaded pages."""
+
+_STATIC = Path(__file__).parents[1] / "static"
+_DIGEST_CHARACTERS = 12
+
+LOADER = _STATIC / "loader.js"
+"""Every view's anywidget module.
+
+It only requests the code, which a page gets once.
+"""
 
 
 class RunSummary(TypedDict):
@@ -382,3 +392,44 @@ def _now() -> float:
     The browser's clock may disagree with the events.
     """
     return round(time.time(), 3)
+
+
+@cache
+def code_of(file: str) -> bytes | None:
+    """Return the file which the loader, or the code itself, requests.
+
+    Args:
+        file: The file's name and digest, as `labextension/build.py` writes them into the requesting files.
+
+    Returns:
+        An ES module; None for an unknown file or another version.
+    """
+    name, _, digest = file.rpartition("-")
+    path = _STATIC / f"{name}.js"
+    if path not in _STATIC.glob("*.js"):  # a message from the browser, so it may be anything
+        return None
+    code = _built_code(path)
+    return code if hashlib.sha256(code).hexdigest()[:_DIGEST_CHARACTERS] == digest else None
+
+
+class FirstCode:
+    """The views' code, for the kernel's first view.
+
+    That view brings it along, because the kernel may soon be busy.
+    """
+
+    def __init__(self) -> None:
+        self._taken = False
+
+    def take(self) -> bytes:
+        """Return the code the first time, and later an empty one."""
+        first, self._taken = not self._taken, True
+        return _built_code(_STATIC / "live.js") if first else b""
+
+
+_FIRST_CODE = FirstCode()
+
+
+def _built_code(path: Path) -> bytes:
+    """Return the built file, whatever line endings a checkout has."""
+    return path.read_bytes().replace(b"\r\n", b"\n")

@@ -1,21 +1,59 @@
-"""All verbs by name. Other packages add verbs by entry points of the group `planck_nb.verbs`."""
+"""All verbs by name, and `%planck help` about them.
+
+Other packages add verbs by entry points of the group `planck_nb.verbs`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
 from importlib.metadata import EntryPoint, entry_points
 
-from planck_nb.base.errors import UsageError
+from planck_nb.base.errors import UsageError, did_you_mean
 from planck_nb.jupyter.notebook import Notebook
-from planck_nb.jupyter.parsing.parameters import TEXT, Parameter
-from planck_nb.jupyter.verbs.declaration import Verb, verb
-from planck_nb.jupyter.verbs.help_verb import help_verb
+from planck_nb.jupyter.parsing.options import OPTIONS
+from planck_nb.jupyter.parsing.parameters import TEXT, Extent, Kind, Parameter
+from planck_nb.jupyter.verbs.declaration import Text, Verb, columns, verb
 
 GROUP = "planck_nb.verbs"
 
 OWN = (EntryPoint("serve", "planck_nb.serve_verb:serve", GROUP),)
 """Verbs of planck_nb that need what this layer must not import; they are loaded like those of other packages."""
+
+PROMPT = "prompt"
+"""The page about prompts, which are no verb."""
+
+_FORMS = (
+    ("%planck PROMPT", "prompt the agent"),
+    ("%planck AGENT --option … PROMPT", "prompt another agent, with options"),
+    ("%%planck [AGENT] [OPTIONS]", "the same, with the prompt on the lines below"),
+    ("x = %planck PROMPT", "keep the answer"),
+)
+_WIDTH = max(len(form) for form, _ in _FORMS)
+_NEXT = (
+    ("%planck help SUBJECT", "list the verbs of a subject; one word of its name is enough, as in `help teams`"),
+    ("%planck help VERB", "explain a verb, as `%planck VERB --help` does"),
+    (f"%planck help {PROMPT}", "explain agent names, the options of a prompt, and what a prompt can include"),
+    ("%planck help all", "list all verbs"),
+)
+_SUBJECT_OF_PROMPTS = "Prompts"
+_CARRIED = (
+    ("%planck what is odd in @orders?", "show a table with its types and missing values"),
+    ("%planck what does @fig show?", "show a figure or an image, if the model accepts images"),
+    ("%planck --image photo.png what is this?", "send an image from a file"),
+    ("x = %planck --output Invoice read @letter", "get an instance of a class: `x.output`"),
+    ("%planck --expand compare {first} and {second}", "insert values into the text"),
+    ("%planck add the prices with @add", "let the agent call a function of the notebook"),
+    ("%planck analyst --new --model demo hello", "prompt another agent, with options"),
+    ("%planck -- help me with this text", "send a prompt that begins like a verb"),
+)
+_NAMES = """\
+AGENT names an agent with a conversation of its own; it is created if it does not exist. On one line the first word is a
+name if options follow it, or if an agent of that name exists and more text follows; otherwise it belongs to the prompt.
+A prompt without a name goes to the default agent, planck; `%planck use NAME` chooses another one. A new name that is
+nearly that of an agent or a verb needs `--agent NAME`. The name of a verb always means the verb. `%planck -- PROMPT`
+sends a prompt that begins like a verb, a name or an option. Names with spaces are written in quotes. In a prompt, @name
+gives the agent a function of the notebook as a tool, shows a value, or sends an image."""
 
 
 class VerbRegistry(Mapping[str, Verb]):
@@ -77,3 +115,97 @@ def _broken(point: EntryPoint, reason: str) -> Verb:
         raise UsageError(sentence)
 
     return explain
+
+
+def help_verb(verbs: Mapping[str, Verb]) -> Verb:
+    """Make the verb that explains `verbs`, as they are when it is used."""
+
+    def suggest(_notebook: Notebook) -> dict[str, str]:
+        described = {each.name: each.summary for each in verbs.values()}
+        return described | {PROMPT: "how to write prompts"} | dict.fromkeys(_by_subject(verbs.values()), "subject")
+
+    @verb(
+        "help",
+        "Help",
+        "list the subjects, explain one, or explain a verb",
+        Parameter(
+            "about",
+            Kind("SUBJECT", suggest=suggest, extent=Extent.NAME),
+            f"a subject, a verb, `{PROMPT}`: how to write prompts, or `all`: all verbs",
+            optional=True,
+        ),
+        example="help export",
+    )
+    async def explain(_notebook: Notebook, about: str | None) -> Text:
+        if about is None:
+            return Text(subjects(verbs.values()))
+        if about in verbs:
+            return Text(verbs[about].help)
+        if about.lower() in _PAGES:
+            return Text(_PAGES[about.lower()](verbs.values()))
+        if found := _subject(about, verbs.values()):
+            return Text(subject(found, verbs.values()))
+        known = {*verbs, *_PAGES, *_by_subject(verbs.values())}
+        raise UsageError(f"There is no verb or subject {about}. {did_you_mean(about, known)}")
+
+    return explain
+
+
+def _by_subject(verbs: Iterable[Verb]) -> dict[str, list[Verb]]:
+    found: dict[str, list[Verb]] = {}
+    for each in verbs:
+        found.setdefault(each.subject, []).append(each)
+    return found
+
+
+def _subject(written: str, verbs: Iterable[Verb]) -> str:
+    """The subject that was written: all of its name, the beginning, or one of its words; empty if there is none."""
+    names = list(_by_subject(verbs))
+    lower = written.lower()
+    whole = [name for name in names if name.lower() == lower]
+    begins = [name for name in names if name.lower().startswith(lower)]
+    words = [name for name in names if lower in name.lower().split() or f"{lower}s" in name.lower().split()]
+    return next(iter((*whole, *begins, *words)), "")
+
+
+def subjects(verbs: Iterable[Verb]) -> str:
+    """The short page: how to prompt, and the subjects of the verbs."""
+    listed = [(_SUBJECT_OF_PROMPTS, "options, tables, images and structured answers: `%planck help prompt`")]
+    for name, group in _by_subject(verbs).items():
+        listed.append((name, " ".join(each.name for each in group)))
+    width = max(len(name) for name, _ in listed)
+    return "\n\n".join("\n".join(block) for block in (
+        columns(_FORMS, _WIDTH), columns(listed, width), columns(_NEXT, _WIDTH)
+    ))  # fmt: skip
+
+
+def subject(name: str, verbs: Iterable[Verb]) -> str:
+    """The page about a subject: its verbs, and an example of each."""
+    group = _by_subject(verbs)[name]
+    lines = [f"{name}:"]
+    for each in group:
+        lines += [*columns([(each.name, each.summary)], max(len(one.name) for one in group)), *_example(each)]
+    return "\n".join([*lines, "", f"`%planck help {group[0].name}` explains a verb with all its options."])
+
+
+def _example(described: Verb) -> list[str]:
+    return [f"      %planck {described.example}"] if described.example else []
+
+
+def overview(verbs: Iterable[Verb]) -> str:
+    """The page that lists the verbs by their subjects."""
+    blocks = [columns((*_FORMS, *_NEXT), _WIDTH)]
+    for name, group in _by_subject(verbs).items():
+        blocks.append([f"{name}:", *columns([(each.name, each.summary) for each in group], _WIDTH)])
+    return "\n\n".join("\n".join(block) for block in blocks)
+
+
+def prompts(_verbs: Iterable[Verb] = ()) -> str:
+    """The page about agents' names and options in front of a prompt."""
+    options = [(each.usage, each.help) for each in OPTIONS]
+    width = max(len(example) for example, _ in _CARRIED)
+    return "\n".join([*columns(_FORMS, _WIDTH), "", _NAMES, "", *columns(options), "", "Examples:",
+                      *columns(_CARRIED, width)])  # fmt: skip
+
+
+_PAGES: Mapping[str, Callable[[Iterable[Verb]], str]] = {PROMPT: prompts, "prompts": prompts, "all": overview}

@@ -5,16 +5,21 @@ Rows hidden by a rewind are left out. JSONL is complete and can be imported; the
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import replace
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
-from typing import Literal, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias, get_args
 
+from planck_nb.agent.events import AgentEvent, AgentStarted, Delegated, Responded, decode_event
 from planck_nb.base.errors import SessionError, SessionFormatError
 from planck_nb.base.ids import new_id
 from planck_nb.base.json_types import JsonObject
 from planck_nb.base.secrets import process_secrets, redact_rows
+from planck_nb.base.text import one_line
+from planck_nb.base.visible import visible
 from planck_nb.sessions.database.paging import rows_of
 from planck_nb.sessions.directory import (
     SessionInfo,
@@ -26,14 +31,21 @@ from planck_nb.sessions.directory import (
     unused_name,
 )
 from planck_nb.sessions.exports.export_documents import WRITERS, ExportContent
-from planck_nb.sessions.exports.export_tasks import task_lines, team_names
-from planck_nb.sessions.exports.import_notice import import_notice
 from planck_nb.sessions.journal import codec
 from planck_nb.sessions.journal.journal_file import JournalFile
 from planck_nb.sessions.journal.records import read_records, visible_records
+from planck_nb.tools.reserved_names import KERNEL_NAMES, is_reserved
 
 ExportFormat: TypeAlias = Literal["jsonl", "markdown", "html", "ipynb"]
 """The formats that a session can be exported to."""
+
+_SHOWN_TASK = 300
+"""Characters of a task or a response that are shown; the conversations have the whole text."""
+
+_GAVE = {"ask": "asked", "delegate": "delegated to"}
+
+_SHOWN_TOOLS = 200
+"""Characters of the names of tools that are shown."""
 
 
 def export_session(session: SessionInfo, form: ExportFormat) -> str:
@@ -158,3 +170,149 @@ def _check_row(record: JsonObject) -> None:
     whole = codec.completed(record) is record and all(isinstance(value, kind) for value, kind in kinds)
     if record["kind"] not in {"message", "event"} or not whole:
         raise ValueError(record["kind"])
+
+
+def team_names(records: Iterable[JsonObject]) -> dict[str, str]:
+    """Return the names of the agents of teams by their ids; with the id if several agents have the same name.
+
+    Args:
+        records: The rows of a session; those that cannot be decoded are left out.
+    """
+    names: dict[str, str] = {}
+    for agent_id, event in _events(records, "agent_started"):
+        if isinstance(event, AgentStarted) and event.team_id and event.name:
+            names[agent_id] = event.name
+    counts = Counter(names.values())
+    return {agent: name if counts[name] == 1 else f"{name} ({agent})" for agent, name in names.items()}
+
+
+def task_lines(records: Iterable[JsonObject], names: Mapping[str, str]) -> list[str]:
+    """Return a line of plain text for each task that an agent gave to another one, in the order of the tasks.
+
+    Args:
+        records: The rows of a session; those that cannot be decoded are left out.
+        names: The names of agents by their ids.
+    """
+    tasks: dict[tuple[str, str], _Task] = {}
+    for agent_id, event in _events(records, "delegated", "responded"):
+        if isinstance(event, Delegated):
+            tasks.setdefault((agent_id, event.task_id), _Task(agent_id, event))
+        elif isinstance(event, Responded) and (task := tasks.get((agent_id, event.task_id))) is not None:
+            task.responses.append(event)
+    return [task.line(names) for task in tasks.values()]
+
+
+@dataclass(slots=True)
+class _Task:
+    """A task, the agent that gave it, and what came back."""
+
+    delegator: str
+    asked: Delegated
+    responses: list[Responded] = field(default_factory=list[Responded])
+
+    def line(self, names: Mapping[str, str]) -> str:
+        asked = self.asked
+        target = names.get(asked.target_id) or asked.target_name or asked.target_id
+        delegator = names.get(self.delegator, self.delegator)
+        task = f"{delegator} {_GAVE[asked.kind]} {target}: “{one_line(asked.text, _SHOWN_TASK)}”"
+        if not self.responses:
+            return f"{task}; no response yet"
+        last = self.responses[-1]
+        status = "failed" if last.error else "answered automatically" if last.automatic else "answered"
+        text = one_line("\n\n".join(response.text for response in self.responses), _SHOWN_TASK)
+        return f"{task}; {status} after {max(0.0, last.time - asked.time):.1f} s: “{text}”"
+
+
+def _events(records: Iterable[JsonObject], *types: str) -> Iterator[tuple[str, AgentEvent]]:
+    """Yield the events of these types, each with the id of its agent."""
+    for record in records:
+        if record["kind"] == "event" and record["data"].get("type") in types:
+            with suppress(ValueError, RecursionError):  # as `codec.is_readable`, which is counted as damage
+                yield record["agent_id"], decode_event(record["data"])
+
+
+def import_notice(name: str, records: Iterable[JsonObject]) -> str:
+    """Return a sentence about what waits for trust in an imported session; empty if nothing does.
+
+    A signature is valid only in its own session, so no row of an import that gives power is authentic.
+
+    Args:
+        name: The name of the session.
+        records: Its rows that no rewind hides.
+    """
+    records = list(records)
+    agents, settings = _agents(records), _settings(records)
+    rules = {_text(pair[1]) for stored in settings for pair in _pairs(stored.get("rules")) if pair[0] == "allow"}
+    rules |= {_text(data.get("rule")) for data in _of_type(records, "approval_decision") if _is_remembered(data)}
+    addresses = {_text(_table(agent.get("model_source")).get("base_url")) for agent in agents}
+    tools = {tool for agent in agents for tool in _list(agent.get("tools")) if isinstance(tool, str)}
+    named = sorted(tool for tool in tools if tool in KERNEL_NAMES or not is_reserved(tool))
+    others = one_line(", ".join(named), _SHOWN_TOOLS)
+    waiting = [
+        _counted(len(rules - {""}), "approval rule", "approval rules"),
+        _counted(len(addresses - {""}), "address of a model", "addresses of models"),
+        f"the tools {visible(others, lookalikes=True)} (unless your folder has them)" if others else "",
+        "the grants of its agents" if any(any(_table(agent.get("grants")).values()) for agent in agents) else "",
+        "additional request fields" if any(_table(agent.get("options")).get("extra") for agent in agents) else "",
+    ]
+    *first, last = [part for part in waiting if part] or [""]
+    if not last:
+        return ""
+    joined = f"{', '.join(first)} and {last}" if first else last
+    return (
+        f"Session {name} continues without {joined} until you trust it: "
+        f"look at it, then `%planck resume {name} --trust` restores everything."
+    )
+
+
+def _settings(records: Iterable[JsonObject]) -> list[JsonObject]:
+    """The settings that were stored last, and those that a resume without trust has set aside."""
+    metadata: JsonObject = {}
+    for record in records:
+        if record["kind"] == "metadata":
+            metadata |= _table(record.get("data"))
+    return [_table(metadata.get("choices")), _table(_table(metadata.get("waiting")).get("settings"))]
+
+
+def _agents(records: Iterable[JsonObject]) -> list[JsonObject]:
+    """The newest description of each agent that was not removed, and what a resume without trust has set aside."""
+    agents: dict[str, JsonObject] = {}
+    waiting: JsonObject = {}
+    for record in records:
+        data = _table(record.get("data"))
+        if record["kind"] == "metadata":
+            waiting = _table(data.get("waiting", waiting))
+        elif record.get("type") in ("agent_started", "agent_changed"):  # a tuple, as it may be a list
+            agent_id = str(record.get("agent_id"))
+            agents[agent_id] = {**agents.get(agent_id, {}), **data}
+    kept = {agent_id: agent for agent_id, agent in agents.items() if not agent.get("removed")}
+    set_aside = _table(waiting.get("agents"))
+    return [*kept.values(), *(_table(data) for agent_id, data in set_aside.items() if agent_id in kept)]
+
+
+def _of_type(records: Iterable[JsonObject], kind: str) -> Iterator[JsonObject]:
+    return (_table(record.get("data")) for record in records if record.get("type") == kind)
+
+
+def _is_remembered(decision: JsonObject) -> bool:
+    return decision.get("allowed") is True and decision.get("by") == "user"
+
+
+def _counted(number: int, one: str, several: str) -> str:
+    return "" if not number else f"{number} {one if number == 1 else several}"
+
+
+def _pairs(value: object) -> list[list[Any]]:
+    return [pair for pair in _list(value) if isinstance(pair, list) and len(pair) == 2]  # noqa: PLR2004 - a pair
+
+
+def _list(value: object) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _table(value: object) -> JsonObject:
+    return value if isinstance(value, dict) else {}
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""

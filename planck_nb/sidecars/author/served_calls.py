@@ -6,6 +6,7 @@ import asyncio
 import secrets
 import sys
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,13 +15,14 @@ from mcp.server.context import ServerRequestContext
 from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
+from planck_nb.agent.calling.progress import ProgressReporter
 from planck_nb.base.errors import PlanckError, ToolError
 from planck_nb.base.json_types import JsonObject
+from planck_nb.base.text import encodable
 from planck_nb.sidecars.author.call_results import call_result, failure
 from planck_nb.sidecars.author.elicitation import Elicited, asking_with
 from planck_nb.sidecars.author.live_offer import LiveOffer
 from planck_nb.sidecars.author.offer import Offer
-from planck_nb.sidecars.author.progress_notes import ProgressNotes
 from planck_nb.sidecars.author.sidecar_tools import SidecarTool
 from planck_nb.sidecars.author.worker_pool import WorkerCall, WorkerPool
 from planck_nb.sidecars.conventions import AGENT_ID, CALL_ID, RUNS_PROCESS, RUNS_THREAD
@@ -32,6 +34,9 @@ _ANSWER_TIMEOUT = 600.0
 
 _QUESTION = "question"
 """Key for the only question in a round."""
+
+Send = Callable[[float, str], Awaitable[None]]
+"""A function which sends a notification, by number and text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +72,40 @@ class _ServedCall:
         self.question = _Question(message, schema, asyncio.get_running_loop().create_future())
         self.asked.set_result(None)
         return await self.question.answer
+
+
+class ProgressNotes:
+    """Progress notifications for a call, in order and without waiting.
+
+    Args:
+        send: Sends a notification to the client.
+    """
+
+    def __init__(self, send: Send) -> None:
+        self.send = send
+        self._texts: asyncio.Queue[str | None] = asyncio.Queue()
+        self._count = 0
+        self._sending: asyncio.Task[None] | None = None
+        self.report = ProgressReporter(self._put)
+        """Shows text, from any thread; quick texts are joined."""
+
+    def _put(self, text: str) -> None:
+        if self._sending is None:  # most tools report nothing
+            self._sending = asyncio.get_running_loop().create_task(self._send_all())
+        self._texts.put_nowait(text)
+
+    async def finish(self) -> None:
+        """Send the remaining texts; called when the tool has ended."""
+        self.report.close()
+        if self._sending is not None:
+            self._texts.put_nowait(None)
+            await self._sending
+
+    async def _send_all(self) -> None:
+        while (text := await self._texts.get()) is not None:
+            self._count += 1
+            with suppress(Exception):  # the client has gone, and the call will notice
+                await self.send(float(self._count), encodable(text))
 
 
 class ToolCalls:

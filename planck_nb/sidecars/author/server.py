@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable
-from contextlib import asynccontextmanager, suppress
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import Any, TypeVar
 
 import mcp_types as types
 from mcp.server.lowlevel import NotificationOptions, Server
 from mcp.server.models import InitializationOptions
-from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ToolsListChanged
+from mcp.server.session import ServerSession
+from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ResourceUpdated, ToolsListChanged
 from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
+from planck_nb.base.async_tasks import spawn
 from planck_nb.base.errors import PlanckError
 from planck_nb.sidecars.author.live_offer import LiveOffer
 from planck_nb.sidecars.author.mcp_offer import (
@@ -25,8 +28,8 @@ from planck_nb.sidecars.author.mcp_offer import (
     read_resource,
 )
 from planck_nb.sidecars.author.offer import Offer
+from planck_nb.sidecars.author.resource_changes import add_listener
 from planck_nb.sidecars.author.served_calls import Context, ToolCalls
-from planck_nb.sidecars.author.subscriptions import Subscriptions
 
 _RESOURCE_NOT_FOUND = -32002
 
@@ -146,3 +149,54 @@ async def _reported(awaitable: Awaitable[T]) -> T:
         return await awaitable
     except PlanckError as error:
         raise MCPError(types.INVALID_PARAMS, str(error)) from error
+
+
+class Subscriptions:
+    """A sender for changed resources, to subscribed clients.
+
+    Args:
+        bus: Sends them to clients with the newest protocol.
+    """
+
+    def __init__(self, bus: InMemorySubscriptionBus) -> None:
+        self._bus = bus
+        self._sessions: dict[str, dict[int, ServerSession]] = {}
+
+    @contextmanager
+    def listening(self) -> Iterator[None]:
+        """Send changes while the context is open."""
+        loop = asyncio.get_running_loop()
+
+        def changed(uri: str) -> None:
+            with suppress(RuntimeError):  # the loop is closed
+                loop.call_soon_threadsafe(lambda: spawn(self._send(uri), name="planck-resource-changed"))
+
+        stop = add_listener(changed)
+        try:
+            yield
+        finally:
+            stop()
+
+    def add(self, uri: str, session: ServerSession) -> None:
+        """Subscribe a client to a resource."""
+        self._sessions.setdefault(uri, {})[_connection(session)] = session
+
+    def remove(self, uri: str, session: ServerSession) -> None:
+        """End a client's subscription."""
+        self._sessions.get(uri, {}).pop(_connection(session), None)
+
+    async def _send(self, uri: str) -> None:
+        await self._bus.publish(ResourceUpdated(uri=uri))
+        for connection, session in list(self._sessions.get(uri, {}).items()):
+            try:
+                await session.send_resource_updated(uri)
+            except Exception:  # noqa: BLE001 - the client has gone
+                self._sessions[uri].pop(connection, None)
+
+
+def _connection(session: ServerSession) -> int:
+    """Return the client's identity.
+
+    The session itself is made for each request.
+    """
+    return id(session._connection)  # noqa: SLF001 - the SDK lacks a public name for it; the session keeps it alive

@@ -3,6 +3,8 @@ from __future__ import annotations
 import functools
 import json
 import math
+import subprocess
+import sys
 from collections.abc import Callable
 from typing import Annotated, Any, Literal
 
@@ -11,6 +13,7 @@ from pydantic import BaseModel, Field
 
 from planck_nb import Agent, Tool, ToolContext, tool
 from planck_nb.agent.calling.functions import ToolLike
+from planck_nb.agent.calling.json_schema import errors_of, problem_of, validator
 from planck_nb.base.errors import ToolError, UsageError
 from planck_nb.testing import scripted_model
 
@@ -320,3 +323,37 @@ def test_what_has_no_name_is_refused_in_one_sentence_that_says_how_to_give_one(f
     ):
         Agent(model=scripted_model(["-"]), tools=[function])
     assert tool(name="anything")(function).name == "anything"
+
+
+# What checks arguments and answers against JSON Schemas.
+
+CODE = """
+import sys
+from planck_nb.agent.calling.json_schema import problem_of, validator
+problem_of({}), validator({})
+assert "jsonschema" in sys.modules
+print({"rfc3987_syntax", "lark"} & set(sys.modules))
+"""
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("before", ["", "sys.modules['lark'] = None; import jsonschema; del sys.modules['lark']"])
+def test_no_parser_of_addresses_is_loaded_with_it(before: str) -> None:
+    code = f"import sys; {before}\n{CODE}"
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert shown == "set()\n"
+
+
+def test_a_schema_is_checked_and_then_checks() -> None:
+    assert problem_of({"type": "object"}) == ""
+    assert "is not valid" in problem_of({"type": 3})
+    assert [error.message for error in errors_of(validator({"type": "integer"}), "x")] == [
+        "'x' is not of type 'integer'"
+    ]
+    inner = {"$ref": "#/$defs/n", "$defs": {"n": {"type": "integer"}}}
+    assert errors_of(validator(inner), 1) == []
+
+
+def test_what_a_schema_does_not_hold_is_not_looked_for() -> None:
+    with pytest.raises(ToolError, match=r"refers to file:///etc/hostname; write that out in the schema\."):
+        errors_of(validator({"$ref": "file:///etc/hostname"}), 1)

@@ -13,7 +13,14 @@ from support.dialects import WIRES, Reply, Say, Wire
 from support.wire import client, replying
 
 from planck_nb import ai
+from planck_nb.ai.dialect import Dialect
+from planck_nb.ai.dialects import anthropic_messages, ollama
+from planck_nb.ai.dialects import google_generate_content as generate_content
+from planck_nb.ai.dialects import google_interactions as interactions
+from planck_nb.ai.dialects import openai_chat as chat
+from planck_nb.ai.dialects import openai_responses as responses
 from planck_nb.ai.message_history.portable_history import INTERRUPTED, Prefix, prepare, seal, without_signatures
+from planck_nb.ai.messages import SUMMARY_HEADING, AssistantMessage, SummaryMessage, TextPart, UserMessage
 from planck_nb.ai.providers import dialect
 
 READER = ai.get_model("anthropic", "claude-sonnet-4-6")
@@ -220,3 +227,21 @@ def test_signatures_are_removed_and_text_stays() -> None:
     assert without_signatures(history, found) == (lighter, found)
     assert without_signatures(history, ()) == (history, frozenset())
     assert without_signatures(lighter) == (lighter, frozenset())
+
+
+MODEL = ai.Model("openai", "small", api="chat", base_url="http://127.0.0.1:1/v1")
+
+
+def test_a_model_reads_a_summary_as_a_users_message() -> None:
+    reply = AssistantMessage((TextPart("yes"),))
+    prepared = prepare([SummaryMessage("They agreed."), reply, UserMessage("go on")], MODEL)
+    assert prepared == [UserMessage(f"{SUMMARY_HEADING}\n\nThey agreed."), reply, UserMessage("go on")]
+
+
+@pytest.mark.parametrize("format_", [chat, generate_content, interactions, anthropic_messages, ollama, responses])
+def test_every_wire_format_sends_a_summary(format_: object) -> None:
+    dialect: Dialect = format_.DIALECT  # type: ignore[attr-defined]  # each of these modules has one
+    context = ai.Context(messages=[SummaryMessage("They agreed."), UserMessage("go on")])
+    body = json.dumps(dialect.request(MODEL, context, ai.Options(), "key").body)
+    assert json.dumps(f"{SUMMARY_HEADING}\n\nThey agreed.") in body
+    assert '"summary"' not in body

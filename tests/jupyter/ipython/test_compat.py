@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from ipykernel.kernelbase import Kernel as IPythonKernel
 from IPython.core import async_helpers, completer
+from support.kernel import Kernel, running_kernel
 
 from planck_nb.config import Config
 from planck_nb.jupyter.completion import matcher
 from planck_nb.jupyter.controller import Controller
+from planck_nb.jupyter.frontend import unreliable_kernel
 from planck_nb.jupyter.ipython.compat import idle_loop
 from planck_nb.jupyter.notebook import Notebook
 from planck_nb.workspace import Workspace
@@ -48,3 +53,80 @@ def test_the_event_loop_before_ipython_8(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_the_event_loop_of_ipython() -> None:
     assert idle_loop() is async_helpers.get_asyncio_loop()
+
+
+# A cell is reported as ended although a message of a widget was handled meanwhile.
+
+handles_messages_meanwhile = pytest.mark.skipif(
+    "concurrent" not in inspect.signature(IPythonKernel.dispatch_shell).parameters,
+    reason="this ipykernel handles no messages of widgets while a cell awaits",
+)
+
+AWAIT_A_MESSAGE = """import asyncio
+kernel = get_ipython().kernel
+arrived, handled = asyncio.Event(), asyncio.Event()
+async def handle(*message):
+    arrived.set()
+    await handled.wait()
+kernel.shell_handlers["comm_msg"] = handle
+print("awaits")
+await arrived.wait()"""
+AWAIT_ITS_END = """handled.set()
+for _ in range(100):
+    await asyncio.sleep(0)
+print("awaited")"""
+
+
+@pytest.fixture
+def kernel(tmp_path: Path) -> Iterator[Kernel]:
+    with running_kernel(tmp_path, PLANCK_NB_MODEL="demo") as kernel:
+        kernel.run("%load_ext planck_nb")
+        yield kernel
+
+
+@handles_messages_meanwhile
+def test_a_cell_ends_although_a_message_of_the_cell_before_was_handled_meanwhile(kernel: Kernel) -> None:
+    def send_when_it_awaits(message: dict[str, Any]) -> None:
+        if message["msg_type"] == "stream":
+            kernel.client.shell_channel.send(kernel.client.session.msg("comm_msg", {"comm_id": "any", "data": {}}))
+
+    kernel.finish(kernel.start(AWAIT_A_MESSAGE), on_message=send_when_it_awaits)
+    assert kernel.run(AWAIT_ITS_END, timeout=20).text == "awaited\n"
+    assert kernel.run("1 + 1").plain == "2"
+
+
+@handles_messages_meanwhile
+def test_without_the_extension_the_kernel_has_its_own_hooks(kernel: Kernel) -> None:
+    hooks = "print(sum('CellEnds' in repr(hook) for hook in (kernel.pre_handler_hook, kernel.post_handler_hook)))"
+    assert kernel.run(f"kernel = get_ipython().kernel\n{hooks}").text == "2\n"
+    kernel.run("%unload_ext planck_nb")
+    assert kernel.run(hooks).text == "0\n"
+
+
+# `%load_ext` warns of versions of ipykernel that stop answering by themselves.
+
+WARNING = (
+    "ipykernel 7.2.0 can stop answering in the middle of a notebook; "
+    "run `%pip install -U ipykernel`, then restart the kernel.\n"
+)
+
+
+@pytest.mark.kernel
+@pytest.mark.parametrize("installed", ["7.0.0", "7.0.0a1", "7.1.0", "7.2", "7.3.1"])
+def test_versions_that_stop_answering(installed: str) -> None:
+    assert installed in (unreliable_kernel(installed) or "")
+
+
+@pytest.mark.kernel
+@pytest.mark.parametrize("installed", ["6.17.1", "6.31.0", "7.4.0", "7.10.0", "7.30", "8.0.1", "17.1.0"])
+def test_versions_that_go_on_answering(installed: str) -> None:
+    assert unreliable_kernel(installed) is None
+
+
+@pytest.mark.kernel
+def test_the_warning_stands_in_the_cell_and_the_extension_works(tmp_path: Path) -> None:
+    with running_kernel(tmp_path, PLANCK_NB_MODEL="demo") as kernel:
+        kernel.run("from planck_nb.jupyter import extension\nextension.version = lambda name: '7.2.0'")
+
+        assert kernel.run("%load_ext planck_nb").text == WARNING
+        assert kernel.run("%planck hello").status == "ok"

@@ -15,7 +15,7 @@ from planck_nb.jupyter.parsing.options import (
     read_line,
     read_prompt_arguments,
 )
-from planck_nb.jupyter.verbs.help_verb import prompts
+from planck_nb.jupyter.verbs.verb_registry import prompts
 from planck_nb.tools.changes import Changes
 from planck_nb.workspace.toolbox import Toolbox
 

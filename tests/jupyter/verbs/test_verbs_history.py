@@ -25,7 +25,7 @@ from planck_nb.ai.messages import AssistantMessage, TextPart, Usage, UserMessage
 from planck_nb.base.errors import SessionError
 from planck_nb.jupyter import extension
 from planck_nb.jupyter.verbs import session_verbs
-from planck_nb.jupyter.verbs.sql_verb import EXAMPLES
+from planck_nb.jupyter.verbs.query_verbs import EXAMPLES
 from planck_nb.sessions import VIEWS, Session, SessionInfo, delete_session, find_session, list_sessions, query
 
 

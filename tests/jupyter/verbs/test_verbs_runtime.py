@@ -26,7 +26,7 @@ from planck_nb.base.errors import ConfigError, UsageError
 from planck_nb.config import SETTINGS
 from planck_nb.jupyter.controller import Controller
 from planck_nb.jupyter.verbs import VERBS, Notebook
-from planck_nb.jupyter.verbs.request_text import describe_request
+from planck_nb.jupyter.verbs.agent_verbs import describe_request
 from planck_nb.testing import scripted_model
 
 PRELUDE = """

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import os
 import re
 import subprocess
 import sys
@@ -11,6 +13,7 @@ from pathlib import Path
 import duckdb
 import pandas as pd
 import pytest
+from support.history import write_history
 from support.stored import START, converse, make_old, reply
 
 import planck_nb.sessions
@@ -27,6 +30,8 @@ from planck_nb.ai.messages import (
 from planck_nb.base.errors import QueryError
 from planck_nb.sessions import VIEWS, Query, Session, find_session, query, query_async
 from planck_nb.sessions.database import snapshot
+from planck_nb.sessions.database.duckdb import idle_connection
+from planck_nb.sessions.database.queries import rows_needed
 
 FOREVER = "select count(*) from range(10_000_000) a, range(10_000_000) b where a.range * b.range % 7 = 3"
 
@@ -496,3 +501,100 @@ async def test_what_a_stopped_reply_took_is_marked_as_estimated(tmp_path: Path) 
         assert rows.estimated.tolist() == [False, False, True, False, False]
         found = query(tmp_path, "select model, estimated, cost_usd from usage order by model")
         assert found.to_numpy().tolist() == [["demo:one", True, pytest.approx(0.3)], ["demo:two", False, 0.1]]
+
+
+# Connections to DuckDB are reused.
+
+
+def test_a_connection_is_used_again_but_by_one_at_a_time() -> None:
+    with idle_connection() as first, idle_connection() as second:
+        assert second is not first
+    with idle_connection() as again:
+        assert again in {first, second}
+
+
+def test_a_connection_that_had_an_error_is_not_used_again() -> None:
+    with pytest.raises(duckdb.Error), idle_connection() as failed:
+        failed.execute("create table left_behind (a integer); select nonsense")
+    with idle_connection() as next_one:
+        assert next_one is not failed
+        assert next_one.execute("select count(*) from duckdb_tables()").fetchone() == (0,)
+
+
+def test_only_a_few_are_kept() -> None:
+    with idle_connection() as a, idle_connection() as b, idle_connection() as c:
+        pass
+    with idle_connection() as d, idle_connection() as e, idle_connection() as f:
+        assert len({a, b, c} & {d, e, f}) == 2
+
+
+@pytest.mark.process
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_forked_process_uses_none_of_its_parent() -> None:
+    with idle_connection() as kept:
+        pass
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            with idle_connection() as own:
+                code = 0 if own is not kept and own.execute("select 1").fetchone() == (1,) else 2
+        finally:
+            os._exit(code)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    with idle_connection() as again:
+        assert again.execute("select 1").fetchone() == (1,)
+
+
+# A statement that needs a few rows of `tool_calls` has no others joined, and gets the same rows.
+
+
+@pytest.mark.parametrize(
+    ("statement", "needed"),
+    [
+        ("select * from tool_calls limit 10", 10),
+        ("from Tool_Calls limit 3", 3),
+        ("select name, ts from tool_calls limit 10 offset 5", 15),
+        ("select * exclude (result) from tool_calls limit 0", 0),
+        ("select * from tool_calls", None),
+        ("select * from tool_calls offset 3", None),
+        ("select * from tool_calls limit 10%", None),
+        ("select * from tool_calls limit (select 3)", None),
+        ("select * from tool_calls order by ts limit 3", None),
+        ("select * from tool_calls where name = 'read' limit 3", None),
+        ("select * from tool_calls qualify row_number() over () = 1 limit 3", None),
+        ("select * from tool_calls tablesample 3 limit 3", None),
+        ("select distinct name from tool_calls limit 3", None),
+        ("select count(*) from tool_calls limit 3", None),
+        ("select name from tool_calls group by name limit 3", None),
+        ("select name from tool_calls group by all limit 3", None),
+        ("select * replace (max(ts) as ts) from tool_calls limit 3", None),
+        ("select columns('n.*') from tool_calls limit 3", None),
+        ("select unnest([1, 2]) from tool_calls limit 3", None),
+        ("with t as (select count(*) from tool_calls) select * from tool_calls limit 3", None),
+        ("select * from tool_calls, messages limit 3", None),
+        ("select * from (select * from tool_calls) limit 3", None),
+        ("select * from messages limit 3", None),
+        ("(select name from tool_calls limit 3) union all (select name from tool_calls limit 1)", None),
+    ],
+)
+def test_how_many_rows_a_statement_needs(statement: str, needed: int | None) -> None:
+    with duckdb.connect() as connection:
+        parsed = connection.execute("select json_serialize_sql($1)", [statement]).fetchone()
+    assert parsed is not None
+    assert rows_needed(json.loads(parsed[0])["statements"][0]["node"], "tool_calls") == needed
+
+
+@pytest.mark.slow
+def test_a_limited_statement_has_as_many_rows_of_the_view_as_there_are(tmp_path: Path) -> None:
+    write_history(tmp_path, 3, 40)
+    calls = query(tmp_path, "select * from tool_calls")
+    found = set(map(tuple, calls.astype(str).to_numpy()))
+    assert len(found) == len(calls) > 20
+    for limit, offset in [(0, 0), (1, 0), (7, 5), (20, len(calls) - 3), (1000, 0)]:
+        some = query(tmp_path, f"select * from tool_calls limit {limit} offset {offset}")
+        assert len(some) == min(limit, len(calls) - offset)
+        assert set(map(tuple, some.astype(str).to_numpy())) <= found
+    assert query(tmp_path, "select count(*) as n from (select * from tool_calls limit 5), tool_calls").n[0] == 5 * len(
+        calls
+    )

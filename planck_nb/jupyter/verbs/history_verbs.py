@@ -1,4 +1,4 @@
-"""`%planck history`: what was done today and this week, and what it cost."""
+"""`%planck history`, `answer`, `usage` and `timeline`."""
 
 from __future__ import annotations
 
@@ -8,15 +8,23 @@ from datetime import UTC, date, datetime, timedelta
 from html import escape
 from typing import TYPE_CHECKING
 
+from planck_nb.base.errors import UsageError, did_you_mean
 from planck_nb.base.text import counted
+from planck_nb.jupyter.charts import Chart, timeline_chart, usage_chart
+from planck_nb.jupyter.charts.usage import NOTHING
 from planck_nb.jupyter.display.formatting import count, dollars
 from planck_nb.jupyter.display.plain_output import for_terminal
 from planck_nb.jupyter.notebook import Notebook
-from planck_nb.jupyter.parsing.parameters import INTEGER, Option
+from planck_nb.jupyter.parsing.kinds import AGENT_NAME, SESSION
+from planck_nb.jupyter.parsing.parameters import INTEGER, Option, Parameter
+from planck_nb.jupyter.transcript.answer import Answer
 from planck_nb.jupyter.verbs.declaration import readable, verb
+from planck_nb.workspace.agent_names import named_agents
 
 if TYPE_CHECKING:
     import pandas as pd
+
+SUBJECT = "History"
 
 # Replies that a rewind has hidden were paid for, so they count. The demo models cost nothing.
 _SQL = """
@@ -41,6 +49,13 @@ ORDER BY day DESC, last DESC NULLS LAST, session_id
 _SHOWN = 20
 _MAX_DAYS = 36_500
 _PROMPT = 60
+
+_DIGITS = 9
+"""No notebook has answers whose numbers are longer."""
+
+_SESSION = Parameter("session", SESSION, "the session, by default this notebook's", optional=True)
+_AGENT = Option("agent", "a", AGENT_NAME, "only this agent")
+_TOKENS = ["replies", "input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens", "thinking_tokens"]
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -100,7 +115,7 @@ class RecentHistory:
 
 @verb(
     "history",
-    "History",
+    SUBJECT,
     "what was done today and this week, and what it cost",
     Option("days", "d", INTEGER, "how many days to show instead of this week: 1 or more"),
     example="history --days 30",
@@ -139,3 +154,63 @@ def _cost(amount: float, unpriced: int) -> str:
 def _first_words(text: str) -> str:
     line = " ".join(text.split())
     return line if len(line) <= _PROMPT else f"{line[: _PROMPT - 1]}…"
+
+
+@verb(
+    "answer",
+    SUBJECT,
+    "show an answer again, for example one whose cell lost its output",
+    Parameter("which", AGENT_NAME, "how many answers back, 1 for the newest; or the name of an agent", optional=True),
+    example="answer 2",
+)
+async def answer(notebook: Notebook, which: str | None) -> Answer:
+    """Return the stored answer, which shows itself."""
+    agents = named_agents(notebook.workspace)
+    answers = notebook.controller.answers
+    if which in agents:
+        return answers.find(agents.values(), agent=agents[which])
+    number = which or "1"
+    if not number.removeprefix("-").isdecimal():
+        known = did_you_mean(number, list(agents))
+        raise UsageError(f"There is no agent {number}; write a number or the name of an agent. {known}".rstrip())
+    return answers.find(agents.values(), number=int(number[:_DIGITS]))
+
+
+@verb(
+    "usage",
+    SUBJECT,
+    "draw tokens and cost by agent, model and turn",
+    _SESSION,
+    _AGENT,
+    Option("table", "t", None, "a table of agents and models instead of the chart"),
+    example="usage calm-fox --table",
+)
+async def usage(notebook: Notebook, session: str | None, agent: str | None, table: bool) -> Chart | pd.DataFrame:
+    """Return a chart of the usage, or a table of it."""
+    chart = await usage_chart(notebook.workspace, session=session, agents=_only(notebook, agent))
+    if not table:
+        return chart
+    by_agent = chart.frame.groupby(["agent_id", "agent", "model"], sort=False, dropna=False)
+    sums = by_agent[[*_TOKENS, "cost_usd"]].sum(min_count=1).reset_index().drop(columns="agent_id")
+    return readable(sums.sort_values(["agent", "model"], ignore_index=True), empty=NOTHING)
+
+
+@verb(
+    "timeline",
+    SUBJECT,
+    "draw when each agent used models and tools, and when it waited",
+    _SESSION,
+    _AGENT,
+    example="timeline --agent analyst",
+)
+async def timeline(notebook: Notebook, session: str | None, agent: str | None) -> Chart:
+    """Return a chart of the session's time."""
+    return await timeline_chart(notebook.workspace, session=session, agents=_only(notebook, agent))
+
+
+def _only(notebook: Notebook, agent: str | None) -> tuple[str, ...]:
+    """The agent as charts name it: a member of a running team by its id, as other teams may have its name."""
+    if agent is None:
+        return ()
+    known = named_agents(notebook.workspace).get(agent)
+    return (agent,) if known is None or known.team_id is None else (known.id,)
