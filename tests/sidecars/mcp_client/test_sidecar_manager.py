@@ -261,7 +261,7 @@ async def test_a_sidecar_that_is_not_accepted_is_stopped(tmp_path: Path) -> None
         assert manager.all_tools() == []
 
 
-HINTS = ("read_only", "destructive", "idempotent", "open_world")
+HINTS: Sequence[dict[str, Any]] = [{name: True} for name in ("read_only", "destructive", "idempotent", "open_world")]
 
 
 def test_the_fingerprint_covers_what_can_do_harm_and_no_values() -> None:
@@ -276,7 +276,7 @@ def test_the_fingerprint_covers_what_can_do_harm_and_no_values() -> None:
         fingerprint(spec, [ToolDefinition("t", "d\u200b", {"type": "object"})]),
         fingerprint(spec, [ToolDefinition("t", "d", {"type": "object", "properties": {}})]),
         fingerprint(spec, []),
-        *(fingerprint(spec, [replace(tool, **{hint: True})]) for hint in HINTS),
+        *(fingerprint(spec, [replace(tool, **hint)]) for hint in HINTS),
     ]
     assert len({base, *others}) == 7 + len(HINTS)
     full = SidecarSpec(
