@@ -145,6 +145,7 @@ class ScriptedRun:
         seconds: float = 272,
         reason: str = "",
         rule: str | None = None,
+        for_prompt: bool = False,
     ) -> None:
         self.add(
             ev.ApprovalRequest,
@@ -155,6 +156,7 @@ class ScriptedRun:
             reason=reason,
             deadline=time.time() + seconds,
             rule=f"execute@{name}" if rule is None else rule,
+            for_prompt=for_prompt,
         )
 
     def progress(self, call: str, name: str, text: str) -> None:

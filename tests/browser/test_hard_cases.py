@@ -55,8 +55,15 @@ MARKDOWN = f"""{BEGIN}for char in "{BROKEN}":
 await run.stopped.wait()
 run.reply(run.said)
 finish(run, view)"""
-PYTHON = f"""{BEGIN}run.tool("1", "run_python", {{"code": "x = 1"}})
-run.ask("1", "run_python", {{"code": "x = 1"}}, Effect("execute", "x = 1"), rule="")
+PYTHON = f"""{BEGIN}code = {{"code": "for x in range(3):\\n    print(x)"}}
+run.tool("1", "run_python", code)
+run.ask("1", "run_python", code, Effect("execute", code["code"]), rule="", for_prompt=True)
+print(await run.commands.get())
+for call in "123":
+    decided = {{"by": "user", "scope": "prompt"}} if call == "1" else {{"by": "rule", "rule": "run_python"}}
+    run.tool(call, "run_python", code)
+    run.add(ev.ApprovalDecision, id=call, name="run_python", allowed=True, **decided)
+    run.result(call, "run_python", "0 1 2")
 await run.stopped.wait()
 finish(run, view)"""
 
@@ -108,11 +115,22 @@ def test_long_lines_many_calls_colours_and_broken_markdown(lab: Lab, open_notebo
 
     python = notebook.output(4)
     ask = python.get_by_label("Approval: run_python")
-    expect(ask).to_contain_text("x = 1")
-    expect(ask.locator("button:visible")).to_have_text(["Allow once", "Deny", "Edit arguments"])
+    expect(ask).to_contain_text("wants to run Python in your kernel")
+    expect(ask.locator(".pk-well")).to_have_text("for x in range(3):\n    print(x)")
+    expect(ask.locator(".pk-well .hl-keyword").first).to_have_text("for")
+    expect(ask.locator("button:visible")).to_have_text(
+        ["Allow once", "Allow for this prompt", "Deny", "Edit arguments"]
+    )
     assert "Always" not in ask.inner_text()
+    notebook.screenshot("python-in-the-kernel")
+    ask.get_by_role("button", name="Allow for this prompt").click(delay=500)
+    expect(python).to_contain_text("('decide', '1', True, None, True, 'prompt'")
+    expect(python).to_contain_text("run_python is allowed for this prompt")
+    expect(python).to_contain_text("3 calls so far")
+    notebook.screenshot("python-allowed")
     python.locator(".pk-stop").click()
     notebook.wait_idle()
+    assert "run_python was allowed for this prompt: 3 calls." in str(notebook.outputs(4))
     assert errors == []
     notebook.save()
 
