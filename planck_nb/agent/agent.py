@@ -354,17 +354,26 @@ class Agent:
         Raises:
             UsageError: If it is something else.
         """
-        if self._setup.add_tool(as_tool(tool)):
+        new = as_tool(tool)
+        self._withdraw(new.name)
+        if self._setup.add_tool(new):
             self._runner.emit_changed()
 
-    def remove_tool(self, name: str) -> None:
-        """Remove a tool from the next request on.
+    def remove_tool(self, name: str, *, reason: str = "") -> None:
+        """Remove a tool from the next request on, with its waiting calls.
 
         Args:
             name: The tool's name; one that the agent does not have is ignored.
+            reason: A sentence for the model if it calls the tool anyway.
         """
-        if self._setup.remove_tool(name):
+        self._withdraw(name)
+        if self._setup.remove_tool(name, reason):
             self._runner.emit_changed()
+
+    def _withdraw(self, name: str) -> None:
+        tool = self._setup.tools.get(name)
+        if tool is not None and self._runner.gate is not None:
+            self._runner.gate.withdraw(tool)
 
     def subscribe(self, *, since: int | None = None) -> Subscription[ev.AgentEvent]:
         """Subscribe to the agent's events.

@@ -54,6 +54,8 @@ class AgentSettings:
     prompt_parts: SystemPromptParts = field(default_factory=SystemPromptParts)
     history_cache: HistoryCache = field(default_factory=HistoryCache)
     sendable: SendableHistory = field(default_factory=SendableHistory)
+    removed: dict[str, str] = field(default_factory=dict[str, str])
+    """Reasons for the absence of removed tools, by name."""
     _preamble: _Preamble | None = None
 
     @property
@@ -70,12 +72,14 @@ class AgentSettings:
     def add_tool(self, tool: Tool) -> bool:
         """Add a tool, or replace the one with its name. Returns whether the name is new."""
         new = tool.name not in self.tools
+        self.removed.pop(tool.name, None)
         self.tools = {**self.tools, tool.name: self.placed(tool)}
         return new
 
-    def remove_tool(self, name: str) -> bool:
+    def remove_tool(self, name: str, reason: str = "") -> bool:
         """Remove the tool with this name. Returns whether there was one."""
         known = name in self.tools
+        self.removed |= {name: reason} if known and reason else {}
         self.tools = {key: tool for key, tool in self.tools.items() if key != name}
         return known
 

@@ -13,7 +13,7 @@ from planck_nb.agent.calling.tool_output import ToolOutput, as_output
 from planck_nb.agent.preview_types import HtmlPreview, TablePreview
 from planck_nb.agent.turn_runner import TurnRunner
 from planck_nb.ai.messages import ToolCallPart, ToolResultMessage, ToolResultPart
-from planck_nb.base.errors import ToolError, did_you_mean
+from planck_nb.base.errors import ToolError
 from planck_nb.base.secrets import redact
 
 CANCEL_GRACE = 2.0
@@ -137,7 +137,7 @@ class _RunningCall:
             raise ToolError(f"The arguments of {call.name} are not a JSON object: {call.invalid[:500]}")
         tool = turn.tool(call.name)
         if tool is None:
-            raise ToolError(f"unknown tool: {call.name}. {did_you_mean(call.name, turn.tool_names())}".rstrip())
+            raise ToolError(turn.missing_tool(call.name))
         approved = await turn.approve(tool, call)
         progress = ProgressReporter(self._show_progress)
         try:

@@ -35,6 +35,7 @@ from planck_nb.base.errors import (
     OutputError,
     PlanckError,
     ProviderError,
+    did_you_mean,
 )
 from planck_nb.base.secrets import redact
 from planck_nb.base.timeouts import ReusableTimeout
@@ -265,9 +266,10 @@ class TurnRunner:
         tools = self._setup.tools
         return tools.get(name) or next((tool for tool in tools.values() if name in tool.aliases), None)
 
-    def tool_names(self) -> Sequence[str]:
-        """The names that a call may use."""
-        return list(self._setup.tools)
+    def missing_tool(self, name: str) -> str:
+        """Return a sentence about a tool which the agent does not have."""
+        unknown = f"unknown tool: {name}. {did_you_mean(name, self._setup.tools)}".rstrip()
+        return self._setup.removed.get(name) or unknown
 
     async def approve(self, tool: Tool, call: ToolCallPart) -> ApprovedCall:
         """Wait until the call may run.

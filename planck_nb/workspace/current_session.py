@@ -132,6 +132,7 @@ class CurrentSession:
             fallbacks=lambda: [config.model(reference) for reference in config.config.fallbacks],
             compact_ratio=config.config.compact_ratio,
         )
+        self.sidecars.restore_name_owners(self._settings.owners)
 
     async def leave(self) -> None:
         """Stop all agents, close the session, and drop its settings."""
@@ -178,7 +179,8 @@ class CurrentSession:
         config = self._config.config
         always = set(default_policy(config).rules)
         rules = [rule for rule in self.approvals.policy.rules if rule not in always]
-        settings = SessionSettings.of(rules, self.readable_names, self.limits.apart_from(config.limits))
+        limits, owners = self.limits.apart_from(config.limits), self.sidecars.name_owners()
+        settings = SessionSettings.of(rules, self.readable_names, limits, owners)
         if settings != self._settings:
             self._factory.session.record_signed_metadata(KEY, settings.stored())
             self._settings, self._unwritten = settings, True

@@ -1,4 +1,4 @@
-"""A session's settings besides its events: rules for calls, readable variables, and new agents' limits."""
+"""A session's settings besides its events: rules for calls, readable variables, limits, and names' owners."""
 
 from __future__ import annotations
 
@@ -24,16 +24,24 @@ class SessionSettings:
         rules: Rules that decide which calls may run.
         readable: The only variables that agents and teams may list and inspect, by their id; others may read all.
         limits: New agents' limits by name, where they differ from the configuration.
+        owners: The sidecars which keep names of tools, as pairs of identity and own name.
     """
 
     rules: tuple[Rule, ...] = ()
     readable: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     limits: JsonObject = field(default_factory=dict)
+    owners: Mapping[str, tuple[str, str]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, rules: Iterable[Rule], readable: Mapping[str, Collection[str]], limits: JsonObject) -> SessionSettings:
+    def of(
+        cls,
+        rules: Iterable[Rule],
+        readable: Mapping[str, Collection[str]],
+        limits: JsonObject,
+        owners: Mapping[str, tuple[str, str]],
+    ) -> SessionSettings:
         """The current settings."""
-        return cls(tuple(rules), {reader: tuple(sorted(readable[reader])) for reader in readable}, limits)
+        return cls(tuple(rules), {reader: tuple(sorted(readable[reader])) for reader in readable}, limits, owners)
 
     @classmethod
     def of_stored(cls, stored: object) -> SessionSettings:
@@ -45,13 +53,23 @@ class SessionSettings:
             tuple(read_rules(rules if isinstance(rules, list) else ())),
             {reader: texts_in(names) for reader, names in readable.items()} if isinstance(readable, dict) else {},
             limits if isinstance(limits, dict) else {},
+            dict(_read_owners(stored.get("owners"))),
         )
 
     def stored(self) -> JsonObject:
         """The value of the metadata's key, which `of_stored` reads."""
         rules = [[rule.action, str(rule)] for rule in self.rules]
         readable = {reader: list(names) for reader, names in self.readable.items()}
-        return {"rules": rules, "readable": readable, **({"limits": dict(self.limits)} if self.limits else {})}
+        owners = {name: list(owner) for name, owner in self.owners.items()}
+        optional = {"limits": dict(self.limits), "owners": owners}
+        return {"rules": rules, "readable": readable, **{key: value for key, value in optional.items() if value}}
+
+
+def _read_owners(data: object) -> Iterator[tuple[str, tuple[str, str]]]:
+    for name, owner in data.items() if isinstance(data, dict) else ():
+        match owner:
+            case [str(identity), str(tool)]:
+                yield str(name), (identity, tool)
 
 
 def read_rules(written: Iterable[Sequence[Any]]) -> Iterator[Rule]:

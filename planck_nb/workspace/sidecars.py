@@ -90,6 +90,8 @@ class WorkspaceSidecars:
         """Sidecars' latest tools by name, trusted or not."""
         self._followers: WeakKeyDictionary[Agent, dict[str, Tool]] = WeakKeyDictionary()
         """Agents that get the tools of all sidecars, with those that they were given."""
+        self._name_owners: Mapping[str, tuple[str, str]] = {}
+        """The stored session's owners, by name."""
         self._observing: asyncio.Task[None] | None = None
         self._starting: asyncio.Task[None] | None = None
         config.add_source(self.trust_items)
@@ -168,6 +170,7 @@ class WorkspaceSidecars:
                 session_id=self._session_id,
                 auth=self._sign_in,
             )
+            self._sidecars.restore_name_owners(self._name_owners)
         return self._sidecars
 
     async def start(self, names: Sequence[str] = ()) -> list[SidecarStatus]:
@@ -254,6 +257,16 @@ class WorkspaceSidecars:
         if self._sidecars is not None:
             await self._sidecars.aclose()
             self._sidecars = None
+
+    def name_owners(self) -> Mapping[str, tuple[str, str]]:
+        """Return the session's names for tools and sidecars, with their owners."""
+        return self._name_owners if self._sidecars is None else self._sidecars.name_owners()
+
+    def restore_name_owners(self, owners: Mapping[str, tuple[str, str]]) -> None:
+        """Keep a stored session's names for their owners."""
+        self._name_owners = owners
+        if self._sidecars is not None:
+            self._sidecars.restore_name_owners(owners)
 
     # What they offer.
 
@@ -409,11 +422,16 @@ class WorkspaceSidecars:
         present = {tool.name: tool for tool in agent.tools}
         for name, tool in given.items():
             if name not in offered and present.get(name) is tool:
-                agent.remove_tool(name)
+                agent.remove_tool(name, reason=self._absence(name))
         for name, tool in offered.items():
             if given.get(name) is not tool and (name not in present or present[name] is given.get(name)):
                 agent.add_tool(tool)  # what the user has given under this name stays
         self._followers[agent] = dict(offered)
+
+    def _absence(self, tool: str) -> str:
+        """Return a sentence about a stopped sidecar's tool."""
+        owner = "" if self._sidecars is None else self._sidecars.former_owner(tool)
+        return f"{tool} belongs to the sidecar {owner}, which does not run now; go on without it." if owner else ""
 
     def _observe(self) -> None:
         """Pass the events of all agents on while a sidecar has an observer; otherwise nothing looks at them."""

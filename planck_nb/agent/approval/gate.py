@@ -154,7 +154,7 @@ class _Waiting:
     rule: Rule | None
     """The rule that may be remembered, None if each call needs its own decision."""
     allow_for_prompts: Callable[[], None] | None
-    """Allows the tool for the present prompts, if possible."""
+    """Permission for the present prompts, if possible."""
     answer: asyncio.Future[_Decision]
 
 
@@ -290,6 +290,13 @@ class Gate:
         waiting = self._waiting.get(call_id)
         if agent_id == self._agent.id and waiting is not None and not waiting.answer.done():
             waiting.answer.set_result(_Decision(False, "nobody", reason=_nobody(waiting.tool.name)))
+
+    def withdraw(self, tool: Tool) -> None:
+        """Deny a tool's waiting calls, before it is removed or replaced."""
+        for waiting in self._waiting.values():
+            if waiting.tool is tool and not waiting.answer.done():
+                reason = f"{tool.name} was removed or replaced while the call waited for approval; it did not run."
+                waiting.answer.set_result(_Decision(False, "rule", reason=reason))
 
     def review(self) -> None:
         """Decide about the waiting calls that the rules now allow or deny."""

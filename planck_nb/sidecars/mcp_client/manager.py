@@ -317,6 +317,21 @@ class Sidecars:
         """Return a tool's sidecar and its name there, by the models' name."""
         return self._offered.owners.get(tool)
 
+    def former_owner(self, tool: str) -> str:
+        """Return a tool's sidecar in this session, even if stopped."""
+        return self._names.owner(tool)
+
+    def name_owners(self) -> dict[str, tuple[str, str]]:
+        """Return the session's names with their owners, to be stored with it."""
+        self._names.use_session(self._session_id())
+        return self._names.owners()
+
+    def restore_name_owners(self, owners: Mapping[str, tuple[str, str]]) -> None:
+        """Keep the names of a stored session for their owners."""
+        self._names.use_session(self._session_id())
+        self._names.keep(owners)
+        self._refresh()
+
     def notes(self) -> list[str]:
         """Return a sentence for each renamed tool, missing tool and idle observer.
 
@@ -491,6 +506,8 @@ class Sidecars:
                 continue
             running.add(link.name)
             identity = f"{link.name} {fingerprint(link.spec)}"
+            address = self._names.address(link.name, identity)
+            tool_owners[f"{_SIDECAR}{link.name}"] = identity, ""
             for definition in link.definitions():
                 label = visible(definition.name[:100])
                 if definition.role == ROLE_OBSERVER and not link.spec.observers:
@@ -516,22 +533,28 @@ class Sidecars:
                     continue
                 if name != definition.name:
                     notes.append(f"The tool {label} of the sidecar {link.name} is called {name} here.")
-                key = (link.name, repr(definition), name)
+                key = (address, repr(definition), name)
                 keys.add(key)
                 tool_owners[name] = owner
-                tools[name] = self._tool(key, definition)
+                tools[name] = self._tool(key, definition, link.name)
                 owners[name] = (link.name, definition.name)
         if not any(link.status().state in ("building", "starting") for link in self._links.values()):
             self._names.keep(tool_owners)  # until then, the order of the configuration decides, not who is faster
-        self._made = {key: tool for key, tool in self._made.items() if key in keys or key[0] not in running}
+        self._made = {
+            key: tool for key, tool in self._made.items() if key in keys or key[0].partition("~")[0] not in running
+        }
         return OfferedTools(tools, owners, tuple(notes))
 
-    def _tool(self, key: tuple[str, str, str], definition: ToolDefinition) -> Tool:
+    def _tool(self, key: tuple[str, str, str], definition: ToolDefinition, sidecar: str) -> Tool:
         """Return the tool, the same object as before if it is unchanged."""
         if key not in self._made:
-            sidecar, _, name = key
-            self._made[key] = make_tool(sidecar, definition, name, _ByName(self, sidecar), self._session_id)
+            address, _, name = key
+            self._made[key] = make_tool(address, definition, name, _ByName(self, sidecar), self._session_id)
         return self._made[key]
+
+
+_SIDECAR = "sidecar:"
+"""The prefix for sidecars among the names of tools."""
 
 
 class _OwnedNames:
@@ -559,6 +582,22 @@ class _OwnedNames:
             owner: The sidecar's name and fingerprint, and its own name for the tool.
         """
         return self._owners.get(name.lower(), owner) == owner
+
+    def owner(self, name: str) -> str:
+        """Return the owning sidecar's name; empty without an owner."""
+        return self._owners.get(name.lower(), ("", ""))[0].partition(" ")[0]
+
+    def address(self, sidecar: str, identity: str) -> str:
+        """Return a sidecar's name in rules.
+
+        A second sidecar of the same name gets a suffix, so its calls need approval.
+        """
+        first, _ = self._owners.get(f"{_SIDECAR}{sidecar}".lower(), (identity, ""))
+        return sidecar if first == identity else f"{sidecar}~{identity.rpartition(' ')[2][:6]}"
+
+    def owners(self) -> dict[str, tuple[str, str]]:
+        """Return all names with their owners."""
+        return dict(self._owners)
 
     def keep(self, owners: Mapping[str, tuple[str, str]]) -> None:
         """Keep names for their owners from now on."""
