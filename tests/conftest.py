@@ -11,6 +11,11 @@ from collections.abc import Iterator
 
 import pytest
 from hypothesis import settings
+
+from planck_nb.base.iri_parser import without_iri_parser
+
+with without_iri_parser():  # 2 s in each process of a run
+    import jsonschema  # noqa: F401
 from support import forked_kernels
 from support.forked_kernels import KernelTemplate
 from support.llama import llama_server

@@ -17,6 +17,7 @@ MAX_LINES = 40
 
 _CHARACTERS = 1_000
 _NAME_CHARACTERS = 64
+_TOOLS = 500
 _NAMES = 12
 """Names in one sentence."""
 
@@ -49,7 +50,9 @@ class SidecarNotices:
             elif self._shown == MAX_LINES + 1:
                 self._show(f"Further lines are in `%planck sidecar logs {event.sidecar}`.")
         if sentence := self._sentence(event, tools):
-            self._keep(event.sidecar, one_line(visible(sentence), _CHARACTERS))
+            # The first tools are trusted with their sidecar, so all are named.
+            text = visible(sentence)
+            self._keep(event.sidecar, text if event.kind == "connected" else one_line(text, _CHARACTERS))
 
     def take(self) -> list[str]:
         """Return the sentences that were not shown yet, and forget them."""
@@ -117,7 +120,7 @@ class SidecarNotices:
 def listed_tools(names: Sequence[str]) -> str:
     """Return how many tools these are, and their names."""
     count = counted(len(names), "tool")
-    return f"{count} ({_listed(names)})" if names else count
+    return f"{count} ({_listed(names, _TOOLS)})" if names else count
 
 
 def untrusted_sidecar(name: str) -> str:
@@ -140,6 +143,6 @@ def untrusted_notice(names: Sequence[str]) -> str:
     )
 
 
-def _listed(names: Sequence[str]) -> str:
-    shown = ", ".join(visible(one_line(name, _NAME_CHARACTERS)) for name in names[:_NAMES])
-    return f"{shown} and {len(names) - _NAMES:,} more" if len(names) > _NAMES else shown
+def _listed(names: Sequence[str], limit: int = _NAMES) -> str:
+    first = ", ".join(visible(one_line(name, _NAME_CHARACTERS)) for name in names[:limit])
+    return f"{first} and {len(names) - limit:,} more" if len(names) > limit else first

@@ -124,11 +124,13 @@ async def test_lines_with_nonsense_in_them_break_nothing(tmp_path: Path, key: st
             session.info.database.unlink()
             sessions[session.id] = kind, value
     last = max(number for number in ids if number)
-    for _ in range(2):
+    for are_copied in (False, True):  # into the DuckDB files
         found = query(tmp_path, "select session_id, id from messages")
         query(tmp_path, VIEWED)
         for session_id, hostile in sessions.items():
             assert ids <= {*found.id[found.session_id == session_id], None}, hostile
+            if are_copied:
+                continue
             with Session.read(tmp_path, session_id) as reader:
                 assert ids <= {*(row.db_id for row in reader.messages()), None}, hostile
                 assert len(reader.events()) >= len(reader.messages()), hostile

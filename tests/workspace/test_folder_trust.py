@@ -535,9 +535,9 @@ async def test_a_setting_that_the_user_writes_is_trusted_but_not_what_was_there(
     assert (config.rules, config.cassette) == ((), None)
 
 
-async def say(place: Workspace | Notebook, line: str = "") -> Any:
+async def say(place: Workspace | Notebook, line: str = "", *, verb: str = "trust") -> Any:
     notebook = place if isinstance(place, Notebook) else Notebook(Controller(place))
-    return await VERBS["trust"].run(notebook, line)
+    return await VERBS[verb].run(notebook, line)
 
 
 async def test_the_verb_says_the_same_each_time(home: Path, project: Path) -> None:
@@ -603,6 +603,26 @@ async def test_one_thing_is_trusted_and_taken_back_by_its_name(home: Path, proje
         assert "one" not in place.toolbox.tools()
         with pytest.raises(UsageError, match="Did you mean one"):
             await say(notebook, "onne")
+
+
+async def test_one_table_has_all_that_is_allowed_and_why(home: Path, project: Path) -> None:
+    put(project, ".planck/tools/one/TOOL.json", tool("one"))
+    put(home, ".planck/config.toml", "allow = ['bash:ls']\nsidecar_observers = ['audit']")
+    async with load(project, home) as place:
+        notebook = Notebook(Controller(place))
+        place.trust()
+        await say(notebook, "deny bash:rm", verb="policy")
+        rows = {row.what: (row.action, row[3]) for row in (await say(notebook, verb="policy")).itertuples()}
+        assert rows["bash:ls"] == ("allow", "~/.planck/config.toml")
+        assert rows["bash:rm"] == ("deny", "session")
+        assert rows["tool one"] == ("trusted", "`%planck trust`")
+        assert rows["sidecar audit"] == ("sees all events", "~/.planck/config.toml")
+        await say(notebook, "forget bash:rm", verb="policy")
+        assert "bash:rm" not in [str(rule) for rule in place.approvals.policy.rules]
+        with pytest.raises(UsageError, match="comes from the settings"):
+            await say(notebook, "forget bash:ls", verb="policy")
+        with pytest.raises(UsageError, match="Did you mean"):
+            await say(notebook, "forget bash:rn", verb="policy")
 
 
 async def test_a_change_is_shown_as_what_was_taken_away_and_added(home: Path, project: Path) -> None:

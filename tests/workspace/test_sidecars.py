@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import shlex
 import sys
 from pathlib import Path
 
@@ -71,7 +72,7 @@ async def test_a_projects_sidecar_is_listed_and_started_only_when_it_is_trusted(
         await agent.prompt("hello")
         [listed] = workspace.trust_items()
         assert (listed.item.kind, listed.status) == ("sidecar", "new")
-        assert f"command: {sys.executable} {' '.join(HOSTILE)}" in listed.item.text
+        assert f"command: {shlex.join([sys.executable, *HOSTILE])}" in listed.item.text
         workspace.trust()
         [status] = await workspace.sidecars.start(["near"])
         assert status.state == "connected"

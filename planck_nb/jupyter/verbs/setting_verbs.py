@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -35,6 +35,14 @@ if TYPE_CHECKING:
 SUBJECT = "Settings"
 
 _COLUMNS = ["setting", "value", "source", "variable"]
+
+
+_GIVEN = {
+    "sidecar_sampling": "asks models",
+    "sidecar_observers": "sees all events",
+    "sidecar_roots": "is told this folder",
+}
+"""What a setting gives to the sidecars in it."""
 
 
 def _suggested_trust(notebook: Notebook) -> dict[str, str]:
@@ -207,7 +215,19 @@ async def policy(notebook: Notebook, action: Action | Literal["forget"] | None, 
     for kind in KINDS:
         where = " (below the working directory)" if kind == "read" else ""
         rows.append({"what": f"{kind}{where}", "action": approvals.policy.default.get(kind, "ask"), "from": "default"})
-    return table(rows, ["what", "action", "from"], whole=True)
+    return table([*rows, *_given(workspace)], ["what", "action", "from"], whole=True)
+
+
+def _given(workspace: Workspace) -> Iterator[dict[str, str]]:
+    """List trusted files, and what settings give to sidecars."""
+    for file in workspace.trust_items():
+        if not file.is_waiting:
+            what = f"{file.item.kind} {file.item.name or file.item.path.name}"
+            yield {"what": what, "action": "trusted", "from": "`%planck trust`"}
+    for setting, value, source in workspace.config.settings():
+        if setting.field in _GIVEN and isinstance(value, tuple):
+            for name in value:
+                yield {"what": f"sidecar {name}", "action": _GIVEN[setting.field], "from": source}
 
 
 def _remembered(workspace: Workspace, names: Mapping[str, str], written: str) -> Sequence[Rule]:

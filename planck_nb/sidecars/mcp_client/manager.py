@@ -430,11 +430,15 @@ class Sidecars:
     def _find_compactor(self, name: str) -> tuple[SidecarLink, ToolDefinition] | None:
         sidecar, _, compactor = name.rpartition("/")
         for link in self._links.values():
+            owner = (_identity(link), "")
+            if not self._names.is_free(f"{_COMPACTOR}{name}", owner):
+                continue
             for definition in link.definitions():
                 matches = (
                     definition.role == ROLE_COMPACTOR and definition.name.removeprefix(COMPACTOR_PREFIX) == compactor
                 )
                 if matches and sidecar in ("", link.name):
+                    self._names.keep({f"{_COMPACTOR}{name}": owner})
                     return link, definition
         return None
 
@@ -505,7 +509,7 @@ class Sidecars:
             if link.status().state in ("idle", "failed"):
                 continue
             running.add(link.name)
-            identity = f"{link.name} {fingerprint(link.spec)}"
+            identity = _identity(link)
             address = self._names.address(link.name, identity)
             tool_owners[f"{_SIDECAR}{link.name}"] = identity, ""
             for definition in link.definitions():
@@ -554,7 +558,12 @@ class Sidecars:
 
 
 _SIDECAR = "sidecar:"
-"""The prefix for sidecars among the names of tools."""
+_COMPACTOR = "compactor:"
+"""Prefixes for sidecars and compactors among the names of tools."""
+
+
+def _identity(link: SidecarLink) -> str:
+    return f"{link.name} {fingerprint(link.spec)}"
 
 
 class _OwnedNames:

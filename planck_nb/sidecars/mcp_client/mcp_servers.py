@@ -20,6 +20,9 @@ _VARIABLE = re.compile(r"\$\{([^}]*)\}")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _HTTP = ("http", "streamable-http", "streamable_http", "streamablehttp")
 _TOKEN_FIELDS = ("token_env", "token_variable", "bearer_token_env_var")
+_ORDINARY = frozenset({"HOME", "USER", "LOGNAME", "PATH", "PWD", "SHELL", "LANG"})
+"""Variables with harmless values, like paths."""
+
 _EDITOR_FOLDERS = (".vscode", ".cursor")
 
 
@@ -169,7 +172,8 @@ def _written(name: str, key: str, entry: object) -> WrittenSidecar:
 
 def _spec(name: str, sidecar: WrittenSidecar, source: Path | None, environment: Mapping[str, str]) -> SidecarSpec:
     """Replace the variables. Raises ConfigError."""
-    expand = _expander(name, source, environment)
+    variable_values: dict[str, str] = {}
+    expand = _expander(name, source, environment, variable_values)
     variable = sidecar.token_variable
     if variable and not environment.get(variable):
         raise ConfigError(f"The sidecar {name} needs a token in the environment variable {variable}; set it.")
@@ -195,6 +199,7 @@ def _spec(name: str, sidecar: WrittenSidecar, source: Path | None, environment: 
             client_secret=expand(oauth.client_secret),
             metadata_url=expand(oauth.metadata_url),
         ),
+        inserted=variable_values,
     )
 
 
@@ -247,7 +252,11 @@ def _pairs(name: str, field: str, value: object) -> dict[str, str]:
     return result
 
 
-def _expander(name: str, source: Path | None, environment: Mapping[str, str]) -> Callable[[str], str]:
+def _expander(
+    name: str, source: Path | None, environment: Mapping[str, str], variable_values: dict[str, str]
+) -> Callable[[str], str]:
+    """Return a function which replaces variables, and notes their values in `variable_values`."""
+
     def value_of(match: re.Match[str]) -> str:
         inner = match[1]
         if inner == "workspaceFolder" and source is not None:
@@ -267,6 +276,8 @@ def _expander(name: str, source: Path | None, environment: Mapping[str, str]) ->
                 "${VARIABLE:-default}."
             )
         value = environment.get(variable)
+        if value and variable not in _ORDINARY and not value.startswith("/"):
+            variable_values[variable] = value
         if has_default:
             return value or default
         if value is None:

@@ -59,6 +59,7 @@ class SidecarSpec:
         roots: Whether the sidecar is told the session's folder.
         observers: Whether its observers get the session's events; a configuration file cannot say so.
         oauth: planck_nb as a client at a server which requires a sign-in.
+        inserted: Values of environment variables in its entry, by variable; they are secrets.
 
     Raises:
         ConfigError: If a field is invalid, or there is neither a command nor an address, or both.
@@ -82,6 +83,7 @@ class SidecarSpec:
     roots: bool = False
     observers: bool = True
     oauth: OAuthClient = field(default_factory=OAuthClient)
+    inserted: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):
@@ -119,7 +121,7 @@ class SidecarSpec:
         return "stdio" if self.command else "http"
 
     def secrets(self) -> dict[str, str]:
-        """Return recognisable values in `env`, `headers` and the address, and the token.
+        """Return the secrets in its entry, with inserted values.
 
         Returns:
             Descriptions, which do not show the values, by value.
@@ -131,6 +133,7 @@ class SidecarSpec:
         }
 
     def _secret_fields(self) -> Iterator[tuple[str, str]]:
+        yield from self.inserted.items()
         yield from self.env.items()
         yield from parse_qsl(urlsplit(self.url).query)
         for name, value in self.headers.items():

@@ -16,7 +16,7 @@ from planck_nb import Agent, Tool
 from planck_nb.agent.approval import Policy, Rule
 from planck_nb.agent.effect import Effect
 from planck_nb.ai.messages import Message, ToolResultPart
-from planck_nb.base.errors import ToolError, UsageError
+from planck_nb.base.errors import SidecarError, ToolError, UsageError
 from planck_nb.sidecars.mcp_client.definitions import ToolDefinition
 from planck_nb.sidecars.mcp_client.fingerprint import fingerprint
 from planck_nb.sidecars.mcp_client.manager import Sidecars
@@ -357,3 +357,11 @@ async def test_states_are_told_while_a_sidecar_starts(tmp_path: Path) -> None:
     await asyncio.wait([start])
     await manager.aclose()
     assert manager.status()[0].state == "idle"
+
+
+async def test_the_name_of_a_compactor_stays_its_sidecars(tmp_path: Path) -> None:
+    async with sidecars(hostile(tmp_path)) as (manager, _):
+        manager.restore_name_owners({"compactor:short": ("another 0123", "")})
+        with pytest.raises(SidecarError, match="No sidecar that is connected has a compactor short"):
+            await manager._call_compactor("short", {})
+        assert manager._find_compactor("hostile/short") is not None

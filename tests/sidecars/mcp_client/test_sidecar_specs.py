@@ -208,3 +208,11 @@ async def test_results_are_checked_whatever_their_size() -> None:
     assert (await check.problem([*["a"] * 5_000, 1])).startswith("5000: 1 is not")
     assert "not valid" in await ResultCheck({"type": "nonsense"}).problem({})
     assert "refers to /nowhere" in await ResultCheck({"$ref": "#/nowhere"}).problem({})
+
+
+def test_values_of_variables_in_any_place_are_secrets_of_the_sidecar() -> None:
+    environment = {"ONE": "value-number-one", "TWO": "value-number-two", "HOME": "/home/me", "TOOLS": "/opt/tools/bin"}
+    entry = {"command": "${TOOLS}/run", "args": ["--key=${ONE}", "${HOME}"], "cwd": "${TWO:-none}"}
+    [spec] = read_mcp_servers({"mcpServers": {"docs": entry}}, environment=environment).specs
+    assert set(spec.secrets()) == {"value-number-one", "value-number-two"}
+    assert "value-number-one" not in repr(spec.secrets().values())
