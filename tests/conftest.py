@@ -7,7 +7,9 @@ import os
 import pathlib
 import signal
 import sys
+import zlib
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -44,6 +46,21 @@ _OURS = {"PLANCK_NB_MCP_SERVERS", "PLANCK_NB_TESTDATA", "PLANCK_NB_REQUIRE", "PL
 def pytest_xdist_auto_num_workers() -> int:
     """At least three processes, because tests also wait: for browsers, kernels and servers."""
     return max(3, len(os.sched_getaffinity(0)))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> object:
+    """Give a third of the processes all tests in browsers: JupyterLab and Chromium take long to start."""
+    from xdist.scheduler import LoadFileScheduling
+
+    shares = max(1, int(config.getvalue("numprocesses")) // 3)
+
+    class Scheduling(LoadFileScheduling):  # type: ignore[misc]  # xdist has no types
+        def _split_scope(self, nodeid: str) -> str:
+            file = str(super()._split_scope(nodeid))
+            return f"browser {zlib.crc32(file.encode()) % shares}" if file.startswith("tests/browser/") else file
+
+    return Scheduling(config, log) if config.getvalue("dist") == "loadfile" else None
 
 
 def pytest_configure(config: pytest.Config) -> None:

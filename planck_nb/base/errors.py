@@ -54,12 +54,21 @@ from __future__ import annotations
 from collections.abc import Iterable
 from difflib import get_close_matches
 
+from planck_nb.base.secrets import redact
+
 _MAX_LISTED = 20
 """Longest list in a hint; there may be thousands."""
 
 
 class PlanckError(Exception):
-    """Base for all errors which planck_nb raises on purpose."""
+    """Base for all errors which planck_nb raises on purpose.
+
+    Args:
+        parts: The message; keys in vendors' formats are left out.
+    """
+
+    def __init__(self, *parts: object) -> None:
+        super().__init__(*(redact(part, {}, formats=True) if isinstance(part, str) else part for part in parts))
 
 
 class ConfigError(PlanckError):

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from support.secret_forms import FORMS, OTHERS, SECRET, VARIABLES, has_secret
 
+from planck_nb.base.errors import ConfigError, ToolError
 from planck_nb.base.secrets import (
     find_secret,
     is_secret_name,
@@ -192,3 +193,11 @@ def test_words_in_place_of_keys_are_not_keys(key: str) -> None:
 @pytest.mark.parametrize("key", ["sk-" + "a" * 20, "0123456789abcdef", "AbCdEfGhIjKlMn0pQ"])
 def test_generated_keys_are_keys(key: str) -> None:
     assert looks_like_key(key)
+
+
+def test_a_key_is_left_out_of_the_message_of_any_error() -> None:
+    key = "ghp_" + "0451abcdefGHIJ" * 3
+    for error in (ConfigError(f"default_model cannot be {key[:40]!r}."), ToolError(f"{key[:40]} is unknown")):
+        assert "0451" not in str(error)
+        assert "[a GitHub token]" in str(error)
+    assert ToolError("a", 3).args == ("a", 3)

@@ -32,6 +32,11 @@ from support.ports import free_port
 SCREENSHOTS = Path(__file__).parent.parent / "screenshots"
 _HERE = Path(__file__).parent
 _START_SECONDS = 60
+_START = """from planck_nb.base.iri_parser import without_iri_parser
+with without_iri_parser():
+    import jsonschema
+from jupyterlab.labapp import main
+main()"""
 _DEADLINE_MS = 90_000
 """How long anything on a page may take: the cores are shared with other tests."""
 expect.set_options(timeout=_DEADLINE_MS)
@@ -302,7 +307,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory, kernel_template: KernelTemplat
         "PYDEVD_DISABLE_FILE_VALIDATION": "1",
     }
     command = [
-        *(sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root", f"--port={port}", "--ip=127.0.0.1"),
+        *(sys.executable, "-c", _START, "--no-browser", "--allow-root", f"--port={port}", "--ip=127.0.0.1"),
         *("--ServerApp.port_retries=0", f"--IdentityProvider.token={token}", f"--ServerApp.root_dir={root}"),
         *("--LabApp.expose_app_in_browser=True", "--LabApp.extension_manager=readonly"),
     ]
