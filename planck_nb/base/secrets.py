@@ -51,9 +51,15 @@ _NAME = re.compile(
     re.IGNORECASE,
 )
 _NAMED_VALUE = re.compile(
-    r"""(?P<before>(?P<mark>["']?)(?<![\w.])(?P<name>[A-Za-z][\w.-]{1,60})(?P=mark)(?:\s?[=:]\s?|(?<=["']),\s?))
+    r"""(?P<before>(?P<mark>["']?)(?<![\w.])(?P<name>[A-Za-z][\w.-]{1,60})(?P=mark)\]?(?:\s{0,3}(?::=|=>|[=:])\s{0,3}(?:Basic\s)?|(?<=["']),\s?|(?<=["']\])\s?=\s?))
     (?:b?(?P<open>["'])(?P<quoted>(?:[^"'\\\n]|\\.){1,500})(?P=open)|(?P<bare>[^\s"',;&<>(){}\[\]\\]{3,500}))""",
     re.VERBOSE,
+)
+_GENERATED = re.compile(r"[A-Za-z0-9_+=-]{16,}")
+_PLAIN_KEY = re.compile(
+    r"\b(?:sk-ant-[\w-]{20,}|sk-[\w-]{20,}|[rs]k_(?:live|test)_\w{16,}|AIza[\w-]{35}|gh[pousr]_[A-Za-z0-9]{36}"
+    r"|github_pat_\w{22,}|glpat-[\w-]{20,}|hf_[A-Za-z0-9]{30,}|gsk_[A-Za-z0-9]{40,}|xai-[A-Za-z0-9]{40,})",
+    re.ASCII,
 )
 _AMBIGUOUS = frozenset({"key", "keys", "token", "auth", "pat", "pass", "cookie", "cookies", "bearer"})
 """Secret names which often have another meaning, such as a row's key."""
@@ -138,6 +144,19 @@ def looks_like_key(value: str) -> bool:
     """Return whether a value is a generated key rather than a word."""
     has_both = any(map(str.isalpha, value)) and any(map(str.isdigit, value))
     return (has_both and len(value) >= _MIN_GENERATED_LENGTH) or find_key(value) is not None
+
+
+def is_generated_key(value: str) -> bool:
+    """Return whether a value is only a generated key."""
+    return _GENERATED.fullmatch(value) is not None and looks_like_key(value)
+
+
+def without_generated_keys(text: str) -> str:
+    """Return the text with the beginnings only of vendors' keys.
+
+    Their characters cannot be a part of a command or an address with a meaning of its own, so nothing else is hidden.
+    """
+    return _PLAIN_KEY.sub(lambda match: f"{match[0][:8]}[and {len(match[0]) - 8} more characters of a key]", text)
 
 
 def known_secrets(environment: Mapping[str, str]) -> dict[str, str]:

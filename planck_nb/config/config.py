@@ -18,7 +18,7 @@ from planck_nb.agent.limits import Limits
 from planck_nb.ai.cassettes import DEFAULT_MODE, Mode
 from planck_nb.ai.retries.retry import FIRST_RETRY_SECONDS, RETRY_SECONDS
 from planck_nb.base.errors import ConfigError, did_you_mean
-from planck_nb.base.secrets import is_secret_variable
+from planck_nb.base.secrets import is_generated_key, is_secret_variable
 from planck_nb.config.env_file import parse_env_file
 from planck_nb.config.settings import RULES, SETTINGS, Setting
 from planck_nb.config.settings_files import (
@@ -385,10 +385,11 @@ def _described_models(path: Path, content: bytes) -> Iterator[tuple[str, str]]:
 
 
 def _described_variables(content: bytes) -> Iterator[tuple[str, str]]:
-    """Describe the variables: values only where they cannot be secrets."""
+    """Describe the variables, without generated keys."""
     variables, _ = parse_env_file(content.decode("utf-8-sig", "replace"))
     for name, value in variables.items():
-        yield name, "a secret, which is not shown" if is_secret_variable(name, value) else value or "(empty)"
+        is_key = not name.startswith("PLANCK_NB_") and is_secret_variable(name, value) and is_generated_key(value)
+        yield name, "a key in this file" if is_key else value or "(empty)"
 
 
 _BY_NAME = {setting.field: setting for setting in SETTINGS}

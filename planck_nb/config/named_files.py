@@ -5,29 +5,41 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import shlex
 import shutil
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import lru_cache
+from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
 from planck_nb.base.errors import ConfigError
 
 _MAX_FILES = 5_000
-_MAX_NAMES = 500
-_MAX_NAME = 1_000
+_MAX_NAMES = 1_000
+_MAX_BASES = 20
+_MAX_NAME = 4_096
 _CHUNK = 1_048_576
 _SEPARATORS = re.compile(r"""[\s'"=,;:&|()<>`]+""")
-_MODULE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
-_MODULE_ENDS = (".py", "/__init__.py", "/__main__.py")
-_DATABASES = {
-    ".db": b"SQLite format 3\0",
-    ".sqlite": b"SQLite format 3\0",
-    ".sqlite3": b"SQLite format 3\0",
-    ".duckdb": b"",
+_HERE = re.compile(r"\$\{?PWD\}?|\$\(pwd\)|`pwd`|(?:file:/{2,3})?/proc/self/cwd|file:/{2}")
+"""Writings of the working directory."""
+
+_ENDS = (".py", ".js", ".mjs", ".cjs", ".ts", "/__init__.py", "/__main__.py", "/index.js", "/package.json")
+"""Ends of files behind a module's or a folder's name."""
+
+_MANIFESTS = {
+    **dict.fromkeys(("npm", "npx", "yarn", "pnpm", "bun", "node", "deno"), ("package.json", "deno.json")),
+    **dict.fromkeys(("uv", "uvx", "poetry", "pdm", "hatch", "pipx"), ("pyproject.toml",)),
+    **dict.fromkeys(("make", "gmake", "just"), ("Makefile", "makefile", "GNUmakefile", "justfile")),
+    **dict.fromkeys(("docker", "podman"), ("compose.yaml", "compose.yml", "docker-compose.yml", "Dockerfile")),
+    "cargo": ("Cargo.toml",),
 }
-"""Name endings and first bytes for databases."""
+"""Files in the working directory that a program reads by itself."""
+
+_DATABASES = {".db": (0, b"SQLite format 3\0"), ".duckdb": (8, b"DUCK")}
+_DATABASES |= dict.fromkeys((".sqlite", ".sqlite3"), _DATABASES[".db"])
+"""Offsets and bytes in databases, by name ending."""
 
 _LEFT_OUT = {
     "__pycache__",
@@ -79,15 +91,46 @@ def find_named_files(
     Returns:
         The files in alphabetical order.
     """
-    parts = (part for word in words for part in (word, *_SEPARATORS.split(word)))
-    names = [part for part in dict.fromkeys(parts) if part and "\0" not in part and len(part) <= _MAX_NAME][:_MAX_NAMES]
+    names = _names(words)
     bases = [folder, root]
     bases += [path for name in names if _is_below(path := folder / name, root) and os.path.isdir(path)]  # noqa: PTH112 - raises nothing
-    names += [f"{name.replace('.', '/')}{end}" for name in names if _MODULE.fullmatch(name) for end in _MODULE_ENDS]
-    paths = {Path(os.path.normpath(base / name)) for base in bases for name in names}
+    is_cut = len(names) >= _MAX_NAMES or len(bases) > _MAX_BASES
+    bases = bases[:_MAX_BASES]
+    manifests = [file for name in names for file in _MANIFESTS.get(os.path.basename(name), ())]  # noqa: PTH119 - as above
+    ends = [f"{name.rstrip('/')}{end}" for name in names for end in _ENDS]
+    ends += [f"{name.replace('.', '/')}{end}" for name in names if "/" not in name for end in _ENDS]
+    paths = {Path(os.path.normpath(base / name)) for base in bases for name in (*names, *ends, *manifests)}
+    paths |= {
+        path
+        for base in bases
+        for name in names
+        if set(name) & set("*?[") and set(name) != {"*"}
+        for path in _matches(base, name)
+    }
     if words and search_path and (program := shutil.which(words[0], path=search_path)):
         paths.add(Path(os.path.abspath(program)))  # noqa: PTH100 - a link stays: it is part of the project
-    return tuple(_described(sorted(path for path in paths if _is_below(path, root)), root))
+    options = {words[at + 1] for at in range(len(words) - 1) if words[at].startswith("-")}
+    options |= {word.partition("=")[2] for word in words if word.startswith("-")}
+    files = tuple(_described(sorted(path for path in paths if _is_below(path, root)), root, {*options}))
+    return (*files, NamedFile("and more files, which are not covered", 0, "more")) if is_cut else files
+
+
+def _names(words: Sequence[str]) -> list[str]:
+    """Return all possible names in a command."""
+    parts: dict[str, None] = {}
+    for word in words:
+        text = _HERE.sub(".", word)
+        with suppress(ValueError):  # an open quote
+            parts |= dict.fromkeys(shlex.split(text))
+        values = [text[2:]] if text[:2] in {"-m", "-r", "-c", "-f"} else []
+        parts |= dict.fromkeys((text, *values, *_SEPARATORS.split(text)))
+    return [part for part in parts if part and "\0" not in part and len(part) <= _MAX_NAME][:_MAX_NAMES]
+
+
+def _matches(base: Path, pattern: str) -> list[Path]:
+    with suppress(ValueError, OSError, NotImplementedError, IndexError):
+        return list(islice(base.glob(pattern), _MAX_NAMES))
+    return []
 
 
 def find_source_files(folder: Path, root: Path) -> tuple[NamedFile, ...]:
@@ -104,13 +147,18 @@ def find_source_files(folder: Path, root: Path) -> tuple[NamedFile, ...]:
         ConfigError: There are more than 5,000.
     """
     paths: list[Path] = []
-    for place, folders, files in os.walk(folder):
+    places: set[str] = set()
+    for place, folders, files in os.walk(folder, followlinks=True):
+        if (real := os.path.realpath(place)) in places:  # links may form a circle
+            folders.clear()
+            continue
+        places.add(real)
         folders[:] = [name for name in folders if name not in _LEFT_OUT and not name.endswith(".egg-info")]
         links = [name for name in folders if Path(place, name).is_symlink()]
         paths += [Path(place, name) for name in (*files, *links) if name not in _LEFT_OUT]
         if len(paths) > _MAX_FILES:
             raise ConfigError(f"{folder} has more than {_MAX_FILES:,} files; move data elsewhere.")
-    return tuple(_described(sorted(paths), root))
+    return tuple(_described(sorted(paths), root, set()))
 
 
 def covered(files: Iterable[NamedFile]) -> bytes:
@@ -118,7 +166,12 @@ def covered(files: Iterable[NamedFile]) -> bytes:
     return b"".join(os.fsencode(f"\0{file.name}\0{file.digest}") for file in files)
 
 
-def _described(paths: Iterable[Path], root: Path) -> Iterator[NamedFile]:
+def _described(paths: Iterable[Path], root: Path, options: Collection[str]) -> Iterator[NamedFile]:
+    """Describe existing files.
+
+    Only an option's value may be a database, since other files may be run.
+    """
+    may_be_data = {os.path.basename(option) for option in options}  # noqa: PTH119 - no path
     for path in paths:
         with suppress(OSError, ValueError):
             name = os.path.relpath(path, root)
@@ -128,16 +181,17 @@ def _described(paths: Iterable[Path], root: Path) -> Iterator[NamedFile]:
             elif path.is_file():
                 status = path.stat()
                 version = (status.st_ino, status.st_dev, status.st_mtime_ns, status.st_ctime_ns, status.st_size)
-                yield NamedFile(name, status.st_size, _digest(str(path), version))
+                yield NamedFile(name, status.st_size, _digest(str(path), version, data=path.name in may_be_data))
 
 
 @lru_cache(maxsize=4 * _MAX_FILES)
-def _digest(path: str, _version: tuple[int, ...]) -> str:
-    """Return the content's digest, computed again once the file's state has changed."""
+def _digest(path: str, _version: tuple[int, ...], *, data: bool) -> str:
+    """Return the content's digest, empty for a database."""
     digest = hashlib.sha256()
     with Path(path).open("rb") as file:
         chunk = file.read(_CHUNK)
-        if (mark := _DATABASES.get(Path(path).suffix)) is not None and chunk.startswith(mark):
+        offset, mark = _DATABASES.get(Path(path).suffix, (0, b""))
+        if data and mark and chunk[offset:].startswith(mark):
             return ""
         while chunk:
             digest.update(chunk)

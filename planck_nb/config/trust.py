@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import re
 import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
@@ -24,7 +23,7 @@ from planck_nb.base.atomic import write_atomically
 from planck_nb.base.errors import ConfigError
 from planck_nb.base.ownership import foreign_reason
 from planck_nb.base.reading import read_bounded
-from planck_nb.base.secrets import is_secret_name, redact
+from planck_nb.base.secrets import without_generated_keys
 from planck_nb.base.visible import visible
 
 TRUST_FILE = "trust.json"
@@ -37,9 +36,6 @@ MAX_BYTES = 1_048_576
 _MAX_TRUST_BYTES = 16 * MAX_BYTES
 _MAX_TEXT = 100_000
 """Characters in a remembered description, for showing changes."""
-
-_QUERY = re.compile(r"([?&])([\w.-]+)=(?!\$\{)[^&#\s]+")
-"""Values in an address's query, without variables."""
 
 _VERSION = 1
 _LOCK_SECONDS = 10.0
@@ -94,8 +90,8 @@ class TrustItem:
             name: A name to show.
         """
         absolute = Path(os.path.abspath(path))  # noqa: PTH100 - links are kept: they are part of the folder
-        safe = tuple((_shown(label), _shown(text)) for label, text in details if text)
-        return cls(kind, absolute, hashlib.sha256(content).hexdigest(), _shown(name), safe)
+        safe = tuple((_one_line(label), _shown(text)) for label, text in details if text)
+        return cls(kind, absolute, hashlib.sha256(content).hexdigest(), _one_line(name), safe)
 
     @property
     def text(self) -> str:
@@ -264,9 +260,9 @@ def _kept(text: str) -> str:
 
 
 def _shown(text: str) -> str:
-    safe = _QUERY.sub(_without_secret, redact(text.strip("\n"), formats=True))
-    return visible(safe, lookalikes=True)
+    return visible(without_generated_keys(text.strip("\n")), lookalikes=True)
 
 
-def _without_secret(match: re.Match[str]) -> str:
-    return f"{match[1]}{match[2]}=[a secret]" if is_secret_name(match[2]) else match[0]
+def _one_line(text: str) -> str:
+    """Return a label or name, in which a line break cannot begin another label."""
+    return _shown(text).replace("\n", "⟨U+000A⟩").replace("\t", "⟨U+0009⟩")

@@ -83,8 +83,8 @@ class Controller:
         """What agents did to variables; None outside a notebook."""
         self.shown_calls: set[tuple[str, str, float]] = set()
         """The waiting calls that were shown as text: the id of the agent, all of the text, and the deadline."""
-        self.shown_trust: set[tuple[Path, str]] = set()
-        """Paths and digests in complete listings by `%planck trust`."""
+        self.shown_trust: set[tuple[Path, str, str]] = set()
+        """Paths, digests and texts in complete listings by `%planck trust`."""
         self.answers = Answers()
         """The answers that cells have shown."""
         self._live_table: LiveTable | None = None

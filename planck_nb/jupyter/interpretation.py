@@ -59,7 +59,7 @@ def interpret(line: str, cell: str | None, notebook: Notebook) -> VerbLine | Pro
     if verb is not None and verb.names_only and not _is_one_name(argument, known):
         verb = None
     if not _insists(line, {*known, *VERBS}):
-        require_no_key(line if verb is not None or cell is None else f"{line}\n{cell}")
+        require_no_key(line if cell is None or (verb is not None and verb.cell) else f"{line}\n{cell}")
     if verb is not None and (cell is None or verb.cell):
         return VerbLine(verb, argument.strip(), cell)
     if cell is not None:

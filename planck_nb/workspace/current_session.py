@@ -46,6 +46,8 @@ class CurrentSession:
         self._store = store
         self._factory: AgentFactory | None = None
         self._limits = config.config.limits
+        self.limits_are_set = False
+        """Whether the limits were set in this session rather than in the configuration."""
         self._settings = SessionSettings()
         self._unwritten = False
         self.readable_names: dict[str, set[str]] = {}
@@ -151,7 +153,7 @@ class CurrentSession:
         if self._factory is not None:
             self._factory = None
             self._settings, self.trusted = SessionSettings(), False
-            self._limits = self._config.config.limits
+            self._limits, self.limits_are_set = self._config.config.limits, False
             self._reserve()
         self.approvals.policy = default_policy(self._config.config)
         # A cancellation that came while the session was being closed is delivered here, where all is consistent.
@@ -180,6 +182,8 @@ class CurrentSession:
         always = set(default_policy(config).rules)
         rules = [rule for rule in self.approvals.policy.rules if rule not in always]
         limits, owners = self.limits.apart_from(config.limits), self.sidecars.name_owners()
+        if self.limits_are_set:  # also where the configuration, which may change, has the same
+            limits = {**self.limits.apart_from(Limits()), **limits}
         settings = SessionSettings.of(rules, self.readable_names, limits, owners)
         if settings != self._settings:
             self._factory.session.record_signed_metadata(KEY, settings.stored())

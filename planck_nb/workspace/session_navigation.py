@@ -171,6 +171,7 @@ class SessionNavigation:
         spent = sum((member.usage.total_tokens for member in members.members), 0)
         spend = SessionSpend(spent, sum(member.cost or 0.0 for member in members.members))
         self.teams.forget()
+        current.limits_are_set = bool(restorable.settings.limits)
         current.limits = restorable.limits(current.limits)
         current.open(session, spend, restorable.signed_settings, trusted=trusted)
         current.registry.former.update(member.identity.id for member in members.members)

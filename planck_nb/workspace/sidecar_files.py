@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+import tomllib
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -12,7 +15,7 @@ from urllib.parse import urlsplit
 from planck_nb.base.errors import ConfigError
 from planck_nb.base.ownership import foreign_reason, foreign_sentence
 from planck_nb.base.reading import read_bounded
-from planck_nb.base.secrets import is_secret_variable
+from planck_nb.base.secrets import is_generated_key, is_secret_variable
 from planck_nb.config import Config, TrustItem
 from planck_nb.config.named_files import NamedFile, covered, find_named_files, find_source_files
 from planck_nb.config.trust import MAX_BYTES
@@ -40,11 +43,13 @@ class FoundSidecar:
         spec: How it is started or reached.
         item: What the user has to trust before it is started; None if that needs no trust.
         folder: The folder of its project if it is built before it starts, else None.
+        entry: A digest for its entry as written.
     """
 
     spec: SidecarSpec
     item: TrustItem | None = None
     folder: Path | None = None
+    entry: str = ""
 
 
 def find_sidecars(config: Config, named: Iterable[Path] = ()) -> tuple[list[FoundSidecar], list[str]]:
@@ -75,9 +80,13 @@ def find_sidecars(config: Config, named: Iterable[Path] = ()) -> tuple[list[Foun
             else:
                 sources[spec.name] = (path, needs_trust)
                 item = _item(spec, report.written[spec.name], path, config) if needs_trust else None
-                found[spec.name] = FoundSidecar(spec, item)
-    if (project := _project(config)) is not None and PROJECT_NAME not in found:
-        found[PROJECT_NAME] = project
+                content = _entry_content(spec, report.written[spec.name])
+                found[spec.name] = FoundSidecar(spec, item, entry=hashlib.sha256(content).hexdigest())
+    try:
+        if (project := _project(config)) is not None and PROJECT_NAME not in found:
+            found[PROJECT_NAME] = project
+    except ConfigError as error:
+        problems.append(str(error))
     return list(found.values()), problems
 
 
@@ -95,23 +104,29 @@ def read_sidecar_file(path: Path, config: Config) -> SpecReport:
     return report
 
 
-def tools_item(spec: SidecarSpec, digest: str, tools: Sequence[ToolDefinition]) -> TrustItem:
+def tools_item(sidecar: FoundSidecar | None, spec: SidecarSpec, tools: Sequence[ToolDefinition]) -> TrustItem:
     """Describe a sidecar's tools, so a change needs trust again.
 
-    If its command changes too, that needs trust anyway, and the tools count as new.
+    If its entry changes too, that needs trust anyway, and the tools count as new.
 
     Args:
+        sidecar: The sidecar as its file describes it, if it has one.
         spec: The sidecar.
-        digest: The fingerprint with its tools.
         tools: Its tools.
     """
     source = spec.source or Path(spec.name)
-    path = source.with_name(f"{source.name}#{spec.name}:tools:{fingerprint(spec)[:16]}")
+    entry = fingerprint(spec) if sidecar is None else sidecar.entry
+    path = source.with_name(f"{source.name}#{spec.name}:tools:{entry[:16]}")
+    digest = fingerprint(_ANY, tools)
     details = [
         (f"{tool.name}{_marks(tool)}", f"{tool.description}\n{json.dumps(tool.parameters, ensure_ascii=False)}")
         for tool in sorted(tools, key=lambda tool: tool.name)
     ]
     return TrustItem.of("sidecar", path, digest.encode(), details, name=f"{spec.name}, its tools")
+
+
+_ANY = SidecarSpec("any", command="any")
+"""A sidecar for the tools' digest, without values of variables."""
 
 
 def _marks(tool: ToolDefinition) -> str:
@@ -165,19 +180,30 @@ def _item(spec: SidecarSpec, written: WrittenSidecar, source: Path, config: Conf
         ("sign-in as", written.oauth.client_id),
         ("client secret", _value("client_secret", written.oauth.client_secret)),
         ("client document", written.oauth.metadata_url),
+        ("callback port", str(written.oauth.callback_port or "")),
+        ("allowed by your rules", _rules(spec.name, config)),
         (
             "sees",
             "all agents' events, by the setting sidecar_observers" if spec.name in config.sidecar_observers else "",
         ),
         ("asks models", "by the setting sidecar_sampling" if spec.name in config.sidecar_sampling else ""),
     ]
-    content = json.dumps([spec.name, written.entry], sort_keys=True).encode("utf-8", "surrogateescape")
+    content = _entry_content(spec, written)
     path = source.with_name(f"{source.name}#{spec.name}")
     return TrustItem.of("sidecar", path, content + covered(files), details, name=spec.name)
 
 
+def _entry_content(spec: SidecarSpec, sidecar: WrittenSidecar) -> bytes:
+    return json.dumps([spec.name, sidecar.entry], sort_keys=True).encode("utf-8", "surrogateescape")
+
+
 def _names(files: Sequence[NamedFile], command: str) -> bool:
     return any(Path(file.name).name == Path(command).name for file in files)
+
+
+def _rules(name: str, config: Config) -> str:
+    rules = [rule for rule in config.rules if rule.action == "allow" and f"sidecar:{name}/" in rule.pattern]
+    return "\n".join(map(str, rules))
 
 
 def _pairs(pairs: Mapping[str, str], sign: str) -> str:
@@ -185,8 +211,8 @@ def _pairs(pairs: Mapping[str, str], sign: str) -> str:
 
 
 def _value(name: str, value: str) -> str:
-    """Return a value as written, without secrets."""
-    return "a secret in this file" if value and "${" not in value and is_secret_variable(name, value) else value
+    """Return a value as written; only a generated key is left out, because it cannot be a command or an address."""
+    return "a key in this file" if is_secret_variable(name, value) and is_generated_key(value) else value
 
 
 def _project(config: Config) -> FoundSidecar | None:
@@ -197,14 +223,27 @@ def _project(config: Config) -> FoundSidecar | None:
     from planck_nb.sidecars.mcp_client.environment import SidecarEnvironment  # noqa: PLC0415 - only where there is one
 
     spec = SidecarEnvironment(folder, environment=config.environment()).spec(PROJECT_NAME)
-    try:
-        files = find_source_files(folder, config.root)
-    except ConfigError as error:
-        return FoundSidecar(spec, TrustItem.of("sidecar", file, b"", [("problem", str(error))]), folder)
+    files = find_source_files(folder, config.root)
     details = [
         ("command", shlex.join([spec.command, *spec.args])),
         ("installs", "its packages, in an environment of its own"),
+        ("set up by", _setup(file)),
+        ("asks models", _by_setting("sidecar_sampling", config.sidecar_sampling)),
         ("roles", "what it says: its observers get all agents' events, and its compactors shorten conversations"),
         ("files", "\n".join(file.line for file in files)),
     ]
-    return FoundSidecar(spec, TrustItem.of("sidecar", file, covered(files), details, name=PROJECT_NAME), folder)
+    item = TrustItem.of("sidecar", file, covered(files), details, name=PROJECT_NAME)
+    return FoundSidecar(spec, item, folder, entry="project")
+
+
+def _by_setting(setting: str, names: Collection[str]) -> str:
+    return f"by the setting {setting}" if PROJECT_NAME in names else ""
+
+
+def _setup(file: Path) -> str:
+    """Return the commands which set up its environment, as lines."""
+    with suppress(OSError, ValueError):
+        data = tomllib.loads(read_bounded(file, MAX_BYTES)[0].decode())
+        commands = data.get("tool", {}).get("planck_nb", {}).get("sidecar", {}).get("setup", [])
+        return "\n".join(map(str, commands))
+    return ""

@@ -18,7 +18,6 @@ from planck_nb.base.errors import TrustError, UsageError
 from planck_nb.base.event_log import EventLog, Subscription
 from planck_nb.config import TrustItem
 from planck_nb.sidecars.conventions import ROLE_TOOL
-from planck_nb.sidecars.mcp_client.fingerprint import fingerprint
 from planck_nb.sidecars.mcp_client.sign_in import sign_in
 from planck_nb.sidecars.mcp_client.status import SidecarEvent, SidecarStatus
 from planck_nb.workspace.sidecar_files import (
@@ -86,6 +85,8 @@ class WorkspaceSidecars:
         """What happened to sidecars and was not shown yet."""
         self._sidecars: Sidecars | None = None
         self._named: list[Path] = []
+        self._added: dict[str, FoundSidecar] = {}
+        """Sidecars as they were started, by name."""
         self._offered_tools: dict[str, TrustItem] = {}
         """Sidecars' latest tools by name, trusted or not."""
         self._followers: WeakKeyDictionary[Agent, dict[str, Tool]] = WeakKeyDictionary()
@@ -357,6 +358,7 @@ class WorkspaceSidecars:
     async def _add(self, found: FoundSidecar) -> None:
         """Let the manager know the sidecar as its file describes it now."""
         manager, spec = self.manager, self._permitted(found)
+        self._added[spec.name] = found
         if spec.name in manager.names():
             if manager.link(spec.name).spec == spec:
                 return
@@ -382,17 +384,20 @@ class WorkspaceSidecars:
     def _accept(self, spec: SidecarSpec, _digest: str, tools: tuple[ToolDefinition, ...]) -> bool:
         """Whether a sidecar with these tools may be used: those that it had when it was trusted, or its first ones."""
         trust = self._config.folder_trust
-        self._offered_tools[spec.name] = item = tools_item(spec, fingerprint(spec, tools), tools)
+        self._offered_tools[spec.name] = item = tools_item(self._added.get(spec.name), spec, tools)
         if not trust.accepts(item) and trust.trusted(item) is None:
             trust.add([item])
         return trust.accepts(item)
 
     def _refusal(self, spec: SidecarSpec) -> str:
         """Return why a sidecar must not be started, if so."""
+        added = self._added.get(spec.name)
         sidecar = next((item for item in self.found()[0] if item.spec.name == spec.name), None)
-        if sidecar is None or self._is_trusted(sidecar):
+        if added is None or added.item is None:  # the user's own
             return ""
-        return f"{untrusted_sidecar(spec.name)} It was not started."
+        if sidecar is None or sidecar.item is None or (sidecar.folder is None and self._permitted(sidecar) != spec):
+            return f"The sidecar {spec.name} is no longer described as it was started, so it was not started again."
+        return "" if self._is_trusted(sidecar) else f"{untrusted_sidecar(spec.name)} It was not started."
 
     def _sign_in(self, spec: SidecarSpec) -> Authorize | None:
         folder = self._config.config.user_folder

@@ -294,8 +294,8 @@ class Workspace:
         self.approvals.policy = self.policy().with_rules(added)
         if self.approvals.deadline == before.approval_deadline:
             self.approvals.deadline = config.approval_deadline
-        if self.limits == before.limits:
-            self.limits = config.limits
+        if not current.limits_are_set:
+            current.limits = config.limits
         self._model = None
         if self._owns_client:
             current.client.retries = _retries(config)
@@ -328,6 +328,7 @@ class Workspace:
 
     @limits.setter
     def limits(self, limits: Limits) -> None:
+        self._current.limits_are_set = True
         self._current.limits = limits
 
     def set_limits(self, limits: Limits) -> None:

@@ -86,14 +86,16 @@ def test_one_item_is_taken_back_and_the_others_stay(tmp_path: Path) -> None:
 def test_a_description_is_whole_and_without_hidden_characters_and_keys() -> None:
     key = "sk-ant-api03-" + "Ab1_" * 20
     details = [("command", f"  a\n\tb \u202e {'x' * 300} "), ("empty", ""), ("key", f"--key {key}")]
-    details.append(("address", "http://host/mcp?token=abcdef&mode=w&api_key=${NAME}&password=x"))
+    details.append(("address", "http://host/mcp?token=abcdef&mode=w&api_key=${NAME}"))
+    details.append(("two\naddress", "x"))
     item = TrustItem.of("tool", Path("TOOL.json"), b"", details, name="f\u0430t")
     assert item.path.is_absolute()
     assert item.name == "f⟨U+0430⟩t"
     assert item.text == (
         f"command:\n  |   a\n  | \tb ⟨U+202E⟩ {'x' * 300} \n"
-        "key: --key [an Anthropic key]\n"
-        "address: http://host/mcp?token=[a secret]&mode=w&api_key=${NAME}&password=[a secret]"
+        "key: --key sk-ant-a[and 85 more characters of a key]\n"
+        "address: http://host/mcp?token=abcdef&mode=w&api_key=${NAME}\n"
+        "two⟨U+000A⟩address: x"
     )
 
 

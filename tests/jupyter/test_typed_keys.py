@@ -75,7 +75,7 @@ async def test_a_key_is_refused_wherever_it_is_typed(name: str, notebook: Notebo
         assert "Nothing was sent" in said
         assert "0451" not in said
         assert "\n" not in said
-    for header in ("", "ann", "ann --quiet"):
+    for header in ("", "ann", "ann --quiet", "history", "usage"):
         said = refused(header, f"Here it is:\n{key}\nUse it.", notebook)
         assert "environment variables" in said
         assert "0451" not in said

@@ -221,6 +221,16 @@ async def test_limits_set_in_python_need_no_call_to_be_stored(project: Path, *, 
     await workspace.close()
 
 
+async def test_limits_that_were_set_hold_although_the_configuration_had_the_same(project: Path) -> None:
+    async with place(limits="rounds=5") as workspace:
+        workspace.set_limits(Limits(rounds=5))
+        workspace.add_agent("ann", model=get_model("demo"))
+        session_id = workspace.session.id
+    async with place(limits="rounds=500") as other:
+        await other.resume(session_id)
+        assert other.limits.rounds == other.agent("ann").limits.rounds == 5
+
+
 async def test_a_saved_team_starts_as_it_was(project: Path) -> None:
     workspace = place()
     await fill(workspace)

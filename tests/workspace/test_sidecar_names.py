@@ -150,3 +150,15 @@ async def test_an_approval_that_waits_is_withdrawn_when_its_sidecar_stops(home: 
     await run
     assert results(agent) == ["Error: echo was removed or replaced while the call waited for approval; it did not run."]
     await workspace.close()
+
+
+async def test_a_tool_that_an_agent_was_given_never_calls_another_sidecar_of_the_name(home: Path) -> None:
+    configure(home, near=server())
+    workspace = await place()
+    workspace.approvals.remember(Rule.parse("allow", "execute:sidecar:near/*"))
+    agent = workspace.add_agent("caller", model=scripted_model(calling(ECHO)), tools=workspace.toolbox.named(["near"]))
+    configure(home, near=server(OTHER="1"))
+    await workspace.sidecars.start()
+    await agent.prompt("go")
+    assert results(agent) == ["Error: The sidecar near was replaced by another one, so echo was not called."]
+    await workspace.close()

@@ -195,7 +195,7 @@ def test_all_that_is_used_is_shown(project: Path, name: str) -> None:
     ("plant", "kept"),
     [
         (sidecar(url="https://docs.example/mcp", headers={"Authorization": f"Bearer {KEY}"}), "Authorization"),
-        (sidecar(command="npx", env={"DOCS_TOKEN": "plain-words"}), "DOCS_TOKEN=a secret in this file"),
+        (sidecar(command="npx", env={"DOCS_TOKEN": KEY}), "DOCS_TOKEN=a key in this file"),
         (sidecar(command="npx", args=["--key", KEY]), "--key"),
         (sidecar(url=f"https://docs.example/mcp?api_key={KEY}"), "docs.example/mcp?api_key="),
         (both(settings("env_file = '.env'"), lambda project: put(project, ".env", f"X_API_KEY={KEY}\n")), "X_API_KEY"),
@@ -208,7 +208,6 @@ def test_a_secret_in_a_file_is_named_and_not_shown(project: Path, plant: Plant, 
     text = "\n".join(item.text for item in items())
     assert kept in text
     assert KEY not in text
-    assert "plain-words" not in text
     assert KEY not in (project.parent / ".planck/trust.json").read_text()
 
 
@@ -313,6 +312,84 @@ def test_a_change_is_not_trusted(project: Path, name: str) -> None:
     assert "changed" in {file.status for file in Workspace(Config.load()).trust_items()}
 
 
+def commands(*words: str, **more: object) -> Plant:
+    return sidecar(command=words[0], args=list(words[1:]), **more)
+
+
+MANY = " ".join(map(str, range(900)))
+RUN: dict[str, tuple[Plant, str]] = {
+    "joined": (commands("python3", "-mserver"), "server.py"),
+    "a folder": (commands("python3", "app"), "app/__main__.py"),
+    "this folder": (commands("python3", "."), "__main__.py"),
+    "a folder with a slash": (commands("python3", "app/"), "app/__main__.py"),
+    "a package": (commands("python3", "-m", "a.b"), "a/b/__init__.py"),
+    "a script of Node": (commands("node", "dist/server"), "dist/server.js"),
+    "a package of Node": (commands("node", "."), "index.js"),
+    "a manifest": (commands("npm", "start"), "package.json"),
+    "make": (commands("make", "serve"), "Makefile"),
+    "uv": (commands("uv", "run", "serve"), "pyproject.toml"),
+    "compose": (commands("docker", "compose", "up"), "compose.yaml"),
+    "blanks in quotes": (commands("sh", "-c", "python3 'my server.py'"), "my server.py"),
+    "a variable for the folder": (commands("sh", "-c", "python3 $PWD/server.py"), "server.py"),
+    "a command for the folder": (commands("sh", "-c", "python3 $(pwd)/server.py"), "server.py"),
+    "another name of the folder": (commands("python3", "/proc/self/cwd/server.py"), "server.py"),
+    "an address": (commands("node", "file:///proc/self/cwd/server.mjs"), "server.mjs"),
+    "a pattern": (commands("sh", "-c", "python3 serv*.py"), "server.py"),
+    "the last of many words": (
+        commands("sh", "-c", " ".join(map(str, range(900))) + " && python3 server.py"),
+        "server.py",
+    ),
+    "a long way": (commands("python3", "./" * 1_500 + "server.py"), "server.py"),
+    "a program called a database": (commands("python3", "server.duckdb"), "server.duckdb"),
+}
+
+
+@pytest.mark.parametrize("name", RUN)
+def test_a_file_that_is_run_is_covered_however_it_is_named(project: Path, name: str) -> None:
+    plant, file = RUN[name]
+    both(plant, script(file, "SQLite format 3\0"))(project)
+    Workspace(Config.load()).trust()
+    script(file, "SQLite format 3\0 2")(project)
+    assert [item.status for item in Workspace(Config.load()).trust_items()] == ["changed"]
+
+
+def test_more_names_than_are_looked_up_are_said(project: Path) -> None:
+    commands("sh", "-c", " ".join(map(str, range(3_000))))(project)
+    [item] = items()
+    assert "and more files, which are not covered" in item.text
+
+
+def test_too_many_sources_are_not_trusted_at_all(project: Path) -> None:
+    PROJECT_SIDECAR(project)
+    for number in range(5_001):
+        (project / f".planck/sidecar/{number}").touch()
+    workspace = Workspace(Config.load())
+    workspace.trust()
+    assert workspace.trust_items() == ()
+    assert any("more than 5,000 files" in notice for notice in workspace.notices())
+
+
+HIDDEN = [
+    "x='?token=';__import__('os').system('evil')",
+    "x='://:';evil;y='@host'",
+    ": '-----BEGIN PRIVATE KEY-----'; evil ; : '-----END PRIVATE KEY-----'",
+    "curl -H 'Authorization: Bearer evil/evil/evil/evil/evil'",
+]
+
+
+@pytest.mark.parametrize("code", HIDDEN)
+def test_what_looks_like_a_secret_hides_no_code(project: Path, code: str) -> None:
+    both(
+        sidecar(command="sh", args=["-c", code], env={"RUN_TOKEN": code}),
+        settings("env_file = '.env'"),
+        script(".env", f"PLANCK_NB_ALLOW=bash,write:?key=evil\nY_TOKEN={code}\n"),
+    )(project)
+    Workspace(Config.load()).trust()
+    text = "\n".join(item.text for item in items())
+    assert text.count(code) >= 2
+    assert "bash,write:?key=evil" in text
+
+
 UNCHANGED: dict[str, tuple[Plant, Plant]] = {
     "another file": (both(SCRIPT, script()), script("other.py", "2")),
     "a new token": (
@@ -365,6 +442,31 @@ async def test_each_start_compares_what_it_runs(project: Path) -> None:
         workspace.trust()
         [status] = await sidecars.start(["docs"])
         assert status.state == "connected"
+
+
+GONE: dict[str, Plant] = {
+    "removed": lambda project: (project / ".mcp.json").unlink(),
+    "broken": lambda project: put(project, ".mcp.json", "{"),
+    "disabled": sidecar(command="python3", disabled=True),
+    "replaced": sidecar(command="true"),
+}
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("name", GONE)
+async def test_a_sidecar_whose_entry_is_gone_is_not_started_again(project: Path, name: str) -> None:
+    put(project, "server.py", (SERVERS / "hostile_sidecar.py").read_text())
+    sidecar(command=sys.executable, args=["-I", "-S", "server.py"])(project)
+    async with Workspace(Config.load()) as workspace:
+        workspace.trust()
+        [status] = await workspace.sidecars.start(["docs"])
+        GONE[name](project)
+        workspace.trust()
+        assert status.process is not None
+        os.kill(status.process, signal.SIGKILL)
+        link = workspace.sidecars.manager.link("docs")
+        await until_state(link, "failed")
+        assert "no longer described as it was started" in link.status().reason
 
 
 @pytest.mark.process

@@ -63,7 +63,7 @@ class TrustListing:
     def _path(self, file: TrustedFile) -> str:
         path = file.item.path
         path = path.relative_to(self._folder) if path.is_relative_to(self._folder) else path
-        return visible(str(path), lookalikes=True)
+        return visible(str(path), lookalikes=True).replace("\n", "⟨U+000A⟩")
 
 
 def _title(file: TrustedFile) -> str:

@@ -34,7 +34,7 @@ _MAX_BITS = 4_000
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 _ELLIPSIS = "…"
 HIDDEN = "<secret, not shown>"
-_NAME_FIELDS = frozenset({"name", "key", "variable", "setting", "field", "option", "label", "id"})
+_NAME_FIELDS = frozenset("name key variable setting field option label id header column parameter".split())
 """Fields whose value names the other values beside it."""
 
 _PAIR = 2
@@ -235,6 +235,8 @@ def is_secret(name: object, value: object) -> bool:
         value: Its value. Only text can be a secret; for an ambiguous name, such as "key", only text like a generated
             key.
     """
+    if isinstance(value, list | tuple | set | frozenset) and type(value) in (list, tuple, set, frozenset):
+        return 0 < len(value) <= _MAX_FIELDS and all(is_secret(name, item) for item in value)
     if type(name) is not str or not issubclass(type(value), str | bytes | bytearray):
         return False
     return names_secret(name, value if type(value) is str else "")

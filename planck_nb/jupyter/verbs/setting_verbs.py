@@ -352,8 +352,8 @@ async def trust(
     return Text("This folder is trusted: its tools, models and settings are used. `%planck trust --list` lists them.")
 
 
-def _seen(file: TrustedFile) -> tuple[Path, str]:
-    return file.item.path, file.item.digest
+def _seen(file: TrustedFile) -> tuple[Path, str, str]:
+    return file.item.path, file.item.digest, file.item.text
 
 
 def _chosen_files(workspace: Workspace, names: Sequence[str]) -> Sequence[TrustedFile]:

@@ -505,7 +505,8 @@ class Sidecars:
         running: set[str] = set()
         tool_owners: dict[str, tuple[str, str]] = {}
         self._names.use_session(self._session_id())
-        for link in self._links.values():
+        links = list(self._links.values())
+        for link in links:
             if link.status().state in ("idle", "failed"):
                 continue
             running.add(link.name)
@@ -540,20 +541,26 @@ class Sidecars:
                 key = (address, repr(definition), name)
                 keys.add(key)
                 tool_owners[name] = owner
-                tools[name] = self._tool(key, definition, link.name)
+                tools[name] = self._tool(key, definition, link.name, identity)
                 owners[name] = (link.name, definition.name)
-        if not any(link.status().state in ("building", "starting") for link in self._links.values()):
-            self._names.keep(tool_owners)  # until then, the order of the configuration decides, not who is faster
+        # Until all before them have started, the order of the configuration decides about names, not who is faster.
+        first = next(
+            (at for at, link in enumerate(links) if link.status().state in ("building", "starting")), len(links)
+        )
+        stable = {_identity(link) for link in links[:first]}
+        self._names.keep(
+            {name: owner for name, owner in tool_owners.items() if name.startswith(_SIDECAR) or owner[0] in stable}
+        )
         self._made = {
             key: tool for key, tool in self._made.items() if key in keys or key[0].partition("~")[0] not in running
         }
         return OfferedTools(tools, owners, tuple(notes))
 
-    def _tool(self, key: tuple[str, str, str], definition: ToolDefinition, sidecar: str) -> Tool:
+    def _tool(self, key: tuple[str, str, str], definition: ToolDefinition, sidecar: str, identity: str) -> Tool:
         """Return the tool, the same object as before if it is unchanged."""
         if key not in self._made:
             address, _, name = key
-            self._made[key] = make_tool(address, definition, name, _ByName(self, sidecar), self._session_id)
+            self._made[key] = make_tool(address, definition, name, _ByName(self, sidecar, identity), self._session_id)
         return self._made[key]
 
 
@@ -615,16 +622,20 @@ class _OwnedNames:
 
 
 class _ByName:
-    """A caller for the sidecar with a given name.
+    """A caller for a sidecar, by name and identity.
 
-    Tools thereby outlive its link.
+    Tools thereby outlive its link, and never call another sidecar of its name.
     """
 
-    def __init__(self, sidecars: Sidecars, name: str) -> None:
+    def __init__(self, sidecars: Sidecars, name: str, identity: str) -> None:
         self._sidecars = sidecars
         self._name = name
+        self._identity = identity
 
     async def call(self, tool: str, args: dict[str, Any], **options: Any) -> Any:  # noqa: ANN401 - as of the link
         if self._name not in self._sidecars.names():
             raise SidecarError(f"The sidecar {self._name} was removed, so {tool} cannot be called.")
-        return await self._sidecars.link(self._name).call(tool, args, **options)
+        link = self._sidecars.link(self._name)
+        if _identity(link) != self._identity:
+            raise SidecarError(f"The sidecar {self._name} was replaced by another one, so {tool} was not called.")
+        return await link.call(tool, args, **options)
