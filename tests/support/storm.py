@@ -137,7 +137,10 @@ def check(directory: Path, name: str, printed: Iterable[str], *, gaps: bool = Fa
             row_id for row_id in expected if row_id >= (page.checkpoint_id or 0)
         ]
         session.materialize()
-    assert list(query(directory, _IDS, session=info.id).id) == expected
+    # Reading all of it finds blocks that a flipped byte has spoilt; such a file is written again.
+    query(directory, "select * from events where session_id = getvariable('session')", session=info.id)
+    whole = query(directory, _IDS.replace("select id", "select id, text"), session=info.id)
+    assert list(whole.id) == expected
     with closing(duckdb.connect(info.database, read_only=True)) as connection:
         stored = connection.execute("select id, text from messages order by id").fetchall()
         assert stored == list(texts.items()), "the database has the rows of the journal"

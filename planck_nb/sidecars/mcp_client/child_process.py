@@ -146,7 +146,12 @@ class ChildProcess:
                 child._transports.append(transport)
             await loop.connect_write_pipe(lambda: child.input, process.stdin)
         except BaseException:
-            await child.stop(0)
+            try:
+                await child.stop(0)
+            finally:  # a cancelled start leaves pipes without a transport, which would close them
+                for pipe in (process.stdin, *(process.stdout, process.stderr)[len(child._transports) :]):
+                    if pipe is not None:
+                        pipe.close()
             raise
         return child
 

@@ -39,7 +39,7 @@ async for event in run:
         await agent.abort()
         break
 result = await run
-reply = result.messages[-1]
+reply = [message for message in result.messages if message.type == 'assistant'][-1]  # a fast server has called tools
 print(result.aborted, reply.type, repr(reply.text), repr(getattr(reply, 'thinking', '')))
 await workspace.close()"""
 
