@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections import OrderedDict, defaultdict, deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from itertools import islice
 from types import MemberDescriptorType
+from typing import cast
 
 from planck_nb.base.secrets import names_secret, without_named_values
 from planck_nb.jupyter.values.guard import Guard, UnusableError
@@ -38,6 +39,7 @@ _NAME_FIELDS = frozenset("name key variable setting field option label id header
 """Fields whose value names the other values beside it."""
 
 _PAIR = 2
+_PLAIN_CONTAINERS = (list, tuple, set, frozenset)
 _MAX_FIELDS = 100
 _PLAIN_DICTS = frozenset({"getset_descriptor", "member_descriptor"})
 """Descriptors for attributes which need none of an object's own code."""
@@ -235,8 +237,9 @@ def is_secret(name: object, value: object) -> bool:
         value: Its value. Only text can be a secret; for an ambiguous name, such as "key", only text like a generated
             key.
     """
-    if isinstance(value, list | tuple | set | frozenset) and type(value) in (list, tuple, set, frozenset):
-        return 0 < len(value) <= _MAX_FIELDS and all(is_secret(name, item) for item in value)
+    if type(value) in _PLAIN_CONTAINERS:
+        items = cast("Collection[object]", value)
+        return 0 < len(items) <= _MAX_FIELDS and all(is_secret(name, item) for item in items)
     if type(name) is not str or not issubclass(type(value), str | bytes | bytearray):
         return False
     return names_secret(name, value if type(value) is str else "")
