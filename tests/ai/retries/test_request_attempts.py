@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import random
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from support.wire import ASK, CHAT
@@ -165,6 +167,27 @@ def test_requests_wait_for_those_before_them_at_a_server_that_refused() -> None:
     assert place.clock.now - began >= 1  # one a second
     fourth = place.attempts()
     assert fourth.expected_wait() is None
+
+
+def test_a_wait_for_others_names_the_attempt_that_failed() -> None:
+    place = Place()
+    first, second = place.attempts(), place.attempts()
+    for each in (first, second):
+        send(each)
+        assert each.next_delay(limited(5)) == 5
+    wait = second.expected_wait()
+    assert wait is not None
+    assert wait.attempt == 1
+
+
+@pytest.mark.parametrize(("asked", "settings", "delay"), [(900.0, {}, 900.0), (None, {"seconds": 0.0}, 0.0)])
+def test_a_recorded_attempt_is_made_although_the_policy_would_give_up(
+    asked: float | None, settings: dict[str, float | None], delay: float
+) -> None:
+    recorded: Any = SimpleNamespace(has_answer=lambda _: True)
+    attempts = Place(**settings).attempts(replayed=True, cassette=recorded)
+    send(attempts)
+    assert attempts.next_delay(limited(asked)) == delay
 
 
 @pytest.mark.parametrize("error", [QuotaExceededError("x", status=429), ProviderStatusError("x", status=500)])
