@@ -355,7 +355,8 @@ class Agent:
             UsageError: If it is something else.
         """
         new = as_tool(tool)
-        self._withdraw(new.name)
+        if self._setup.tools.get(new.name) is not new:
+            self._withdraw(new.name)
         if self._setup.add_tool(new):
             self._runner.emit_changed()
 

@@ -10,7 +10,7 @@ import shutil
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import lru_cache
-from itertools import islice
+from itertools import islice, product
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,6 +20,7 @@ _MAX_FILES = 5_000
 _MAX_NAMES = 1_000
 _MAX_BASES = 20
 _MAX_NAME = 4_096
+_MAX_CANDIDATES = 50_000
 _CHUNK = 1_048_576
 _SEPARATORS = re.compile(r"""[\s'"=,;:&|()<>`]+""")
 _HERE = re.compile(r"\$\{?PWD\}?|\$\(pwd\)|`pwd`|(?:file:/{2,3})?/proc/self/cwd|file:/{2}")
@@ -99,19 +100,17 @@ def find_named_files(
     manifests = [file for name in names for file in _MANIFESTS.get(os.path.basename(name), ())]  # noqa: PTH119 - as above
     ends = [f"{name.rstrip('/')}{end}" for name in names for end in _ENDS]
     ends += [f"{name.replace('.', '/')}{end}" for name in names if "/" not in name for end in _ENDS]
-    paths = {Path(os.path.normpath(base / name)) for base in bases for name in (*names, *ends, *manifests)}
-    paths |= {
-        path
-        for base in bases
-        for name in names
-        if set(name) & set("*?[") and set(name) != {"*"}
-        for path in _matches(base, name)
-    }
+    candidates = [*names, *manifests, *ends]
+    is_cut = is_cut or len(candidates) * len(bases) > _MAX_CANDIDATES
+    pairs = islice(product(bases, candidates), _MAX_CANDIDATES)
+    paths = {Path(os.path.normpath(base / name)) for base, name in pairs}
+    patterns = [name for name in names if set(name) & set("*?[") and set(name) != {"*"}][:_MAX_BASES]
+    paths |= {path for base, pattern in product(bases, patterns) for path in _matches(base, pattern)}
     if words and search_path and (program := shutil.which(words[0], path=search_path)):
         paths.add(Path(os.path.abspath(program)))  # noqa: PTH100 - a link stays: it is part of the project
     options = {words[at + 1] for at in range(len(words) - 1) if words[at].startswith("-")}
     options |= {word.partition("=")[2] for word in words if word.startswith("-")}
-    files = tuple(_described(sorted(path for path in paths if _is_below(path, root)), root, {*options}))
+    files = tuple(_described(sorted(path for path in paths if _is_below(path, root)), root, options))
     return (*files, NamedFile("and more files, which are not covered", 0, "more")) if is_cut else files
 
 

@@ -436,7 +436,7 @@ class WorkspaceSidecars:
     def _absence(self, tool: str) -> str:
         """Return a sentence about a stopped sidecar's tool."""
         owner = "" if self._sidecars is None else self._sidecars.former_owner(tool)
-        return f"{tool} belongs to the sidecar {owner}, which does not run now; go on without it." if owner else ""
+        return f"{tool} belongs to the sidecar {owner}, which is not running; go on without it." if owner else ""
 
     def _observe(self) -> None:
         """Pass the events of all agents on while a sidecar has an observer; otherwise nothing looks at them."""

@@ -133,7 +133,7 @@ async def test_a_model_that_calls_a_tool_of_a_stopped_sidecar_is_told_so(home: P
     workspace.sidecars.follow(agent)
     await workspace.sidecars.stop()
     await agent.prompt("go")
-    assert results(agent) == ["Error: echo belongs to the sidecar near, which does not run now; go on without it."]
+    assert results(agent) == ["Error: echo belongs to the sidecar near, which is not running; go on without it."]
     await workspace.close()
 
 
