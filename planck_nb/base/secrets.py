@@ -50,20 +50,12 @@ _NAME = re.compile(
     r"|(^|_)(KEYS?|PASS|PWD|PAT|AUTH|AUTHORI[SZ]ATION|DSN|JWT|BEARER)$|(DB|PG|SQL|USER|SMTP|MAIL|FTP|ROOT)(PASS|PWD)$",
     re.IGNORECASE,
 )
-_NAMED_VALUE = re.compile(
-    r"""(?P<before>(?P<mark>["']?)(?<![\w.])(?P<name>[A-Za-z][\w.-]{1,60})(?P=mark)\]?(?:\s{0,3}(?::=|=>|[=:])\s{0,3}(?:Basic\s)?|(?<=["']),\s?|(?<=["']\])\s?=\s?))
-    (?:b?(?P<open>["'])(?P<quoted>(?:[^"'\\\n]|\\.){1,500})(?P=open)|(?P<bare>[^\s"',;&<>(){}\[\]\\]{3,500}))""",
-    re.VERBOSE,
-)
 _GENERATED = re.compile(r"[A-Za-z0-9_+=-]{16,}")
 _PLAIN_KEY = re.compile(
     r"\b(?:sk-ant-[\w-]{20,}|sk-[\w-]{20,}|[rs]k_(?:live|test)_\w{16,}|AIza[\w-]{35}|gh[pousr]_[A-Za-z0-9]{36}"
     r"|github_pat_\w{22,}|glpat-[\w-]{20,}|hf_[A-Za-z0-9]{30,}|gsk_[A-Za-z0-9]{40,}|xai-[A-Za-z0-9]{40,})",
     re.ASCII,
 )
-_AMBIGUOUS = frozenset({"key", "keys", "token", "auth", "pat", "pass", "cookie", "cookies", "bearer"})
-"""Secret names which often have another meaning, such as a row's key."""
-
 _NOT_SECRET = frozenset({"PWD", "OLDPWD"})
 """The working directories."""
 
@@ -203,9 +195,14 @@ def find_secret(text: str, known: Mapping[str, str]) -> str | None:
             return what
     if (kind := find_key(text)) is not None:
         return f"what looks like {kind}"
-    if any(not _PLACEHOLDER.fullmatch(match[1]) for match in _PASSWORD_IN_ADDRESS.finditer(text)):
+    if any(not is_placeholder(match[1]) for match in _PASSWORD_IN_ADDRESS.finditer(text)):
         return "what looks like an address with a password"
     return None
+
+
+def is_placeholder(value: str) -> bool:
+    """Return whether a value stands for a password in documentation."""
+    return _PLACEHOLDER.fullmatch(value) is not None
 
 
 def redact(text: str, known: Mapping[str, str] | None = None, *, formats: bool = False) -> str:
@@ -224,32 +221,6 @@ def redact(text: str, known: Mapping[str, str] | None = None, *, formats: bool =
             text = pattern.sub(partial(_without_key, f"[{what}]"), text)
         text = _PASSWORD_IN_ADDRESS.sub(_without_password, text)
     return text
-
-
-def without_named_values(text: str, hidden: str) -> str:
-    """Return a text with `hidden` for each value beside a secret's name.
-
-    That is as in settings, YAML, JSON and `repr`: `password=x`, `api_key: x`, `"token": "x"` and `('secret', 'x')`.
-
-    Args:
-        text: Any text.
-        hidden: Shown instead.
-    """
-
-    def replaced(match: re.Match[str]) -> str:
-        value = match["quoted"] or match["bare"]
-        is_hidden = names_secret(match["name"], value) and not _PLACEHOLDER.fullmatch(value)
-        return f"{match['before']}{hidden}" if is_hidden else match[0]
-
-    return _NAMED_VALUE.sub(replaced, text)
-
-
-def names_secret(name: str, value: str) -> bool:
-    """Return whether a value beside this name is a secret.
-
-    A name with other meanings, such as "key", needs a value like a generated key.
-    """
-    return is_secret_name(name) and (name.lower() not in _AMBIGUOUS or looks_like_key(value))
 
 
 def redact_data(data: Any, known: Mapping[str, str]) -> Any:  # noqa: ANN401 - any JSON value
@@ -359,7 +330,7 @@ def _without_key(instead: str, match: re.Match[str]) -> str:
 
 
 def _without_password(match: re.Match[str]) -> str:
-    return match[0] if _PLACEHOLDER.fullmatch(match[1]) else match[0].replace(f":{match[1]}@", ":[a password]@")
+    return match[0] if is_placeholder(match[1]) else match[0].replace(f":{match[1]}@", ":[a password]@")
 
 
 def _occurs(value: str, text: str) -> bool:

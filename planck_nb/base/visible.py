@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 import unicodedata
+from collections.abc import Iterable, Sequence
 
 _KEPT = frozenset(" \n\t")
 _CATEGORIES = frozenset({"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp", "Zs"})
@@ -72,6 +73,28 @@ def visible(text: str, *, lookalikes: bool = False) -> str:
             text = _WORD.sub(_without_lookalikes, text)
         text = text.translate({ord(char): _spell_out(char) for char in set(text) if _normalises_to_ascii(char)})
     return text.translate({ord(char): _spell_out(char) for char in set(text) if is_hidden(char)})
+
+
+def noun_with_names(noun: str, names: Sequence[str]) -> str:
+    """Return a noun with its visible names.
+
+    Example:
+        >>> noun_with_names("tool", ["a", "b"])
+        'the tools a, b'
+    """
+    texts = ", ".join(visible(name, lookalikes=True) for name in names)
+    return f"the {noun}{'' if len(names) == 1 else 's'} {texts}"
+
+
+def series(parts: Iterable[str]) -> str:
+    """Join at least one text, with "and" before the last.
+
+    Example:
+        >>> series(["a", "b", "c"])
+        'a, b and c'
+    """
+    *first, last = parts
+    return f"{', '.join(first)} and {last}" if first else last
 
 
 def literal(text: str) -> str:

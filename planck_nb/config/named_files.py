@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import hashlib
 import os
 import re
@@ -106,6 +107,7 @@ def find_named_files(
     paths = {Path(os.path.normpath(base / name)) for base, name in pairs}
     patterns = [name for name in names if set(name) & set("*?[") and set(name) != {"*"}][:_MAX_BASES]
     paths |= {path for base, pattern in product(bases, patterns) for path in _matches(base, pattern)}
+    paths |= {module for path in paths if path.suffix == ".py" and _is_file(path) for module in _compiled(path)}
     if words and search_path and (program := shutil.which(words[0], path=search_path)):
         paths.add(Path(os.path.abspath(program)))  # noqa: PTH100 - a link stays: it is part of the project
     options = {words[at + 1] for at in range(len(words) - 1) if words[at].startswith("-")}
@@ -124,6 +126,35 @@ def _names(words: Sequence[str]) -> list[str]:
         values = [text[2:]] if text[:2] in {"-m", "-r", "-c", "-f"} else []
         parts |= dict.fromkeys((text, *values, *_SEPARATORS.split(text)))
     return [part for part in parts if part and "\0" not in part and len(part) <= _MAX_NAME][:_MAX_NAMES]
+
+
+def _compiled(source: Path) -> list[Path]:
+    """Return compiled modules beside a source, which Python imports instead."""
+    return [path for path in _matches(source.parent, f"{glob.escape(source.stem)}.*") if path.suffix in {".so", ".pyd"}]
+
+
+def _is_file(path: Path) -> bool:
+    with suppress(OSError, ValueError):
+        return path.is_file()
+    return False
+
+
+def remove_bytecode(files: Iterable[NamedFile], root: Path) -> None:
+    """Remove Python files' cached bytecode.
+
+    Python runs it if it has its source's time and size, whatever it contains.
+
+    Args:
+        files: The files.
+        root: The project's folder.
+    """
+    for source in (root / file.name for file in files if file.name.endswith(".py")):
+        cache = source.with_name("__pycache__")
+        with suppress(OSError):
+            if cache.is_symlink():
+                cache.unlink()
+            for bytecode in cache.glob(f"{glob.escape(source.stem)}.*.pyc"):
+                bytecode.unlink(missing_ok=True)
 
 
 def _matches(base: Path, pattern: str) -> list[Path]:

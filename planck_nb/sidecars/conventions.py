@@ -13,6 +13,13 @@ ENTRY_POINT_GROUP: Final = "planck_nb.sidecars"
 TOKEN_VARIABLE: Final = "PLANCK_NB_SIDECAR_TOKEN"  # noqa: S105 - the name of a variable
 """Environment variable with the bearer token for a sidecar over HTTP."""
 
+FIXED_SOURCES: Final = "PLANCK_NB_FIXED_SOURCES"
+"""Environment variable with a folder for agents' commands.
+
+They can write there, except in its `.planck`. So a running sidecar loads no changed sources from this folder; a new
+start compares them with trusted ones.
+"""
+
 ROLE: Final = "dev.planck/role"
 """Key in a tool's `_meta` for its role; plain tools lack it."""
 

@@ -19,7 +19,7 @@ from planck_nb.agent.limits import Limits, restored_limits
 from planck_nb.ai.model_lookup.stored_options import LEFT_OUT
 from planck_nb.ai.server_address import shown_url
 from planck_nb.base.json_types import JsonObject
-from planck_nb.base.visible import visible
+from planck_nb.base.visible import noun_with_names, series
 from planck_nb.sessions import AgentRecord, Session, SessionMembers
 from planck_nb.sessions.journal.stored_values import texts_in
 from planck_nb.sessions.members import sources_in
@@ -176,7 +176,7 @@ def left_out_sentence(session: str, left_out: Iterable[str], reason: str = "") -
         reason: A sentence about the user's key if it cannot be used.
     """
     said = (
-        f"Session {session} was not written by you on this machine, so it continues without {_joined(left_out)}. "
+        f"Session {session} was not written by you on this machine, so it continues without {series(left_out)}. "
         f"Give the agents what they need with --tools and --model, or everything with `%planck resume {session} "
         "--trust`."
     )
@@ -219,23 +219,11 @@ def _left_out(stored: SessionMembers, kept: SessionMembers, rules: Sequence[str]
     fields = {
         name for before, after in pairs for name in before.options if before.options[name] != after.options.get(name)
     }
-    found = [
-        _named("remembered approval rule", [f"`{rule}`" for rule in dict.fromkeys((*rules, *remembered))]),
-        _named("tool", tools),
-        _named("model server", sorted(shown_url(url) for url in urls - {""})),
-        _named("grant", sorted(grants)),
-        _named("request field", sorted(fields)),
-    ]
-    return [each for each in found if each]
-
-
-def _named(what: str, names: Sequence[str]) -> str:
-    if not names:
-        return ""
-    listed = ", ".join(visible(name, lookalikes=True) for name in names)
-    return f"the {what}{'' if len(names) == 1 else 's'} {listed}"
-
-
-def _joined(parts: Iterable[str]) -> str:
-    *first, last = parts
-    return f"{', '.join(first)} and {last}" if first else last
+    found = {
+        "remembered approval rule": [f"`{rule}`" for rule in dict.fromkeys((*rules, *remembered))],
+        "tool": tools,
+        "model server": sorted(shown_url(url) for url in urls - {""}),
+        "grant": sorted(grants),
+        "request field": sorted(fields),
+    }
+    return [noun_with_names(noun, names) for noun, names in found.items() if names]

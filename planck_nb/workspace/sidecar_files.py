@@ -44,12 +44,14 @@ class FoundSidecar:
         item: What the user has to trust before it is started; None if that needs no trust.
         folder: The folder of its project if it is built before it starts, else None.
         entry: A digest for its entry as written.
+        files: The project's files that its command names.
     """
 
     spec: SidecarSpec
     item: TrustItem | None = None
     folder: Path | None = None
     entry: str = ""
+    files: tuple[NamedFile, ...] = ()
 
 
 def find_sidecars(config: Config, named: Iterable[Path] = ()) -> tuple[list[FoundSidecar], list[str]]:
@@ -79,9 +81,11 @@ def find_sidecars(config: Config, named: Iterable[Path] = ()) -> tuple[list[Foun
                 problems.append(_hidden(spec.name, path, *sources[spec.name], is_own=not needs_trust))
             else:
                 sources[spec.name] = (path, needs_trust)
-                item = _item(spec, report.written[spec.name], path, config) if needs_trust else None
+                named_files = _named_files(spec, config) if needs_trust else ()
+                item = _item(spec, report.written[spec.name], path, config, named_files) if needs_trust else None
                 content = _entry_content(spec, report.written[spec.name])
-                found[spec.name] = FoundSidecar(spec, item, entry=hashlib.sha256(content).hexdigest())
+                entry = hashlib.sha256(content).hexdigest()
+                found[spec.name] = FoundSidecar(spec, item, entry=entry, files=named_files)
     try:
         if (project := _project(config)) is not None and PROJECT_NAME not in found:
             found[PROJECT_NAME] = project
@@ -158,12 +162,17 @@ def _hidden(name: str, path: Path, first: Path, of_project: bool, *, is_own: boo
     return f"The sidecar {name} in {path} is not used, because there is another one in {first}; rename one of them."
 
 
-def _item(spec: SidecarSpec, written: WrittenSidecar, source: Path, config: Config) -> TrustItem:
-    """Describe a sidecar's entry and the files behind its command."""
+def _named_files(spec: SidecarSpec, config: Config) -> tuple[NamedFile, ...]:
     root = config.root
     words = [spec.command, *spec.args, *spec.env.values()] if spec.command else []
     folder = root if spec.cwd is None else root / spec.cwd.expanduser()
-    files = find_named_files(words, root=root, folder=folder, search_path=config.environment().get("PATH"))
+    return find_named_files(words, root=root, folder=folder, search_path=config.environment().get("PATH"))
+
+
+def _item(
+    spec: SidecarSpec, written: WrittenSidecar, source: Path, config: Config, files: Sequence[NamedFile]
+) -> TrustItem:
+    """Describe a sidecar's entry and the files behind its command."""
     details = [
         ("address", written.url),
         ("goes to", (urlsplit(spec.url).hostname or "") if "$" in written.url else ""),

@@ -17,6 +17,7 @@ from planck_nb.base.async_tasks import cancel_and_wait, spawn
 from planck_nb.base.errors import TrustError, UsageError
 from planck_nb.base.event_log import EventLog, Subscription
 from planck_nb.config import TrustItem
+from planck_nb.config.named_files import remove_bytecode
 from planck_nb.sidecars.conventions import ROLE_TOOL
 from planck_nb.sidecars.mcp_client.sign_in import sign_in
 from planck_nb.sidecars.mcp_client.status import SidecarEvent, SidecarStatus
@@ -215,11 +216,11 @@ class WorkspaceSidecars:
 
     async def start_configured(self) -> None:
         """Start all sidecars that are trusted, once, in the background; wait for them for some seconds at most."""
-        if self._starting is None:
-            if not any(map(self._is_trusted, self.found()[0])):
-                return
+        if self._starting is None and any(map(self._is_trusted, self.found()[0])):
             self._starting = spawn(self._start_all(), name="planck-sidecars-start")
             await asyncio.wait([self._starting], timeout=self.start_wait)
+        if self._sidecars is not None:
+            self._sidecars.settle_names()
 
     async def stop(self, names: Sequence[str] = ()) -> None:
         """Stop sidecars and everything that they started; all by default. One that does not run stays as it is.
@@ -397,7 +398,10 @@ class WorkspaceSidecars:
             return ""
         if sidecar is None or sidecar.item is None or (sidecar.folder is None and self._permitted(sidecar) != spec):
             return f"The sidecar {spec.name} is no longer described as it was started, so it was not started again."
-        return "" if self._is_trusted(sidecar) else f"{untrusted_sidecar(spec.name)} It was not started."
+        if not self._is_trusted(sidecar):
+            return f"{untrusted_sidecar(spec.name)} It was not started."
+        remove_bytecode(sidecar.files, self._config.config.root)
+        return ""
 
     def _sign_in(self, spec: SidecarSpec) -> Authorize | None:
         folder = self._config.config.user_folder

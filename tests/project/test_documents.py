@@ -22,7 +22,13 @@ PAGES = [
     ROOT / "labextension" / "README.md",
 ]
 REPOSITORY = "https://github.com/planck-nb/planck-nb/blob/main/"
-NOT_SETTINGS = {"PLANCK_NB_COMMAND", "PLANCK_NB_SANDBOX_ALLOW", "PLANCK_NB_SIDECAR_TOKEN", "PLANCK_NB_TRUST"}
+NOT_SETTINGS = {
+    "PLANCK_NB_COMMAND",
+    "PLANCK_NB_FIXED_SOURCES",
+    "PLANCK_NB_SANDBOX_ALLOW",
+    "PLANCK_NB_SIDECAR_TOKEN",
+    "PLANCK_NB_TRUST",
+}
 PATH = re.compile(r"`((?:[\w.-]+/)*[\w.-]+(?:/|\.(?:css|ipynb|js|json|jsonl|md|py|sql|toml|ts|txt)))`")
 NOT_OURS = re.compile(r"(AGENTS|SKILL)\.md|(TEAM|TOOL)\.json|\.(planck|catalogue)/.*|.*live-DIGEST\.js")
 """Paths in the folders of users, and one that stands for many."""

@@ -258,8 +258,8 @@ async def test_an_import_and_a_clone_wait_for_trust(tmp_path: Path, home: Path, 
     imported = import_session(journal.parent, tmp_path / "export.jsonl", name="imported")
     for waiting in (
         "until you trust it",
-        "without 1 approval rule",
-        "the tools send",
+        "`bash:ls`",
+        "the tool send",
         "`%planck resume imported --trust`",
     ):
         assert waiting in imported.notice

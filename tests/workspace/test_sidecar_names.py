@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import sys
 from collections.abc import Mapping
@@ -21,9 +22,12 @@ pytestmark = pytest.mark.process
 ECHO: tuple[str, dict[str, object]] = ("echo", {"text": "over there"})
 
 
+HOSTILE = ["-I", "-S", str(SERVERS / "hostile_sidecar.py")]
+
+
 def server(**env: str) -> dict[str, object]:
     """A server; another variable makes it another one."""
-    return {"command": sys.executable, "args": ["-I", "-S", str(SERVERS / "hostile_sidecar.py")], "env": env}
+    return {"command": sys.executable, "args": HOSTILE, "env": env}
 
 
 @pytest.fixture
@@ -161,4 +165,21 @@ async def test_a_tool_that_an_agent_was_given_never_calls_another_sidecar_of_the
     await workspace.sidecars.start()
     await agent.prompt("go")
     assert results(agent) == ["Error: The sidecar near was replaced by another one, so echo was not called."]
+    await workspace.close()
+
+
+@pytest.mark.parametrize("shown", [True, False])
+async def test_a_name_that_was_shown_stays_although_an_earlier_sidecar_starts_later(home: Path, *, shown: bool) -> None:
+    slow = ["-c", 'until [ -e ../go ]; do sleep 0.02; done; exec "$@"', "sh", sys.executable, *HOSTILE]
+    configure(home, near={"command": "sh", "args": slow}, far=server())
+    workspace = Workspace(Config.load(environment={}))
+    sidecars = workspace.sidecars
+    starting = asyncio.create_task(sidecars.start())
+    await until(lambda: "echo" in sidecars.tools())
+    if shown:
+        sidecars.start_wait = 0.0
+        await sidecars.start_configured()  # as before a prompt
+    (home / "go").touch()
+    await starting
+    assert sidecars.manager.owner("echo") == ("far" if shown else "near", "echo")
     await workspace.close()

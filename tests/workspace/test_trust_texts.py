@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
+import py_compile
 import signal
 import sys
 from collections.abc import Callable
@@ -12,9 +14,10 @@ from typing import TypeAlias
 
 import pytest
 from support.sidecar_links import SERVERS, until_state
+from support.sidecar_server import ROOT, write_sidecar
 
 from planck_nb import Config, Workspace
-from planck_nb.base.errors import SidecarError, TrustError
+from planck_nb.base.errors import SidecarError, ToolError, TrustError
 from planck_nb.config import TrustItem
 
 Plant: TypeAlias = Callable[[Path], object]
@@ -265,6 +268,10 @@ CHANGED: dict[str, tuple[Plant, Plant]] = {
         both(sidecar(command="python3", args=["-m", "app.server"]), script("app/server.py")),
         script("app/server.py", "2"),
     ),
+    "a compiled module beside a module": (
+        both(sidecar(command="python3", args=["-m", "server"]), script()),
+        script("server.abi3.so"),
+    ),
     "an application in a module": (both(sidecar(command="uvicorn", args=["server:app"]), script()), script(text="2")),
     "a program of the project": (both(sidecar(command="./serve"), script("serve")), script("serve", "2")),
     "what a link leads to": (
@@ -442,6 +449,50 @@ async def test_each_start_compares_what_it_runs(project: Path) -> None:
         workspace.trust()
         [status] = await sidecars.start(["docs"])
         assert status.state == "connected"
+
+
+@pytest.mark.process
+async def test_a_running_sidecar_loads_no_code_that_nobody_has_trusted(project: Path) -> None:
+    file = write_sidecar(project, "@sidecar.tool\ndef word() -> str:\n    return 'old'\n")
+    args = ["-m", "planck_nb.sidecars", "my_sidecar:sidecar"]
+    sidecar(command=sys.executable, args=args, env={"PYTHONPATH": str(ROOT)})(project)
+    async with Workspace(Config.load()) as workspace:
+        workspace.trust()
+        sidecars = workspace.sidecars
+        await sidecars.start(["docs"])
+        word = sidecars.tools()["word"]
+        file.write_text(file.read_text().replace("old", "new"))
+        with pytest.raises(ToolError, match=r"my_sidecar\.py changed"):
+            await word.run({})
+        await sidecars.stop(["docs"])
+        with pytest.raises(TrustError):
+            await sidecars.start(["docs"])
+        workspace.trust()
+        await sidecars.start(["docs"])
+        assert (await sidecars.tools()["word"].run({})).text == "new"
+
+
+def plant_bytecode(source: Path, other: Path) -> None:
+    """Cache another source's code in place of the source's, with its time and its size."""
+    status = source.stat()
+    os.utime(other, ns=(status.st_atime_ns, status.st_mtime_ns))
+    cache = Path(importlib.util.cache_from_source(str(source)))
+    py_compile.compile(str(other), cfile=str(cache))
+    data = cache.read_bytes()
+    cache.write_bytes(data[:12] + status.st_size.to_bytes(4, "little") + data[16:])
+
+
+@pytest.mark.process
+async def test_bytecode_that_a_command_wrote_is_not_run(project: Path) -> None:
+    """Python runs it without a look at its content if it has the time and the size of the source."""
+    source = put(project, "server.py", (SERVERS / "hostile_sidecar.py").read_text())
+    sidecar(command=sys.executable, args=["-m", "server"])(project)
+    plant_bytecode(source, put(project, "other.py", "open('planted', 'w')"))
+    async with Workspace(Config.load()) as workspace:
+        workspace.trust()
+        [started] = await workspace.sidecars.start(["docs"])
+        assert started.state == "connected"
+    assert not (project / "planted").exists()
 
 
 GONE: dict[str, Plant] = {

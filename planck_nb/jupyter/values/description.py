@@ -7,7 +7,8 @@ from collections.abc import Callable
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any
 
-from planck_nb.base.secrets import around_secret, without_named_values
+from planck_nb.base.named_secrets import without_named_values
+from planck_nb.base.secrets import around_secret
 from planck_nb.base.text import head_and_tail, one_line
 from planck_nb.jupyter.values.guard import Guard, UnusableError
 from planck_nb.jupyter.values.inline import HIDDEN, InlineWriter, is_secret

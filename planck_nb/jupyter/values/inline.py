@@ -10,7 +10,7 @@ from itertools import islice
 from types import MemberDescriptorType
 from typing import cast
 
-from planck_nb.base.secrets import names_secret, without_named_values
+from planck_nb.base.named_secrets import names_secret, without_named_values
 from planck_nb.jupyter.values.guard import Guard, UnusableError
 from planck_nb.jupyter.values.kind_and_size import kind_within
 from planck_nb.jupyter.values.type_checks import (
@@ -239,7 +239,13 @@ def is_secret(name: object, value: object) -> bool:
     """
     if type(value) in _PLAIN_CONTAINERS:
         items = cast("Collection[object]", value)
-        return 0 < len(items) <= _MAX_FIELDS and all(is_secret(name, item) for item in items)
+        return 0 < len(items) <= _MAX_FIELDS and any(is_secret(name, item) for item in items)
+    if type(value) is dict:
+        return len(value) <= _MAX_FIELDS and any(is_secret(name, item) for item in value.values())
+    if type(name) is bytes:
+        return is_secret(name.decode("latin-1"), value)
+    if type(name) is tuple:  # a level of an index with several
+        return any(is_secret(part, value) for part in name)
     if type(name) is not str or not issubclass(type(value), str | bytes | bytearray):
         return False
     return names_secret(name, value if type(value) is str else "")

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from planck_nb.base.secrets import without_named_values
+from planck_nb.base.named_secrets import without_named_values
 from planck_nb.base.text import one_line
 from planck_nb.jupyter.values.inline import HIDDEN, InlineWriter, is_secret, label_in
 from planck_nb.jupyter.values.kind_and_size import sized
@@ -98,6 +98,12 @@ def _arrow_table(value: Any, writer: InlineWriter) -> str:  # noqa: ANN401
     return _DescribedTable(head, rows, columns, fields, cells).text(writer)
 
 
+def _arrow_array(value: Any, writer: InlineWriter) -> str:  # noqa: ANN401
+    head = f"{sized(name_of(type(value)), (len(value),))} (pyarrow), {one_line(str(value.type), _CELL)}"
+    head += _missing_words(int(value.null_count))
+    return _values(head, len(value), enumerate(value.slice(0, ELEMENTS).to_pylist()), writer, name=None)
+
+
 def _numpy_array(value: Any, writer: InlineWriter) -> str:  # noqa: ANN401
     count = int(value.size)
     missing = None
@@ -106,6 +112,11 @@ def _numpy_array(value: Any, writer: InlineWriter) -> str:  # noqa: ANN401
     head = f"{sized(name_of(type(value)), value.shape)}, {value.dtype}{_missing_words(missing)}"
     if not value.shape:
         return f"{head}\n{writer.write(value.item())}"
+    if value.dtype.names:
+        rows = [dict(zip(value.dtype.names, row, strict=True)) for row in value.flat[:ELEMENTS].tolist()]
+        return f"{head}\nfirst values: {writer.write(rows)}"
+    if value.ndim == 2 and value.dtype.kind in "USO":  # noqa: PLR2004 - as a table
+        return f"{head}\nfirst rows: {writer.write(value[:ELEMENTS, :ELEMENTS].tolist())}"
     first = value.flat[: ROWS_OF_SHORT_TABLE * 10].tolist() if count <= ROWS_OF_SHORT_TABLE * 10 else None
     if first is not None and value.ndim <= 2 and value.dtype.kind in "biufc":  # noqa: PLR2004 - as a table
         rows = value.tolist()
@@ -143,6 +154,7 @@ _KNOWN: dict[tuple[str, str], Callable[[Any, InlineWriter], str]] = {
     ("polars", "Series"): _polars_series,
     ("pyarrow", "Table"): _arrow_table,
     ("pyarrow", "RecordBatch"): _arrow_table,
+    ("pyarrow", "Array"): _arrow_array,
     ("numpy", "ndarray"): _numpy_array,
     ("torch", "Tensor"): _torch_tensor,
 }

@@ -14,12 +14,13 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
 
 from planck_nb.agent.events import AgentEvent, AgentStarted, Delegated, Responded, decode_event
+from planck_nb.ai.server_address import shown_url
 from planck_nb.base.errors import SessionError, SessionFormatError
 from planck_nb.base.ids import new_id
 from planck_nb.base.json_types import JsonObject
 from planck_nb.base.secrets import process_secrets, redact_rows
 from planck_nb.base.text import one_line
-from planck_nb.base.visible import visible
+from planck_nb.base.visible import noun_with_names, series
 from planck_nb.sessions.database.paging import rows_of
 from planck_nb.sessions.directory import (
     SessionInfo,
@@ -43,9 +44,6 @@ _SHOWN_TASK = 300
 """Characters of a task or a response that are shown; the conversations have the whole text."""
 
 _GAVE = {"ask": "asked", "delegate": "delegated to"}
-
-_SHOWN_TOOLS = 200
-"""Characters of the names of tools that are shown."""
 
 
 def export_session(session: SessionInfo, form: ExportFormat) -> str:
@@ -246,21 +244,22 @@ def import_notice(name: str, records: Iterable[JsonObject]) -> str:
     rules |= {_text(data.get("rule")) for data in _of_type(records, "approval_decision") if _is_remembered(data)}
     addresses = {_text(_table(agent.get("model_source")).get("base_url")) for agent in agents}
     tools = {tool for agent in agents for tool in _list(agent.get("tools")) if isinstance(tool, str)}
-    named = sorted(tool for tool in tools if tool in KERNEL_NAMES or not is_reserved(tool))
-    others = one_line(", ".join(named), _SHOWN_TOOLS)
-    waiting = [
-        _counted(len(rules - {""}), "approval rule", "approval rules"),
-        _counted(len(addresses - {""}), "address of a model", "addresses of models"),
-        f"the tools {visible(others, lookalikes=True)} (unless your folder has them)" if others else "",
-        "the grants of its agents" if any(any(_table(agent.get("grants")).values()) for agent in agents) else "",
-        "additional request fields" if any(_table(agent.get("options")).get("extra") for agent in agents) else "",
-    ]
-    *first, last = [part for part in waiting if part] or [""]
-    if not last:
+    granted = [names for agent in agents for names in _table(agent.get("grants")).values()]
+    grants = {_text(name) for names in granted for name in _list(names)}
+    fields = {field for agent in agents for field in _table(_table(agent.get("options")).get("extra"))}
+    found = {
+        "remembered approval rule": sorted(f"`{rule}`" for rule in rules - {""}),
+        "model server": sorted(shown_url(address) for address in addresses - {""}),
+        "tool": sorted(tool for tool in tools if tool in KERNEL_NAMES or not is_reserved(tool)),
+        "grant": sorted(grants - {""}),
+        "request field": sorted(fields),
+    }
+    waiting = [noun_with_names(noun, names) for noun, names in found.items() if names]
+    if not waiting:
         return ""
-    joined = f"{', '.join(first)} and {last}" if first else last
+    where = " (those that your folder has stay)" if found["tool"] else ""
     return (
-        f"Session {name} continues without {joined} until you trust it: "
+        f"Session {name} continues without {series(waiting)}{where} until you trust it: "
         f"look at it, then `%planck resume {name} --trust` restores everything."
     )
 
@@ -296,10 +295,6 @@ def _of_type(records: Iterable[JsonObject], kind: str) -> Iterator[JsonObject]:
 
 def _is_remembered(decision: JsonObject) -> bool:
     return decision.get("allowed") is True and decision.get("by") == "user"
-
-
-def _counted(number: int, one: str, several: str) -> str:
-    return "" if not number else f"{number} {one if number == 1 else several}"
 
 
 def _pairs(value: object) -> list[list[Any]]:

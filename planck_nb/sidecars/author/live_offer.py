@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Mapping
 from types import ModuleType
 
 from planck_nb.base.errors import ConfigError, PlanckError
@@ -12,7 +13,8 @@ from planck_nb.base.text import one_line
 from planck_nb.base.threads import run_in_thread
 from planck_nb.sidecars.author.entry_point import entry_point_reference
 from planck_nb.sidecars.author.offer import Offer, offer_of
-from planck_nb.sidecars.author.sources import Sources, Stamp
+from planck_nb.sidecars.author.sources import Sources, Stamp, changed_sentence
+from planck_nb.sidecars.conventions import FIXED_SOURCES
 
 
 class LiveOffer:
@@ -22,12 +24,13 @@ class LiveOffer:
 
     Args:
         reference: The entry as "module:name" or "module"; None for this environment's first entry point.
+        digests: The sources' digests in the parent sidecar; None in the sidecar itself.
 
     Raises:
         ConfigError: If the sidecar is unknown, or cannot be loaded.
     """
 
-    def __init__(self, reference: str | None = None) -> None:
+    def __init__(self, reference: str | None = None, digests: Mapping[str, str] | None = None) -> None:
         name = reference or entry_point_reference()
         if name is None:
             raise ConfigError(
@@ -36,7 +39,7 @@ class LiveOffer:
             )
         self.reference = name
         self._module, _, self._attribute = name.partition(":")
-        self._sources = Sources(self._module)
+        self._sources = Sources(self._module, fixed_folder=os.environ.get(FIXED_SOURCES), digests=digests)
         self._lock = asyncio.Lock()
         self._failure = ""
         self.reloads = 0
@@ -45,17 +48,23 @@ class LiveOffer:
         self.offer = self._offer(lambda: self._found(self._sources.load))
         self._stamps = self._sources.stamps()
 
+    def digests(self) -> Mapping[str, str]:
+        """Return the loaded sources' digests, by file."""
+        return self._sources.digests
+
     async def current(self) -> Offer:
         """Return the sidecar's current offers.
 
         Raises:
-            ConfigError: If a source file has changed and the code cannot be loaded any more.
+            ConfigError: If a source file has changed, and must not be loaded again or cannot be.
         """
         if self._sources.stamps() == self._stamps:  # the usual case, without the lock
             return self._answer()
         async with self._lock:
             stamps = self._sources.stamps()
             if stamps != self._stamps:
+                if files := self._sources.changed():
+                    raise ConfigError(changed_sentence(files))
                 await self._reload(stamps)
             return self._answer()
 

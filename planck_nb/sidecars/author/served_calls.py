@@ -117,7 +117,7 @@ class ToolCalls:
 
     def __init__(self, live: LiveOffer) -> None:
         self._live = live
-        self._pool = WorkerPool(live.reference, live.offer.processes)
+        self._pool = WorkerPool(live.reference, live.offer.processes, live.digests)
         self._reloads = live.reloads
         self._waiting: dict[str, _ServedCall] = {}
 

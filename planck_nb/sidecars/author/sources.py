@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from importlib.util import find_spec
@@ -26,18 +27,25 @@ class Sources:
 
     Args:
         module: Its entry's module.
+        fixed_folder: A folder with files to load only once, except in its `.planck`; None for no such folder.
+        digests: Digests for sources which another process has loaded.
 
     Raises:
         ConfigError: If the module is missing.
     """
 
-    def __init__(self, module: str) -> None:
+    def __init__(
+        self, module: str, *, fixed_folder: str | None = None, digests: Mapping[str, str] | None = None
+    ) -> None:
         self._module = module
         self._top = module.partition(".")[0]
         self._root = _root(self._top)
         self._finder = _FreshSourceFinder(self)
+        self._fixed_folder = None if fixed_folder is None else Path(fixed_folder).resolve()
         self.files: set[str] = set()
         """The files which were imported, or could not be."""
+        self.digests = dict(digests or {})
+        """The sources' SHA-256 digests, by file."""
 
     def owns(self, name: str, file: str) -> bool:
         """Return whether a module belongs to the sidecar."""
@@ -51,6 +59,27 @@ class Sources:
     def stamps(self) -> dict[str, Stamp]:
         """Return the files' state, to be compared with an earlier one."""
         return {file: _stamp(file) for file in self.files}
+
+    def changed(self) -> list[str]:
+        """Return the changed files which must not be loaded again."""
+        return [file for file in filter(self._is_fixed, self.files) if self.digests.get(file) != _digest(_read(file))]
+
+    def keep(self, file: str, source: bytes) -> None:
+        """Note a file's source before its code is run.
+
+        Raises:
+            ImportError: If it must not be loaded again, and has changed.
+        """
+        digest = _digest(source)
+        if self.digests.get(file, digest) != digest and self._is_fixed(file):
+            raise ImportError(changed_sentence([file]))
+        self.digests[file] = digest
+
+    def _is_fixed(self, file: str) -> bool:
+        if self._fixed_folder is None:
+            return False
+        path = Path(file).resolve()
+        return path.is_relative_to(self._fixed_folder) and not path.is_relative_to(self._fixed_folder / ".planck")
 
     def load(self) -> ModuleType:
         """Import the module, and return it.
@@ -100,16 +129,42 @@ class _FreshSourceFinder(MetaPathFinder):
         if not self._sources.owns(fullname, spec.origin):
             return None
         self._sources.files.add(spec.origin)
-        spec.loader = _FreshLoader(fullname, spec.origin)
+        spec.loader = _FreshLoader(self._sources, fullname, spec.origin)
         return spec
 
 
 class _FreshLoader(SourceFileLoader):
     """A loader which compiles the source at each import."""
 
+    def __init__(self, sources: Sources, fullname: str, path: str) -> None:
+        super().__init__(fullname, path)
+        self.sources = sources
+
     def get_code(self, fullname: str) -> CodeType | None:
         path = self.get_filename(fullname)
-        return self.source_to_code(self.get_data(path), path)
+        source = self.get_data(path)
+        self.sources.keep(path, source)
+        return self.source_to_code(source, path)
+
+
+def changed_sentence(files: Iterable[str]) -> str:
+    """Return a sentence about changed files."""
+    names = ", ".join(sorted(os.path.basename(file) for file in files))  # noqa: PTH119 - no paths
+    return (
+        f"{names} changed after this sidecar was started, and commands can write there; look at the change, then "
+        "restart the sidecar."
+    )
+
+
+def _read(file: str) -> bytes:
+    try:
+        return Path(file).read_bytes()
+    except OSError:
+        return b""
+
+
+def _digest(source: bytes) -> str:
+    return hashlib.sha256(source).hexdigest()
 
 
 def _root(top: str) -> Path:

@@ -2,8 +2,8 @@
 
 It is killed if the call is cancelled.
 
-Requests and replies are JSON objects, one a line, on the former standard input and output; tools' prints go to standard
-error. When the sidecar ends, the process ends with everything started by it.
+The sources' digests, requests and replies are JSON objects, one a line, on the former standard input and output; tools'
+prints go to standard error. When the sidecar ends, the process ends with everything started by it.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ import os
 import signal
 import sys
 import threading
+from collections.abc import Mapping
 from queue import SimpleQueue
-from typing import Any
+from typing import Any, cast
 
 from planck_nb.base.errors import PlanckError
 from planck_nb.base.json_types import JsonObject
@@ -86,7 +87,7 @@ def main(reference: str) -> None:
     threading.Thread(target=wire.read, name="planck-requests", daemon=True).start()
     add_listener(lambda uri: wire.send({"resource_changed": uri}))
     try:
-        live = LiveOffer(reference)
+        live = LiveOffer(reference, cast("Mapping[str, str]", wire.requests.get()))
     except PlanckError as error:
         wire.requests.get()
         wire.send({"result": failure(str(error))})

@@ -11,7 +11,7 @@ import os
 import secrets
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import cast
@@ -58,10 +58,12 @@ class WorkerPool:
     Args:
         reference: The sidecar's entry as "module:name", which each process imports.
         max_processes: Largest number of processes; further calls wait.
+        digests: Returns the digests of the sidecar's sources, by file.
     """
 
-    def __init__(self, reference: str, max_processes: int) -> None:
+    def __init__(self, reference: str, max_processes: int, digests: Callable[[], Mapping[str, str]]) -> None:
         self._reference = reference
+        self._digests = digests
         self._slots = asyncio.Semaphore(max_processes)
         self._idle: list[_Worker] = []
         self._generation = 0
@@ -73,7 +75,7 @@ class WorkerPool:
         """
         async with self._slots:
             generation = self._generation
-            worker = self._idle.pop() if self._idle else await _Worker.start(self._reference)
+            worker = self._idle.pop() if self._idle else await _Worker.start(self._reference, self._digests())
             try:
                 result = await worker.call(call)
             except BaseException:
@@ -107,7 +109,7 @@ class _Worker:
         self._group = ProcessGroup(process.pid, mark)
 
     @classmethod
-    async def start(cls, reference: str) -> _Worker:
+    async def start(cls, reference: str, digests: Mapping[str, str]) -> _Worker:
         mark = secrets.token_hex(12)
         process = await asyncio.create_subprocess_exec(
             sys.executable,
@@ -123,20 +125,26 @@ class _Worker:
             limit=_LINE,
             start_new_session=ON_POSIX,
         )
-        return cls(process, mark)
+        worker = cls(process, mark)
+        worker.write(digests)
+        return worker
 
     @property
     def is_alive(self) -> bool:
         return self._process.returncode is None
 
+    def write(self, message: Mapping[str, object]) -> asyncio.StreamWriter:
+        if (stdin := self._process.stdin) is None:
+            raise RuntimeError("The process was started without pipes.")
+        stdin.write(json.dumps(dict(message)).encode() + b"\n")
+        return stdin
+
     async def call(self, call: WorkerCall) -> JsonObject:
         request = {"name": call.name, "args": call.args, "agent_id": call.agent_id, "call_id": call.call_id}
-        stdin, stdout = self._process.stdin, self._process.stdout
-        if stdin is None or stdout is None:
+        if (stdout := self._process.stdout) is None:
             raise RuntimeError("The process was started without pipes.")
         with suppress(ConnectionError):  # it has died; reading finds out how
-            stdin.write(json.dumps(request).encode() + b"\n")
-            await stdin.drain()
+            await self.write(request).drain()
         while line := await _read_line(stdout):
             message = json.loads(line)
             if "result" in message:

@@ -137,6 +137,7 @@ class Sidecars:
         self._events: EventQueue | None = None
         """The queue, made with the first observer."""
         self._names = _OwnedNames()
+        self._are_names_settled = False
         self._made: dict[tuple[str, str, str], Tool] = {}
         """Earlier tools by sidecar, definition and name.
 
@@ -325,6 +326,14 @@ class Sidecars:
         """Return the session's names with their owners, to be stored with it."""
         self._names.use_session(self._session_id())
         return self._names.owners()
+
+    def settle_names(self) -> None:
+        """Keep all tools' names for their owners, before a model sees them.
+
+        Without this, tools from a sidecar which was added earlier get the names even if it starts later.
+        """
+        self._are_names_settled = True
+        self._refresh()
 
     def restore_name_owners(self, owners: Mapping[str, tuple[str, str]]) -> None:
         """Keep the names of a stored session for their owners."""
@@ -543,10 +552,9 @@ class Sidecars:
                 tool_owners[name] = owner
                 tools[name] = self._tool(key, definition, link.name, identity)
                 owners[name] = (link.name, definition.name)
-        # Until all before them have started, the order of the configuration decides about names, not who is faster.
-        first = next(
-            (at for at, link in enumerate(links) if link.status().state in ("building", "starting")), len(links)
-        )
+        # The order of the configuration decides about names, not who is faster, until a model is shown them.
+        starting = (at for at, link in enumerate(links) if link.status().state in ("building", "starting"))
+        first = len(links) if self._are_names_settled else next(starting, len(links))
         stable = {_identity(link) for link in links[:first]}
         self._names.keep(
             {name: owner for name, owner in tool_owners.items() if name.startswith(_SIDECAR) or owner[0] in stable}

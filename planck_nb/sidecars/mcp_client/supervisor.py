@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from planck_nb.base.async_tasks import cancel_and_wait, spawn
 from planck_nb.base.errors import SidecarError, SidecarSignInError
 from planck_nb.base.threads import run_in_thread
+from planck_nb.sidecars.conventions import FIXED_SOURCES
 from planck_nb.sidecars.mcp_client.authorization import Authorize
 from planck_nb.sidecars.mcp_client.child_environment import sidecar_environment
 from planck_nb.sidecars.mcp_client.fingerprint import fingerprint
@@ -288,7 +289,7 @@ class Supervisor:
             self._state.name,
             [self._state.spec.command, *self._state.spec.args],
             cwd=self._cwd if self._state.spec.cwd is None else self._cwd / self._state.spec.cwd.expanduser(),
-            environment=sidecar_environment(self._environment, self._state.spec.env),
+            environment={**sidecar_environment(self._environment, self._state.spec.env), FIXED_SOURCES: str(self._cwd)},
             log=self._state.log,
             on_end=on_end,
             on_start=self._state.note_process,

@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import argparse
+import array
 import collections
 import dataclasses
 import datetime as dt
 import decimal
 import doctest
+import email
+import functools
+import http.cookies
 import importlib
+import inspect
+import io
+import re
 import sys
 import threading
 import time
+import types
+import urllib.parse
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -431,7 +440,83 @@ BESIDE: list[object] = [
     pl.Series("password", ["hunter2"]),
     collections.OrderedDict(password="hunter2"),
     collections.deque([("password", "hunter2")]),
+    "<config><user>ann</user><password>hunter2</password></config>",
+    '<login password="hunter2"/>',
+    '<add key="DbPassword" value="hunter2"/>',
+    '<entry key="db.password">hunter2</entry>',
+    "<dict><key>password</key><string>hunter2</string></dict>",
+    "<password><![CDATA[hunter2]]></password>",
+    '<input type="hidden" name="password" value="hunter2">',
+    "machine db.example login ann password hunter2",
+    "machine db.example\n  login ann\n  password hunter2",
+    "db.example:5432:shop:ann:hunter2",
+    "*:*:*:ann:hunter2",
+    "user,password,city\nann,hunter2,Oslo\n",
+    "user\tpassword\nann\thunter2",
+    'user;"password"\nann;"hunter2"',
+    r'{"body": "{\"user\": \"ann\", \"password\": \"hunter2\"}"}',
+    "password:\n  hunter2\nuser: ann",
+    "db:\n  password: |\n    hunter2",
+    "- name: DB_PASSWORD\n  value: hunter2",
+    '[{"name": "DB_PASSWORD", "value": "hunter2"}]',
+    'password = """\nhunter2\n"""',
+    "psql --password hunter2 shop",
+    "mysql -password hunter2",
+    "FROM python\nENV DB_PASSWORD hunter2\n",
+    "CREATE USER ann IDENTIFIED BY 'hunter2'",
+    "alter role ann with password 'hunter2'",
+    "| name | value |\n|---|---|\n| password | hunter2 |",
+    'os.environ["DB_PASSWORD"] = "hunter2"',
+    "const password = `hunter2`",
+    "password := hunter2",
+    "$password = 'hunter2';",
+    "spring.datasource.password=hunter2",
+    'proxy_set_header X-Api-Key "hunter2";',
+    pd.DataFrame([["ann", "hunter2"]], columns=pd.MultiIndex.from_tuples([("db", "user"), ("db", "password")])),
+    pd.Series(["hunter2"], index=pd.MultiIndex.from_tuples([("db", "password")])),
+    np.array([("ann", "hunter2")], dtype=[("user", "U9"), ("password", "U9")]),
+    np.array([["user", "ann"], ["password", "hunter2"]]),
+    np.rec.array([("hunter2",)], dtype=[("password", "U9")]),
+    pa.table({"user": ["ann"], "password": ["hunter2"]}),
+    pa.array([{"password": "hunter2"}]),
+    pl.DataFrame({"login": [{"password": "hunter2"}]}),
+    pd.DataFrame({"login": [{"password": "hunter2"}]}),
+    pd.Series([("password", "hunter2")]),
+    {("db", "password"): "hunter2"},
+    {"password": {"value": "hunter2"}},
+    {"password": ["hunter2", {"old": "hunter2"}]},
+    {b"password": b"hunter2"},
+    {"PASSWORD ": "hunter2"},
+    [{"key": "password"}, {"password": "hunter2"}],
+    urllib.parse.urlsplit("https://ann:hunter2@db.example/"),
+    "https://ann:hunter2@db.example/",
+    "https://db.example/?password=hunter2",
+    array.array("u", "password=hunter2"),
+    ValueError("password=hunter2"),
+    re.compile("password=hunter2"),
+    Path("/tmp/password=hunter2"),
+    functools.partialmethod(print, password="hunter2"),
+    inspect.signature(lambda password="hunter2": None),
+    types.MappingProxyType({"password": "hunter2"}),
+    collections.ChainMap({"password": "hunter2"}),
+    collections.UserDict(password="hunter2"),
+    {"a": 1, "password": "hunter2"}.items(),
 ]
+
+
+UNREAD: list[object] = [
+    pd.Categorical(["password=hunter2"]),
+    http.cookies.SimpleCookie("password=hunter2"),
+    email.message_from_string("X-Auth-Token: hunter2hunter2345\n\nhello"),
+    memoryview(b"password=hunter2"),
+    io.StringIO("password=hunter2"),
+    (lambda password="hunter2": None),
+]
+
+
+@pytest.mark.parametrize("value", UNREAD, ids=lambda value: type(value).__name__)
+def test_what_is_not_read_shows_no_secret(value: object) -> None:
+    assert "hunter2" not in describe_value(value)
 
 
 @pytest.mark.parametrize("value", BESIDE, ids=lambda value: type(value).__name__)

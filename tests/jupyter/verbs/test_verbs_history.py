@@ -208,7 +208,7 @@ def test_an_import_says_what_waits_for_trust(kernel: Kernel, store: Path) -> Non
     rows = [*lines, row | {"ts": lines[-1]["ts"]}]
     (store / "rules.jsonl").write_text("".join(f"{json.dumps(each)}\n" for each in rows), "utf-8")
     assert kernel.run("%planck import rules.jsonl --name rules").plain.endswith(
-        "Session rules continues without 1 approval rule and 1 address of a model until you trust it: "
+        "without the remembered approval rule `bash` and the model server http://x.test/v1 until you trust it: "
         "look at it, then `%planck resume rules --trust` restores everything."
     )
 

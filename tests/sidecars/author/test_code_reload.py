@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import pathlib
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
-from support.sidecar_server import served, served_here, text_of, write_sidecar
+from support.sidecar_server import importing_from, served, served_here, text_of, write_sidecar
 
 from planck_nb.base.errors import ConfigError
 from planck_nb.sidecars.author.live_offer import LiveOffer
+from planck_nb.sidecars.author.worker_pool import WorkerCall, WorkerPool
+from planck_nb.sidecars.conventions import FIXED_SOURCES
 
 pytestmark = pytest.mark.process
 
@@ -72,6 +75,77 @@ async def test_changes_are_in_effect_at_the_next_call(tmp_path: pathlib.Path) ->
         write_helper(tmp_path, "c")
         assert await words() == ["c", "cy", "c"]
         assert len((await client.list_tools()).tools) == 4
+
+
+FIXED = {
+    "the entry": lambda folder: append(folder / "my_sidecar.py", "\nprint('changed')\n"),
+    "a module": lambda folder: write_helper(folder, "b"),
+    "a late module": lambda folder: write_helper(folder, "y", "late", "LATE"),
+    "one that is gone": lambda folder: (folder / "helper.py").unlink(),
+}
+
+
+@pytest.mark.parametrize("change", FIXED.values(), ids=list(FIXED))
+async def test_what_commands_can_change_is_not_loaded_by_a_running_sidecar(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, change: Callable[[pathlib.Path], object]
+) -> None:
+    monkeypatch.setenv(FIXED_SOURCES, str(tmp_path))
+    write_sidecar(tmp_path, BODY)
+    write_helper(tmp_path, "a")
+    write_helper(tmp_path, "x", "late", "LATE")
+    before = contents(tmp_path)
+    async with served_here(tmp_path) as client:
+        assert text_of(await client.call_tool("in_thread", {})) == "ax"
+        for file in before:
+            file.touch()
+        assert text_of(await client.call_tool("in_loop", {})) == "a"
+        change(tmp_path)
+        for name in NAMES:  # the process for the last one would be a new one
+            result = await client.call_tool(name, {})
+            assert result.is_error
+            assert "after this sidecar was started" in text_of(result)
+        for file, content in before.items():
+            file.write_bytes(content)
+        assert [text_of(await client.call_tool(name, {})) for name in NAMES] == ["a", "ax", "a"]
+
+
+async def test_a_new_process_loads_no_source_that_changed_after_the_check(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(FIXED_SOURCES, str(tmp_path))
+    write_sidecar(tmp_path, BODY)
+    write_helper(tmp_path, "a")
+    with importing_from(tmp_path):
+        live = LiveOffer("my_sidecar:sidecar")
+        write_helper(tmp_path, "b")
+        pool = WorkerPool(live.reference, 1, live.digests)
+        result = await pool.call(WorkerCall("in_process", {}, "", "", print))
+        await pool.aclose()
+    assert "helper.py changed" in json.dumps(result)
+
+
+@pytest.mark.parametrize("place", [".planck/sidecar", "../elsewhere"])
+async def test_what_commands_cannot_change_is_loaded_again(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    project, folder = tmp_path / "project", tmp_path / "project" / place
+    project.mkdir()
+    folder.mkdir(parents=True)
+    monkeypatch.setenv(FIXED_SOURCES, str(project))
+    write_sidecar(folder.resolve(), BODY)
+    write_helper(folder, "a")
+    async with served_here(folder.resolve()) as client:
+        assert text_of(await client.call_tool("in_loop", {})) == "a"
+        write_helper(folder, "b")
+        assert text_of(await client.call_tool("in_loop", {})) == "b"
+
+
+def contents(folder: pathlib.Path) -> dict[pathlib.Path, bytes]:
+    return {file: file.read_bytes() for file in folder.glob("*.py")}
+
+
+def append(file: pathlib.Path, text: str) -> None:
+    file.write_text(file.read_text() + text)
 
 
 async def test_clients_are_told_of_new_tools(tmp_path: pathlib.Path) -> None:
