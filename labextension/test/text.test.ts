@@ -61,6 +61,10 @@ test('an approval request states the intention and the effects of the call', () 
   assert.equal(sentences(request([['write', 'a'], ['write', 'b']], { folder: '' })), 'Writes 2 files: a, b.');
   const command = request([['execute', 'ls']], { reason: 'No rule.' });
   assert.equal(sentences(command), 'Runs a command. It can write files and use the network. No rule.');
+  assert.match(
+    effectSentences(command, 'run_python').map(([text]) => text).join(''),
+    /^Can do all that you can: .* No rule\.$/,
+  );
   const sandboxed = (effects: ApprovalDisplay['effects'], sandboxed: boolean): string =>
     sentences(request([['execute', 'ls'], ...effects], { sandboxed, folder: '' }));
   assert.equal(sandboxed([], false), 'Runs a command without a sandbox: it can write files and use the network.');

@@ -122,6 +122,7 @@ def test_long_lines_many_calls_colours_and_broken_markdown(lab: Lab, open_notebo
         ["Allow once", "Allow for this prompt", "Deny", "Edit arguments"]
     )
     assert "Always" not in ask.inner_text()
+    ask.get_by_role("button", name="Deny").scroll_into_view_if_needed()
     notebook.screenshot("python-in-the-kernel")
     ask.get_by_role("button", name="Allow for this prompt").click(delay=500)
     expect(python).to_contain_text("('decide', '1', True, None, True, 'prompt'")

@@ -29,7 +29,7 @@ export function intention(request: ApprovalDisplay, name = ''): { readonly verb:
 }
 
 /** The effects of the call, as sentences. */
-export function effectSentences(request: ApprovalDisplay): Piece[] {
+export function effectSentences(request: ApprovalDisplay, name = ''): Piece[] {
   const pieces: Piece[] = [];
   const written = targetsOf(request, 'write');
   if (written.length > 0) {
@@ -42,7 +42,9 @@ export function effectSentences(request: ApprovalDisplay): Piece[] {
     const added = lines('+');
     pieces.push([`${added} ${added === 1 ? 'line' : 'lines'} added, ${lines('-')} removed. `, false]);
   }
-  if (has(request, 'execute')) {
+  if (name === RUN_PYTHON) {
+    pieces.push(['Can do ', false], ['all that you can', true], [': change your variables and files, and use the network. ', false]);
+  } else if (has(request, 'execute')) {
     pieces.push(['Runs ', false], ['a command', true], [`${powerOfCommands(request)} `, false]);
   }
   if (has(request, 'network')) pieces.push(['Uses ', false], ['the network', true], [listed(targetsOf(request, 'network')), false]);

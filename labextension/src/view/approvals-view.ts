@@ -108,7 +108,7 @@ class ApprovalView {
     const what = h('span', { class: 'pk-what' }, this.agent, h('b', {}, name), ` ${verb} `);
     if (target !== '') what.append(h('code', {}, target));
     const mark = h('span', { class: 'pk-mark', 'data-state': 'ask' }, icon('diamond'));
-    const effects = effectSentences(display).flatMap(([text, strong]) =>
+    const effects = effectSentences(display, name).flatMap(([text, strong]) =>
       strong ? [h('b', {}, text)] : withCode(text),
     );
     const facts = h('p', { class: 'pk-facts' }, ...effects);
