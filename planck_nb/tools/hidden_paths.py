@@ -1,60 +1,140 @@
-"""Files and folders that commands in the sandbox do not see: keys, passwords, tokens, and addresses of this kernel."""
+"""Files and folders which commands in the sandbox do not see: keys, passwords, tokens, and this kernel's addresses.
+
+Of the home folder a command sees the ordinary entries, but the hidden ones only as far as its programs need them.
+"""
 
 from __future__ import annotations
 
+import os
+import site
+import sys
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
 
 from planck_nb.agent.approval.secret_files import SYSTEM_FILES, SYSTEM_FOLDERS, is_secret_path
 
-_LISTED = (
-    "",
-    ".cargo",
-    ".config",
-    ".config/git",
-    ".config/pypoetry",
-    ".gem",
-    ".huggingface",
-    ".local/share",
-    ".local/share/jupyter",
-    ".planck",
-    ".subversion",
-)
-"""Folders below the home folder whose entries are checked; those of a project are not, because programs need them."""
-
-_WHOLE_FOLDERS = ".colima .docker .jupyter .lima .local/share/containers .orbstack .rd .wandb".split()
-"""Whole folders below the home folder, with sockets of services or with settings that contain tokens."""
-
 _OF_SYSTEM = (*SYSTEM_FILES, *SYSTEM_FOLDERS, "/var/lib/docker")
-"""Paths that only root can read."""
+"""Paths which only root can read."""
 
-_NAMED_BY = ("JUPYTER_RUNTIME_DIR", "JUPYTER_CONFIG_DIR", "GNUPGHOME", "DOCKER_CONFIG", "KUBECONFIG", "PGPASSFILE")
+_NAMED_BY = (
+    "JUPYTER_RUNTIME_DIR JUPYTER_CONFIG_DIR GNUPGHOME DOCKER_CONFIG KUBECONFIG PGPASSFILE XDG_RUNTIME_DIR XAUTHORITY "
+    "SSH_AUTH_SOCK DBUS_SESSION_BUS_ADDRESS AWS_SHARED_CREDENTIALS_FILE GOOGLE_APPLICATION_CREDENTIALS NETRC "
+    "CLOUDSDK_CONFIG"
+).split()
 """Variables with the paths of such files and folders."""
+
+_BINARIES = ("bin", "sbin", "shims", "condabin", "Scripts")
+_NEVER_WHOLE = (".local", ".local/share", ".config", ".cache")
+"""Folders below the home folder which belong to many programs."""
+
+_FOLDER_NAMES = ("_HOME", "_ROOT", "_DIR", "_PREFIX", "_PATH", "GOPATH", "R_LIBS_USER", "PYTHONPATH", "VIRTUAL_ENV")
+"""Ends of variables which name toolchains' folders."""
+
+_IN_TOOLCHAINS = ("bin", "lib", "toolchains", "versions", "candidates", "packages", "pkg", "site-packages")
+"""Folders of which a toolchain has one."""
+
+_COMPANIONS = {"rustup": ".rustup", "cargo": ".rustup", "julia": ".julia", "juliaup": ".julia", "ghcup": ".ghcup"}
+"""Folders below the home folder which a program uses without a link to them."""
+
+_MAX_ENTRIES = 2_000
 
 
 def hidden_paths(home: Path | None, environment: Mapping[str, str]) -> list[Path]:
     """Return the hidden paths that exist, with links followed."""
-    named = [path for name in _NAMED_BY for path in environment.get(name, "").split(":") if path.startswith("/")]
-    below_home = () if home is None else _below_home(home)
-    found: dict[Path, None] = {}
-    for path in (*below_home, *map(Path, (*_OF_SYSTEM, *named))):
+    named = [
+        path.removeprefix("unix:path=").partition(",")[0]
+        for name in _NAMED_BY
+        for path in environment.get(name, "").split(os.pathsep if name == "KUBECONFIG" else "\0")
+    ]
+    below_home = () if home is None else _below_home(home, environment)
+    paths = (*below_home, *map(Path, (*_OF_SYSTEM, *(path for path in named if path.startswith("/")))))
+    resolved: dict[Path, None] = {}
+    for path in paths:
         try:
-            if path.exists() and (resolved := path.resolve()) not in (home, Path("/")):
-                found[resolved] = None
+            if path.exists() and (real := path.resolve()) not in (home, Path("/")):
+                resolved[real] = None
         except (OSError, RuntimeError):
             continue
-    return list(found)
+    return list(resolved)
 
 
-def _below_home(home: Path) -> Iterator[Path]:
-    yield from (home / name for name in _WHOLE_FOLDERS)
-    for folder in _LISTED:
-        try:
-            names = [entry.name for entry in (home / folder).iterdir()]
-        except OSError:
+def needed_paths(home: Path, environment: Mapping[str, str]) -> list[Path]:
+    """Return the paths below the home folder which programs in PATH and this Python need, with links followed."""
+    search_path = environment.get("PATH", "")
+    named = {
+        part
+        for name, value in environment.items()
+        if name.endswith(_FOLDER_NAMES) and not name.startswith(("XDG_", "JUPYTER_")) and name not in _NAMED_BY
+        for part in value.split(os.pathsep)
+        if any(os.path.isdir(os.path.join(part, inner)) for inner in _IN_TOOLCHAINS)  # noqa: PTH112, PTH118 - texts
+    }
+    return list(_needed_paths(home, search_path, tuple(sorted(named))))
+
+
+@lru_cache(maxsize=16)
+def _needed_paths(home: Path, search_path: str, named: tuple[str, ...]) -> tuple[Path, ...]:
+    """Look once: what a command leaves in a folder in PATH makes nothing else visible."""
+    own = (sys.prefix, sys.base_prefix, site.getusersitepackages() if site.ENABLE_USER_SITE else "")
+    places = [Path(place) for place in (*own, *search_path.split(os.pathsep), *named) if place[:1] == os.sep]
+    companions = [home / folder for place in places for name, folder in _COMPANIONS.items() if (place / name).exists()]
+    paths: dict[Path, None] = {}
+    waiting = [*places, *companions]
+    while waiting:
+        path = Path(os.path.realpath(waiting.pop()))
+        prefix = path.parent if path.name in _BINARIES else path
+        if not path.is_relative_to(home) or prefix in paths or path in paths:
             continue
-        yield from (home / folder / name for name in names if _is_secret(f"/home/user/{folder}/{name}"))
+        if not _is_shared(prefix, home):
+            paths[prefix] = None
+            waiting += [_target(python) for python in sorted((prefix / "bin").glob("python*"))[:20]]
+        elif path.name in _BINARIES:
+            paths[path] = None
+            waiting += [_target(path / name) for name in _links_in(path)]
+    return tuple(path for path in paths if path.exists())
+
+
+def _target(program: Path) -> Path:
+    """Return the folder where a link to a program leads."""
+    return Path(os.path.realpath(program)).parent
+
+
+def _is_shared(path: Path, home: Path) -> bool:
+    return path == home or path in [home / name for name in _NEVER_WHOLE] or is_secret_path(path)
+
+
+def _links_in(folder: Path) -> list[str]:
+    try:
+        with os.scandir(folder) as entries:
+            return [entry.name for entry in entries if entry.is_symlink()][:_MAX_ENTRIES]
+    except OSError:
+        return []
+
+
+def _below_home(home: Path, environment: Mapping[str, str]) -> Iterator[Path]:
+    """Yield the hidden entries which no program needs, and secrets by their names in all others."""
+    needed = needed_paths(home, environment)
+    for path in _entries(home):
+        if not path.name.startswith("."):
+            if is_secret_path(f"/home/user/{path.name}"):
+                yield path
+        elif os.path.realpath(path) in map(str, needed):
+            yield from _secrets_in(path)
+        else:
+            yield path
+    for folder in needed:
+        yield from _secrets_in(folder)
+
+
+def _secrets_in(folder: Path) -> Iterator[Path]:
+    yield from (path for path in _entries(folder) if _is_secret(f"/home/user/{folder.name}/{path.name}"))
+
+
+def _entries(folder: Path) -> list[Path]:
+    try:
+        return list(folder.iterdir())[:_MAX_ENTRIES]
+    except OSError:
+        return []
 
 
 @lru_cache(maxsize=10_000)

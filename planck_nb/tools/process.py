@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import IO, Literal, TypeAlias
 
 from planck_nb.base.errors import ToolError
+from planck_nb.base.programs import PYTHON
 from planck_nb.base.secrets import is_secret_variable
 from planck_nb.tools import launcher
 from planck_nb.tools.no_links import SUPPORTED, open_folder, require_no_links
@@ -107,7 +108,7 @@ def _words(command: str, sandbox: Sequence[str], folder: Path) -> list[str]:
         status = folder.stat()
         return [*sandbox, "/bin/sh", "-c", _CHECKED, f"{status.st_dev}:{status.st_ino}", command]
     if _HAS_LAUNCHER:
-        return [sys.executable, "-I", "-S", str(launcher.__file__), command]
+        return [PYTHON, "-I", "-S", str(launcher.__file__), command]
     return ["/bin/sh", "-c", command]
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -19,6 +18,8 @@ from pathlib import Path
 from typing import Literal, TypeAlias, get_args
 
 from planck_nb.base.errors import ToolError
+from planck_nb.base.programs import find_program
+from planck_nb.tools.guarded_paths import GuardedPaths
 from planck_nb.tools.sandbox_access import VARIABLE, SandboxAccess
 from planck_nb.tools.sandbox_mounts import mounts
 
@@ -69,7 +70,7 @@ class Sandbox:
     def arguments(
         self,
         cwd: Path,
-        writable: Path,
+        guard: GuardedPaths,
         access: SandboxAccess,
         environment: Mapping[str, str],
         *,
@@ -79,29 +80,33 @@ class Sandbox:
 
         Args:
             cwd: The folder in which the command runs.
-            writable: The folder that it may change.
+            guard: The folder that it may change, and what it may not change in it.
             access: What this command may reach beyond the sandbox.
             environment: Its environment.
             readable: Paths that it may read although they are in a folder that is empty in the sandbox.
         """
         network = () if access.network else ("--unshare-net",)
         begin = [self.program, "--ro-bind", "/", "/", "--dev", "/dev", *self.options, *network]
-        return [*begin, *mounts(writable.resolve(), access, environment, readable), "--chdir", str(cwd.resolve()), "--"]
+        return [*begin, *mounts(guard, access, environment, readable), "--chdir", str(cwd.resolve()), "--"]
 
 
-def find_sandbox() -> Sandbox | None:
-    """Return the sandbox that works here, None if none does. It is tried once per process."""
-    program = shutil.which("bwrap") if sys.platform == "linux" else None
-    return _first_working(program, os.geteuid()) if program and Path(program).is_absolute() else None
+def find_sandbox(writable: Sequence[Path] = ()) -> Sandbox | None:
+    """Return the sandbox that works here, None if none does. It is tried once per process.
+
+    Args:
+        writable: Folders where commands can write, besides the working directory. Nothing in them is used.
+    """
+    program = find_program("bwrap", writable=writable) if sys.platform == "linux" else None
+    return _first_working(program, os.geteuid()) if program else None
 
 
-def require_sandbox() -> Sandbox:
-    """Return the sandbox that works here.
+def require_sandbox(writable: Sequence[Path] = ()) -> Sandbox:
+    """Return the sandbox that works here, like `find_sandbox`.
 
     Raises:
         ToolError: No sandbox works here.
     """
-    found = find_sandbox()
+    found = find_sandbox(writable)
     if found is None:
         raise ToolError(f"The command was not run: sandbox is 'required', but {why_none()}.")
     return found
@@ -111,8 +116,8 @@ def why_none() -> str:
     """Return why there is no sandbox, and what to do, as the end of a sentence."""
     if sys.platform != "linux":
         return "there is none for this system; set sandbox to 'auto' to run commands without one"
-    if shutil.which("bwrap") is None:
-        return "bubblewrap (bwrap) is not installed; install it, or set sandbox to 'auto'"
+    if find_program("bwrap") is None:
+        return "bubblewrap (bwrap) is not installed outside this folder; install it, or set sandbox to 'auto'"
     return (
         "bubblewrap does not work here, because user namespaces are not allowed; allow them, or set sandbox to 'auto'"
     )
@@ -146,7 +151,7 @@ def _first_working(program: str, user: int) -> Sandbox | None:
 
 
 def _works(sandbox: Sandbox) -> bool:
-    words = sandbox.arguments(Path("/"), Path("/tmp"), SandboxAccess(), {})  # noqa: S108 - it writes nothing
+    words = sandbox.arguments(Path("/"), GuardedPaths(Path("/tmp")), SandboxAccess(), {})  # noqa: S108 - it writes nothing
     try:
         done = subprocess.run(  # noqa: S603 - the program was found in PATH
             [*words, "/bin/sh", "-c", ":"],

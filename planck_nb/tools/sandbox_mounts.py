@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 
-from planck_nb.tools.hidden_paths import hidden_paths
+from planck_nb.base.programs import find_program
+from planck_nb.tools.guarded_paths import GuardedPaths
+from planck_nb.tools.hidden_paths import hidden_paths, needed_paths
 from planck_nb.tools.sandbox_access import SandboxAccess
 
 _TEMPORARY = ("/tmp", "/var/tmp", "/run")  # noqa: S108 - each is replaced by an empty folder
@@ -19,43 +23,52 @@ _CACHES = (".cache", ".npm", ".conda/pkgs")
 _NEEDED = ("/etc/resolv.conf", "/run/current-system", "/run/opengl-driver")
 """Paths that programs need and that may lie, links followed, in a folder that is empty in the sandbox."""
 
+_GIT_FILES = (".gitconfig", ".config/git/config")
+_GIT_SECONDS = 5.0
+
 _GPU_DEVICES = ("nvidia*", "dri", "kfd")
 """Devices of GPUs, which programs compute with."""
 
-_OWN = ".planck"
-"""The folder of settings, tools and sessions in a project: a command that changed them could run something later."""
-
 
 def mounts(
-    writable: Path, access: SandboxAccess, environment: Mapping[str, str], readable: Sequence[Path]
+    guard: GuardedPaths, access: SandboxAccess, environment: Mapping[str, str], readable: Sequence[Path]
 ) -> list[str]:
     """Return the options for all mounts over a read-only root.
 
     A mount covers what was mounted below it before, so the deepest come last. If two are for the same path, the later
-    of these replaces the other: empty folders, what is readable in them, caches, the writable folder, hidden paths,
-    what was approved for the command.
+    of these replaces the other: empty folders, what is readable in them, the writable folder, what programs obey in it,
+    caches, hidden paths, what was approved for the command.
     """
+    writable = guard.folder
     home = _folder(environment.get("HOME"))
     empty = list(_empty(environment))
     found: dict[Path, tuple[str, ...]] = {path: ("--tmpfs", str(path)) for path in empty}
     for path in (*_needed(home), *readable):
         if path.exists() and any(path != folder and path.is_relative_to(folder) for folder in empty):
             found[path] = _bind("--ro-bind", path)
-    caches = list(_caches(home, environment))
-    found |= {path: ("--tmpfs", str(path)) for path in caches}
     if writable != Path("/"):
         found[writable] = _bind("--bind", writable)
-    own = writable / _OWN
-    if own.is_dir() and not own.is_symlink():
-        found[own] = _bind("--ro-bind", own)
-    found |= _hidden(home, environment, writable)
+    found |= guard.mounts(access.write)
+    caches = [path for path in _caches(home, environment) if not writable.is_relative_to(path)]
+    found |= {path: ("--tmpfs", str(path)) for path in caches}
+    hidden = _hidden(home, environment, writable)
+    found |= hidden
+    needed = [] if home is None else needed_paths(home, environment)
+    found |= {
+        path: _bind("--ro-bind", path)
+        for path in needed
+        if path not in found and any(path.is_relative_to(folder) for folder in hidden)
+    }
     found |= {path: _bind("--ro-bind", path) for path in access.read}
-    found |= {path: _bind("--bind", path) for path in access.write}
+    found |= {path: _bind("--bind", path) for path in access.write if path.exists()}
     # Without a folder for caches, programs would try to create one in the read-only home folder.
     variable = [] if caches else ["--setenv", "XDG_CACHE_HOME", "/tmp/.cache"]  # noqa: S108 - the private one
     devices = [word for path in _devices() for word in ("--dev-bind", str(path), str(path))]
     deepest_last = sorted(found, key=lambda path: len(path.parts))
-    return [*devices, *variable, *(word for path in deepest_last for word in found[path])]
+    identity = [word for name, value in git_identity(home, environment) for word in ("--setenv", name, value)]
+    # Nothing that a command writes there would stay.
+    closed = [word for path in hidden if found[path][0] == "--tmpfs" and path not in caches for word in _closed(path)]
+    return [*devices, *variable, *identity, *(word for path in deepest_last for word in found[path]), *closed]
 
 
 def _bind(option: str, path: Path) -> tuple[str, ...]:
@@ -99,6 +112,40 @@ def _hidden(home: Path | None, environment: Mapping[str, str], writable: Path) -
         for path in hidden_paths(home, environment)
         if not writable.is_relative_to(path)
     }
+
+
+def _closed(path: Path) -> tuple[str, ...]:
+    return "--remount-ro", str(path)
+
+
+def git_identity(home: Path | None, environment: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Return variables with git's name and email address, since the file with them is hidden."""
+    if home is None or "GIT_CONFIG_COUNT" in environment:
+        return []
+    stamps = [path.stat().st_mtime_ns if path.exists() else 0 for path in (home / name for name in _GIT_FILES)]
+    pairs = _git_settings(str(home), environment.get("PATH", ""), tuple(stamps)) if any(stamps) else ()
+    numbered = [
+        item
+        for at, (key, value) in enumerate(pairs)
+        for item in ((f"GIT_CONFIG_KEY_{at}", key), (f"GIT_CONFIG_VALUE_{at}", value))
+    ]
+    return [("GIT_CONFIG_COUNT", str(len(pairs))), *numbered] if pairs else []
+
+
+@lru_cache(maxsize=8)
+def _git_settings(home: str, search_path: str, _stamps: tuple[int, ...]) -> tuple[tuple[str, str], ...]:
+    git = find_program("git", search_path=search_path)
+    if git is None:
+        return ()
+    words = [git, "config", "--global", "--null", "--get-regexp", r"^(user\.(name|email)|safe\.directory)$"]
+    try:
+        done = subprocess.run(  # noqa: S603 - a program outside of the project
+            words, env={"HOME": home}, cwd="/", capture_output=True, text=True, timeout=_GIT_SECONDS, check=False
+        )
+    except (OSError, subprocess.SubprocessError):
+        return ()
+    lines = [entry.partition("\n") for entry in done.stdout.split("\0") if entry]
+    return tuple((key, value) for key, _, value in lines)
 
 
 def _devices() -> list[Path]:

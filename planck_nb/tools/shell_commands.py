@@ -6,7 +6,7 @@ import asyncio
 import os
 import signal
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from shlex import quote
 
@@ -17,6 +17,7 @@ from planck_nb.base.errors import ToolError
 from planck_nb.base.json_types import JsonObject
 from planck_nb.base.threads import run_in_thread
 from planck_nb.tools.file_access import resolve
+from planck_nb.tools.guarded_paths import GuardedPaths
 from planck_nb.tools.output_capture import spill_folder
 from planck_nb.tools.process import CommandResult, child_environment, run_command
 from planck_nb.tools.sandbox import (
@@ -80,31 +81,36 @@ async def run_shell(
     requested = sandbox_access_of(command)
     access = requested if context.touches is None else requested.limited_to(context.touches)
     hint = ""
+    notes: list[str] = []
 
     def run() -> CommandResult:
         nonlocal hint
         environment = child_environment(os.environ, allow_env)
-        found = _sandbox(sandbox, context.progress)
-        around = _sandbox_words(found, folder, writable, access, environment)
-        finished = run_command(
-            command,
-            cwd=folder,
-            environment=environment,
-            timeout=milliseconds / 1_000,
-            cancelled=cancelled,
-            progress=context.progress,
-            sandbox=around,
-        )
+        found = _sandbox(sandbox, [writable, *access.write], context.progress)
+        guard = GuardedPaths.of(writable.resolve(), environment) if found is not None else None
+        around = _sandbox_words(found, folder, guard, access, environment)
+        try:
+            finished = run_command(
+                command,
+                cwd=folder,
+                environment=environment,
+                timeout=milliseconds / 1_000,
+                cancelled=cancelled,
+                progress=context.progress,
+                sandbox=around,
+            )
+        finally:
+            notes.extend(guard.clean(environment, access.write) if guard is not None else ())
         if found is not None and finished.status:
             hint = denial(finished.output, writable, access)
         return finished
 
     finished = await _run_until_cancelled(run, cancelled)
     if finished.ending == "timeout":
-        raise ToolError(_with(f"Process timed out after {milliseconds:g}ms", finished.output, hint))
+        raise ToolError(_noted(_with(f"Process timed out after {milliseconds:g}ms", finished.output, hint), notes))
     if finished.status:
-        raise ToolError(_with(_status(finished.status), finished.output, hint))
-    return finished.output or "(no output)"
+        raise ToolError(_noted(_with(_status(finished.status), finished.output, hint), notes))
+    return _noted(finished.output or "(no output)", notes)
 
 
 def command_effects(command: str, cwd: Path | None, within: str | None, sandbox: SandboxMode) -> list[Effect]:
@@ -139,12 +145,12 @@ _notified = threading.Event()
 """Set once the user has been told that there is no sandbox."""
 
 
-def _sandbox(mode: SandboxMode, progress: Callable[[str], None]) -> Sandbox | None:
+def _sandbox(mode: SandboxMode, writable: Sequence[Path], progress: Callable[[str], None]) -> Sandbox | None:
     if mode == "off":
         return None
     if mode == "required":
-        return require_sandbox()
-    found = find_sandbox()
+        return require_sandbox(writable)
+    found = find_sandbox(writable)
     if found is None and not _notified.is_set():
         _notified.set()
         progress(f"Commands run without a sandbox: {why_none()}.\n")
@@ -152,13 +158,17 @@ def _sandbox(mode: SandboxMode, progress: Callable[[str], None]) -> Sandbox | No
 
 
 def _sandbox_words(
-    sandbox: Sandbox | None, folder: Path, writable: Path, access: SandboxAccess, environment: Mapping[str, str]
+    sandbox: Sandbox | None,
+    folder: Path,
+    guard: GuardedPaths | None,
+    access: SandboxAccess,
+    environment: Mapping[str, str],
 ) -> list[str]:
     """The words before the command; none without a sandbox, and in a folder that does not exist, which is reported."""
     outputs = spill_folder()  # the first one also removes those that killed processes left
-    if sandbox is None or not folder.is_dir():
+    if sandbox is None or guard is None or not folder.is_dir():
         return []
-    return sandbox.arguments(folder, writable, access, environment, readable=[outputs, folder.resolve()])
+    return sandbox.arguments(folder, guard, access, environment, readable=[outputs, folder.resolve()])
 
 
 async def _run_until_cancelled(run: Callable[[], CommandResult], cancelled: threading.Event) -> CommandResult:
@@ -195,6 +205,11 @@ def _status(status: int) -> str:
     except ValueError:
         name = "a signal"
     return f"Process was ended by {name} ({-status})"
+
+
+def _noted(text: str, notes: Iterable[str]) -> str:
+    """Return a result with sentences about what the command left."""
+    return "\n".join([text, *notes])
 
 
 def _with(sentence: str, output: str, hint: str) -> str:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import secrets
-import sys
 import threading
 from contextlib import suppress
 from pathlib import Path
 
 from planck_nb.base.forks import call_in_forks
+from planck_nb.base.programs import PYTHON
 from planck_nb.tools import watchdog
 
 MARK = "PLANCK_NB_COMMAND"
@@ -67,7 +67,7 @@ class WatchdogProcess:
             os.close(self._pipe)
         self._token = self._token if self._owner == os.getpid() else secrets.token_hex(8)
         reading, self._pipe = os.pipe()
-        command = [sys.executable, "-I", "-S", str(Path(watchdog.__file__)), str(os.getpid()), f"{MARK}={self._token}-"]
+        command = [PYTHON, "-I", "-S", str(Path(watchdog.__file__)), str(os.getpid()), f"{MARK}={self._token}-"]
         environment = {name: value for name, value in os.environ.items() if name != MARK}
         actions = [
             (os.POSIX_SPAWN_DUP2, reading, 0),
@@ -75,7 +75,7 @@ class WatchdogProcess:
             (os.POSIX_SPAWN_OPEN, 2, os.devnull, os.O_WRONLY, 0),
         ]
         try:
-            self._watchdog = os.posix_spawn(sys.executable, command, environment, file_actions=actions, setsid=True)
+            self._watchdog = os.posix_spawn(PYTHON, command, environment, file_actions=actions, setsid=True)
         finally:
             os.close(reading)
         self._owner = os.getpid()

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from planck_nb.tools.guarded_paths import GuardedPaths
 from planck_nb.tools.sandbox_access import SandboxAccess
 from planck_nb.tools.sandbox_mounts import mounts
 
-ARGUMENTS = {"--tmpfs": 1, "--bind": 2, "--ro-bind": 2, "--dev-bind": 2, "--setenv": 2}
+ARGUMENTS = {"--tmpfs": 1, "--bind": 2, "--ro-bind": 2, "--dev-bind": 2, "--setenv": 2, "--remount-ro": 1}
 
 
 @pytest.fixture
@@ -36,7 +37,7 @@ def options(
     readable: tuple[Path, ...] = (),
 ) -> list[tuple[str, ...]]:
     """The options with their arguments."""
-    words = iter(mounts(project, access or SandboxAccess(), environment, readable))
+    words = iter(mounts(GuardedPaths.of(project, environment), access or SandboxAccess(), environment, readable))
     return [(word, *(next(words) for _ in range(ARGUMENTS[word]))) for word in words]
 
 

@@ -25,6 +25,7 @@ from planck_nb.agent.approval import Policy, Rule
 from planck_nb.agent.approval.gate import Approvals
 from planck_nb.agent.effect import Effect
 from planck_nb.testing import Call, Reply, scripted_model
+from planck_nb.tools.guarded_paths import GuardedPaths
 from planck_nb.tools.sandbox import Sandbox, candidates, denial, find_sandbox
 from planck_nb.tools.sandbox_access import SandboxAccess, sandbox_access_of
 
@@ -455,7 +456,7 @@ async def test_ordinary_work_goes_on(sandbox: Sandbox, tmp_path: Path, name: str
     command, expected = WORK[name]
     tool = BuiltinTools.bash(cwd=tmp_path, sandbox="required")
     shown = (await tool.run({"command": command})).text
-    assert shown.partition("\nSTDERR:\n")[0].endswith(expected)
+    assert shown.partition("\nSTDERR:\n")[0].partition("\nThis command")[0].endswith(expected)
 
 
 async def test_statuses_and_signals_are_those_of_the_command(sandbox: Sandbox, tmp_path: Path) -> None:
@@ -638,7 +639,8 @@ async def test_required_without_a_sandbox_is_one_clear_error(tmp_path: Path, mon
     with pytest.raises(ToolError) as failure:
         await BuiltinTools.bash(cwd=tmp_path, sandbox="required").run({"command": "echo ran > x"})
     assert str(failure.value) == (
-        "The command was not run: sandbox is 'required', but bubblewrap (bwrap) is not installed; install it, or set "
+        "The command was not run: sandbox is 'required', but bubblewrap (bwrap) is not installed outside this folder; "
+        "install it, or set "
         "sandbox to 'auto'."
     )
     assert not (tmp_path / "x").exists()
@@ -653,9 +655,10 @@ async def test_a_sandbox_that_does_not_work_is_not_used(tmp_path: Path, monkeypa
     program(tmp_path, "echo 'bwrap: No permissions to create new namespace' >&2; exit 1")
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     assert find_sandbox() is None
+    (folder := tmp_path / "work").mkdir()
     with pytest.raises(ToolError, match="user namespaces are not allowed"):
-        await BuiltinTools.bash(cwd=tmp_path, sandbox="required").run({"command": "true"})
-    assert (await BuiltinTools.bash(cwd=tmp_path).run({"command": "echo on"})).text == "on\n"
+        await BuiltinTools.bash(cwd=folder, sandbox="required").run({"command": "true"})
+    assert (await BuiltinTools.bash(cwd=folder).run({"command": "echo on"})).text == "on\n"
 
 
 SAID = """
@@ -704,7 +707,7 @@ def test_it_works_for_other_users(sandbox: Sandbox, number: int) -> None:
     folder = Path(
         subprocess.run(["mktemp", "-d"], capture_output=True, text=True, check=True, user=65534).stdout.strip()
     )
-    words = found.arguments(folder, folder, SandboxAccess(), {"HOME": "/nonexistent"})
+    words = found.arguments(folder, GuardedPaths(folder), SandboxAccess(), {"HOME": "/nonexistent"})
     script = (
         "id -u; echo x > mine && cat mine; echo y > /var/tmp/planck-escape; "
         "cat /proc/[0-9]*/cmdline | tr '\\0' ' ' | grep -c 'sleep 6[0]0'"

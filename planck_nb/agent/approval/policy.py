@@ -12,9 +12,10 @@ from typing import cast
 
 from planck_nb.agent.approval.addresses import address
 from planck_nb.agent.approval.commands import CommandPattern, simple_commands
+from planck_nb.agent.approval.obeyed_files import is_obeyed
 from planck_nb.agent.approval.paths import below, folder_of, resolve_once, resolved
 from planck_nb.agent.approval.rule import ACTIONS, KINDS, Action, Rule
-from planck_nb.agent.approval.secret_files import is_secret_path, secret_words
+from planck_nb.agent.approval.secret_files import is_hidden_at_home, is_secret_path, secret_words
 from planck_nb.agent.effect import Effect, EffectKind
 from planck_nb.agent.identity import AgentIdentity
 from planck_nb.base.errors import UsageError
@@ -218,7 +219,7 @@ class Policy:
         path = resolved(touch.target, self.root)
         if path is None:
             return Rule("allow", tool, touch.kind)
-        if self.secrets != "allow" and is_secret_path(path):
+        if self.secrets != "allow" and self._needs_its_own_rule(touch.kind, path):
             return Rule("allow", kind=touch.kind, pattern=escape(str(path)))
         return Rule("allow", kind=touch.kind, pattern=self._folder_pattern(path))
 
@@ -283,9 +284,10 @@ class Policy:
         doing = "needs approval" if self.secrets == "ask" else "is forbidden"
         if touch.kind in ("read", "write"):
             path = resolved(touch.target, self.root)
-            if path is None or not is_secret_path(path) or any(rule.names(touch, self.root) for rule in allowing):
+            if path is None or any(rule.names(touch, self.root) for rule in allowing):
                 return ""
-            return f"{_doing(touch)} {doing}, because it looks like a secret; only a rule with its path allows it."
+            reason = self._needs_its_own_rule(touch.kind, path)
+            return f"{_doing(touch)} {doing}, because {reason}; only a rule with its path allows it." if reason else ""
         if touch.kind != "execute":
             return ""
         parts = [Effect("execute", part) for part in (touch.target, *(simple_commands(touch.target) or ()))]
@@ -296,6 +298,14 @@ class Policy:
         if not words:
             return ""
         return f"{_doing(touch)} {doing}, because {words[0]} looks like a secret; only a rule with this name allows it."
+
+    def _needs_its_own_rule(self, kind: EffectKind, path: Path) -> str:
+        """Return why no rule for several paths allows this one, if so."""
+        if is_secret_path(path):
+            return "it looks like a secret"
+        if kind == "write" and is_obeyed(path, self._resolved_root):
+            return "programs obey it by themselves"
+        return "it is hidden in the home folder" if is_hidden_at_home(path, self._resolved_root) else ""
 
     def _allowing(self, rules: list[Rule], touch: Effect) -> Rule | None:
         """The rule that allows the whole effect, or the first of those that together allow each part of a command."""

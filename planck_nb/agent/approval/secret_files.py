@@ -6,6 +6,8 @@ The name is enough: the content of such a file is not looked at. Case does not m
 from __future__ import annotations
 
 import re
+import site
+import sys
 from collections.abc import Iterable, Iterator
 from fnmatch import fnmatchcase
 from glob import has_magic, iglob
@@ -47,6 +49,9 @@ SYSTEM_FILES = ("/etc/shadow", "/etc/gshadow", "/etc/sudoers")
 SYSTEM_FOLDERS = ("/etc/sudoers.d", "/etc/ssl/private")
 """Folders of secrets of the system."""
 
+_HARMLESS = frozenset({".ipynb_checkpoints", ".gitignore", ".venv", ".cache"})
+"""Hidden names in a home folder with nothing private."""
+
 _ALL_NAMES = (*_NAMES, *(path.rpartition("/")[2] for path in SYSTEM_FILES))
 _FOLDER_PARTS = tuple(tuple(folder.strip("/").split("/")) for folder in (*_FOLDERS, *SYSTEM_FOLDERS))
 
@@ -67,6 +72,32 @@ def is_secret_path(path: Path | str) -> bool:
     text = os_path.normpath(str(path)).casefold()
     parts = text.strip("/").split("/")
     return bool(_PROCESS.search(text)) or _is_secret_name(parts[-1]) or _is_below_secrets(parts)
+
+
+def is_hidden_at_home(path: Path, root: Path | None) -> bool:
+    """Return whether a path is in a hidden entry of the home folder.
+
+    This Python's own files and a project in such an entry do not count.
+
+    Args:
+        path: The path, with links followed.
+        root: The project's folder, with links followed; None if there is none.
+    """
+    home = _home()
+    if home is None or not path.is_relative_to(home) or path == home:
+        return False
+    if root is not None and root != home and root.is_relative_to(home) and path.is_relative_to(root):
+        return False
+    own = (sys.prefix, sys.base_prefix, site.getusersitepackages())
+    name = path.relative_to(home).parts[0]
+    return name.startswith(".") and name not in _HARMLESS and not any(path.is_relative_to(folder) for folder in own)
+
+
+def _home() -> Path | None:
+    try:
+        return Path.home().resolve()
+    except (OSError, RuntimeError):
+        return None
 
 
 def secret_words(command: str, root: Path | None) -> list[str]:

@@ -19,6 +19,7 @@ import filelock
 
 from planck_nb.base.atomic import write_atomically
 from planck_nb.base.errors import SidecarError
+from planck_nb.base.programs import find_program
 from planck_nb.base.text import one_line
 from planck_nb.base.threads import run_in_thread
 from planck_nb.base.version import __version__
@@ -84,7 +85,7 @@ class SidecarEnvironment:
         self.folder = folder.absolute()
         self._environment = os.environ if environment is None else environment
         self._requirements = tuple(requirements)
-        self._uv = (shutil.which("uv", path=self._environment.get("PATH")) or "") if uv is None else uv
+        self._uv = (find_program("uv", search_path=self._environment.get("PATH", "")) or "") if uv is None else uv
         self._venv = self.folder / ".venv"
         self._lock = self.folder / "uv.lock"
         self._mark = self._venv / "planck_nb.digest"

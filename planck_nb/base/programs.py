@@ -1,0 +1,45 @@
+"""Programs outside the folders in which agents' commands can write."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable
+from functools import lru_cache
+from pathlib import Path
+
+PYTHON = os.path.realpath(sys.executable)
+"""This Python with links followed, for helpers with the standard library alone.
+
+A link in a project's environment could be replaced.
+"""
+
+
+def find_program(name: str, *, search_path: str | None = None, writable: Iterable[Path] = ()) -> str | None:
+    """Find a program in PATH, except in folders where commands can write.
+
+    The search is done once for each name and PATH, so a program which a command leaves anywhere is never used.
+
+    Args:
+        name: The program's name.
+        search_path: The variable PATH; by default this process's own.
+        writable: Folders where commands can write, besides the working directory.
+
+    Returns:
+        Its absolute path; None without one.
+    """
+    folders = [Path(os.path.realpath(folder)) for folder in (os.curdir, *writable)]
+    folders = [folder for folder in folders if folder != Path(folder.anchor)]
+    search_path = os.environ.get("PATH", os.defpath) if search_path is None else search_path
+    return next((path for path in _places(name, search_path) if not _is_in(path, folders)), None)
+
+
+@lru_cache(maxsize=64)
+def _places(name: str, search_path: str) -> tuple[str, ...]:
+    paths = (os.path.join(folder, name) for folder in search_path.split(os.pathsep) if os.path.isabs(folder))  # noqa: PTH117, PTH118 - strings are faster
+    return tuple(path for path in paths if os.path.isfile(path) and os.access(path, os.X_OK))  # noqa: PTH113
+
+
+def _is_in(path: str, folders: Iterable[Path]) -> bool:
+    places = (Path(os.path.realpath(os.path.dirname(path))), Path(os.path.realpath(path)))  # noqa: PTH120
+    return any(place.is_relative_to(folder) for place in places for folder in folders)

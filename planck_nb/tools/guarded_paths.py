@@ -1,0 +1,278 @@
+"""Files in a writable folder which programs obey by themselves.
+
+A shell, Python, git, an editor or an agent runs or follows them when it starts or opens the folder. A command in the
+sandbox cannot change the existing ones: they are mounted read-only, and each folder above them is a mount, since only a
+mount cannot be moved away. A missing one is no mount, as bubblewrap would create it; what the command leaves there is
+renamed after its end.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from planck_nb.agent.approval.obeyed_files import ENDS, IN_GIT, NAMES, NAMES_IN
+
+_ORDINARY = frozenset(
+    ".cache .npm .conda .venv .ipynb_checkpoints .gitignore .gitattributes .github .yarn .cargo .bundle .mvn .hg .env "
+    ".editorconfig .coverage .pytest_cache .ruff_cache .mypy_cache .hypothesis .DS_Store .virtual_documents".split()
+)
+"""Hidden names in a home folder which run nothing."""
+
+_OWN = frozenset({"sessions"})
+"""What this process itself writes in a new `.planck`, beside a command."""
+
+_BARE = frozenset({"HEAD", "objects", "refs"})
+"""A folder with these is a repository, wherever it lies."""
+
+_LATER = re.compile(
+    r"conftest\.py|setup\.py|noxfile\.py|tasks\.py|fabfile\.py|dodo\.py|SConstruct|GNUmakefile|[Mm]akefile|justfile|Rakefile"
+    r"|Gruntfile\.js|gulpfile\.js|package\.json|\.pre-commit-config\.yaml|lefthook\.yml|Dockerfile|Vagrantfile|Jenkinsfile"
+    r"|\.gitlab-ci\.yml|tox\.ini|pytest\.ini|pyproject\.toml|build\.rs|\.gitattributes|\.gitmodules"
+)
+"""Code and settings which run by themselves later; commands may change them, and the result says so."""
+
+_SKIPPED = frozenset({"node_modules", "__pycache__", "site-packages", ".git"})
+_MAX_DEPTH = 3
+_MAX_ENTRIES = 20_000
+_HARMLESS = re.compile(
+    r"""\s*(?:[#;].*)?
+    |\s*\[(?:core|init|user|pull|push|merge|extensions|(?:remote|branch|submodule)\s+"[^"\\\n]*")\]\s*
+    |\s*(?:repositoryformatversion|filemode|bare|logallrefupdates|ignorecase|symlinks|precomposeunicode|objectformat
+    |refstorage|defaultbranch|name|email|fetch|merge|rebase|active|tagopt|default|autosetuprebase|ff|conflictstyle)\s*=[^\\\n]*
+    |\s*(?:url|pushurl)\s*=\s*(?!\s*["']?(?:ext|fd)::|\s*["']?-|[^\n]*\\$)[^\n]*""",
+    re.VERBOSE | re.IGNORECASE,
+)
+"""A line of a repository's configuration which runs nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class GuardedPaths:
+    """The guarded paths in a folder at one moment.
+
+    Args:
+        folder: The writable folder, with links followed.
+        existing: The existing paths, each with its target if it is a link.
+        later: Stamps of files which run by themselves later.
+        modules: Names of modules at the top level.
+        home: The home folder if commands can write in it, whose hidden entries are all guarded.
+    """
+
+    folder: Path
+    existing: Mapping[str, str] = field(default_factory=dict)
+    later: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    modules: frozenset[str] = frozenset()
+    home: str = ""
+
+    @classmethod
+    def of(cls, folder: Path, environment: Mapping[str, str]) -> GuardedPaths:
+        """Look for guarded paths.
+
+        Args:
+            folder: The writable folder, with links followed.
+            environment: The commands' environment.
+        """
+        existing, later = dict[str, str](), dict[str, tuple[int, int]]()
+        home = os.path.realpath(environment.get("HOME") or os.devnull)
+        home = home if Path(home).is_relative_to(folder) else ""
+        for path, is_guarded in _walk(str(folder), home):
+            if is_guarded:
+                existing[path] = os.readlink(path) if os.path.islink(path) else ""  # noqa: PTH114, PTH115 - strings
+            else:
+                with suppress(OSError):
+                    status = os.lstat(path)
+                    later[path] = status.st_mtime_ns, status.st_size
+        for place in _environments(folder, environment):
+            existing.setdefault(str(place), "")
+        return cls(folder, existing, later, frozenset(_modules(folder)), home)
+
+    def mounts(self, allowed: Sequence[Path] = ()) -> dict[Path, tuple[str, ...]]:
+        """Return bubblewrap's options for the existing paths and the folders above them.
+
+        Args:
+            allowed: Paths which the command may change nevertheless.
+        """
+        options: dict[Path, tuple[str, ...]] = {}
+        for name in self.existing if self.folder != Path("/") else ():
+            path = Path(os.path.realpath(name))  # a link is restored after the command
+            if not path.exists() or not path.is_relative_to(self.folder) or _is_below(path, allowed):
+                continue
+            for parent in path.parents:
+                if parent == self.folder:
+                    break
+                options.setdefault(parent, ("--bind", str(parent), str(parent)))
+            options[path] = ("--ro-bind", str(path), str(path))
+        return options
+
+    def clean(self, environment: Mapping[str, str], allowed: Sequence[Path] = ()) -> list[str]:
+        """Rename what a command left, and return sentences about it.
+
+        Args:
+            environment: The commands' environment.
+            allowed: Paths which the command was allowed to change.
+        """
+        now = GuardedPaths.of(self.folder, environment)
+        sentences: list[str] = []
+        for name in sorted(now.existing.keys() | self.existing.keys()):
+            if not _is_below(Path(name), allowed) and now.existing.get(name) != self.existing.get(name):
+                sentences += self._restore(name)
+        changed = sorted(
+            os.path.relpath(name, self.folder) for name, stamp in now.later.items() if self.later.get(name) != stamp
+        )
+        if changed:
+            sentences.append(f"This command changed what runs by itself later: {', '.join(changed)}.")
+        if shadowing := sorted(_shadowing(now.modules - self.modules)):
+            sentences.append(
+                f"New modules in this folder hide installed ones of their name: {', '.join(shadowing)}. Rename them."
+            )
+        return sentences
+
+    def _restore(self, name: str) -> list[str]:
+        """Put a guarded path back as it was."""
+        shown = os.path.relpath(name, self.folder)
+        if os.path.basename(name) == ".git" and name not in self.existing and os.path.isdir(name):  # noqa: PTH112, PTH119
+            return []  # a new repository, whose settings and hooks are guarded paths
+        if _is_settings(Path(name)) and name not in self.existing:
+            return _clean_settings(Path(name), shown)
+        if os.path.basename(name) == "hooks" and _has_only_samples(name):  # noqa: PTH119
+            return []
+        if os.path.basename(name) == ".planck" and os.path.isdir(name) and not os.path.islink(name):  # noqa: PTH112, PTH114, PTH119
+            return _clean_own(Path(name))
+        aside = ""
+        with suppress(OSError):
+            if os.path.lexists(name):
+                aside = _set_aside(Path(name))
+            if target := self.existing.get(name):
+                Path(name).symlink_to(target)
+        if not aside:
+            return [f"This command moved or removed {shown}."]
+        return [f"This command left {shown}, which programs obey by themselves; it was renamed to {aside}."]
+
+
+def _walk(folder: str, home: str) -> Iterator[tuple[str, bool]]:
+    """Yield guarded paths and, with False, files which run later, down to a few levels."""
+    waiting, count = [(folder, 0)], 0
+    while waiting and count < _MAX_ENTRIES:
+        place, depth = waiting.pop(0)
+        try:
+            with os.scandir(place) as scan:
+                entries = list(scan)
+        except OSError:
+            continue
+        count += len(entries)
+        names = {entry.name for entry in entries}
+        if names >= _BARE:
+            yield from ((entry.path, True) for entry in entries if entry.name in IN_GIT)
+        inner = NAMES_IN.get(os.path.basename(place), frozenset())  # noqa: PTH119 - as above
+        for entry in entries:
+            name = entry.name
+            if name == ".git":
+                yield from _in_git(entry)
+            elif (
+                name in NAMES
+                or name in inner
+                or name.endswith(ENDS)
+                or (place == home and name.startswith(".") and name not in _ORDINARY)
+            ):
+                yield entry.path, True
+            elif _LATER.fullmatch(name):
+                yield entry.path, False
+            elif depth < _MAX_DEPTH and name not in _SKIPPED and entry.is_dir(follow_symlinks=False):
+                waiting.append((entry.path, depth + 1))
+
+
+def _in_git(entry: os.DirEntry[str]) -> Iterator[tuple[str, bool]]:
+    if not entry.is_dir(follow_symlinks=False):
+        yield entry.path, True
+        return
+    for name in IN_GIT:
+        path = os.path.join(entry.path, name)  # noqa: PTH118 - strings
+        if os.path.lexists(path):
+            yield path, True
+
+
+def _environments(folder: Path, environment: Mapping[str, str]) -> Iterator[Path]:
+    """Yield the environments in use: this Python's, activated ones, and folders in PATH."""
+    places = [sys.prefix, sys.base_prefix, environment.get("VIRTUAL_ENV", ""), environment.get("CONDA_PREFIX", "")]
+    for place in environment.get("PATH", "").split(os.pathsep):
+        is_environment = os.path.exists(os.path.join(os.path.dirname(place), "pyvenv.cfg"))  # noqa: PTH110, PTH118, PTH120
+        places.append(os.path.dirname(place) if is_environment else place)  # noqa: PTH120
+    for place in dict.fromkeys(filter(os.path.isabs, places)):
+        path = Path(os.path.realpath(place))
+        if path != folder and path.is_relative_to(folder) and path.is_dir():
+            yield path
+
+
+def _modules(folder: Path) -> Iterator[str]:
+    with suppress(OSError), os.scandir(folder) as entries:
+        for entry in entries:
+            name, _, end = entry.name.partition(".")
+            is_module = end in ("py", "so") or end.endswith(".so")
+            if name.isidentifier() and (
+                is_module or (not end and os.path.exists(os.path.join(entry.path, "__init__.py")))  # noqa: PTH110, PTH118
+            ):
+                yield name
+
+
+def _shadowing(modules: frozenset[str]) -> Iterator[str]:
+    """Yield the modules with an installed one's name."""
+    folders = [path for path in sys.path if "site-packages" in path or "dist-packages" in path]
+    for name in modules:
+        installed = (os.path.join(folder, end) for folder in folders for end in (name, f"{name}.py"))  # noqa: PTH118
+        if name in sys.stdlib_module_names or any(map(os.path.exists, installed)):
+            yield name
+
+
+def _is_settings(path: Path) -> bool:
+    """Return whether this is a repository's configuration."""
+    in_repository = path.parent.name == ".git" or (path.parent / "HEAD").exists()
+    return path.name == "config" and in_repository and not path.is_symlink()
+
+
+def _is_below(path: Path, folders: Sequence[Path]) -> bool:
+    return any(path.is_relative_to(folder) for folder in folders)
+
+
+def _clean_own(folder: Path) -> list[str]:
+    """Set aside what a command left in a new `.planck`, where this process may have stored a session meanwhile."""
+    names = [f"{entry.name} as {_set_aside(entry)}" for entry in folder.iterdir() if entry.name not in _OWN]
+    return [f"This command left files in {folder.name}; they were renamed: {', '.join(names)}."] if names else []
+
+
+def _has_only_samples(hooks: str) -> bool:
+    with suppress(OSError), os.scandir(hooks) as entries:
+        return not os.path.islink(hooks) and all(entry.name.endswith(".sample") for entry in entries)  # noqa: PTH114
+    return False
+
+
+def _clean_settings(file: Path, shown: str) -> list[str]:
+    """Keep the lines of a new repository's configuration which run nothing."""
+    try:
+        text = file.read_text("utf-8")
+    except (OSError, ValueError):
+        text = "\\"
+    lines = text.splitlines()
+    kept = [line for line in lines if _HARMLESS.fullmatch(line)]
+    if len(kept) == len(lines):
+        return []
+    with suppress(OSError):
+        aside = _set_aside(file)
+        file.write_text("".join(f"{line}\n" for line in kept), "utf-8")
+        return [
+            f"This command left settings in {shown} which run programs; all are in {aside}, the harmless ones stay."
+        ]
+    return [f"{shown} has settings which run programs; look at it."]
+
+
+def _set_aside(path: Path) -> str:
+    """Rename a path, and return its new name."""
+    number = 1
+    while (aside := path.with_name(f"{path.name}.set-aside-{number}")).exists():
+        number += 1
+    path.rename(aside)
+    return aside.name

@@ -1,0 +1,218 @@
+"""What a command in the sandbox cannot leave: files that run when a folder, shell, editor or agent is opened."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from support.evidence import missing
+
+from planck_nb import BuiltinTools, ToolError
+from planck_nb.base.programs import find_program
+from planck_nb.tools.sandbox import find_sandbox
+
+pytestmark = pytest.mark.process
+
+PLACES = """
+.vscode/tasks.json .vscode/settings.json .idea/workspace.xml .zed/tasks.json .fleet/run.json .devcontainer/a.json
+.devcontainer.json .exrc .nvim.lua .vimrc .lvimrc .dir-locals.el .emacs.d/init.el .gdbinit .lldbinit a.code-workspace
+
+.planck/config.toml .planck/mcp.json .planck/tools/t/TOOL.json .planck/skills/s/SKILL.md .planck/teams/t/TEAM.json
+.mcp.json .cursor/mcp.json .cursor/rules/a.mdc .cursorrules .claude/settings.json .claude.json .codex/config.toml
+.gemini/settings.json .continue/config.yaml .aider.conf.yml .windsurfrules .roo/mcp.json .kiro/settings/mcp.json
+.clinerules AGENTS.md CLAUDE.md GEMINI.md .github/copilot-instructions.md .opencode/config.json .goosehints
+
+.envrc .mise.toml mise.toml .tool-versions .husky/pre-commit .bashrc .profile .zshenv .inputrc .tmux.conf .screenrc
+
+sitecustomize.py usercustomize.py evil.pth .pdbrc .pythonstartup .ipython/profile_default/startup/0.py
+.jupyter/jupyter_server_config.py .Rprofile .Renviron .psqlrc .sqliterc .npmrc .yarnrc.yml .yarn/plugins/p.cjs
+.yarn/releases/y.cjs .pnp.cjs .cargo/config.toml .bundle/config .mvn/extensions.xml .gitconfig .hg/hgrc
+
+.git/hooks/pre-commit .git/hooks/post-checkout .git/config.worktree sub/.vscode/tasks.json sub/.envrc sub/AGENTS.md
+a/b/.claude/settings.json sub/.git/hooks/post-commit
+""".split()
+"""For editors, agents, shells, languages and repositories, in this order."""
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    if find_sandbox() is None:
+        missing("bubblewrap does not work here; install it, and allow user namespaces, to run this test.", "bubblewrap")
+    folder = tmp_path / "home" / "project"
+    folder.mkdir(parents=True)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(folder)
+    return folder
+
+
+async def run(project: Path, command: str) -> str:
+    """What a command returned, or its error."""
+    tool = BuiltinTools.bash(cwd=project, sandbox="required")
+    try:
+        return (await tool.run({"command": command})).text
+    except ToolError as error:
+        return str(error)
+
+
+HOW = {
+    "write": "mkdir -p {folder}; echo evil > {place}",
+    "move": "mkdir -p x/{folder}; echo evil > x/{place}; mv -n x/{top} . || cp -r x/{top} .",
+    "link": "mkdir -p data {folder}; echo evil > data/f; ln -s $PWD/data/f {place}",
+}
+
+
+@pytest.mark.parametrize("how", HOW)
+async def test_nothing_that_runs_by_itself_can_be_left(project: Path, how: str) -> None:
+    said = await run(project, "\n".join(HOW[how].format(**parts(place)) for place in PLACES))
+    assert [place for place in PLACES if exists(project / place)] == []
+    assert [top for place in PLACES if (top := parts(place)["top"]) not in ("sub", "a") and top not in said] == []
+
+
+def exists(path: Path) -> bool:
+    return path.is_symlink() or path.exists()
+
+
+def parts(place: str) -> dict[str, str]:
+    return {"place": place, "top": place.partition("/")[0], "folder": str(Path(place).parent)}
+
+
+EXISTING = ".vscode/tasks.json .planck/config.toml .mcp.json .git/config .git/hooks/pre-commit .envrc AGENTS.md".split()
+WAYS = {
+    "write": "echo evil >> {place}",
+    "remove": "rm -rf {top}; mkdir -p {folder}; echo evil > {place}",
+    "move": "mv {top} other; mkdir -p {folder}; echo evil > {place}",
+    "link": "mkdir -p data/{folder}; echo evil > data/{place}; rm -rf {top}; ln -s $PWD/data/{top} {top}",
+    "replace": "echo evil > new; mv new {place}",
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("place", EXISTING)
+async def test_what_runs_by_itself_stays_as_it_is(project: Path, place: str, way: str) -> None:
+    shell(project, f"git init -q; mkdir -p {parts(place)['folder']}; echo mine >> {place}")
+    before = (project / place).read_text()
+    await run(project, WAYS[way].format(**parts(place)))
+    assert (project / place).read_text() == before
+
+
+def shell(folder: Path, command: str) -> None:
+    """Run a command outside of the sandbox."""
+    subprocess.run(["sh", "-ec", command], cwd=folder, check=True)
+
+
+async def test_a_linked_folder_is_as_it_was(project: Path) -> None:
+    (project / "shared").mkdir()
+    (project / "shared/tasks.json").write_text("mine")
+    (project / ".vscode").symlink_to("shared")
+    await run(project, "echo evil > shared/tasks.json; rm .vscode; mkdir .vscode; echo evil > .vscode/tasks.json")
+    assert (project / ".vscode").readlink() == Path("shared")
+    assert (project / "shared/tasks.json").read_text() == "mine"
+
+
+WORK: dict[str, tuple[str, str]] = {
+    "commit": ("echo 1 > a && git add a && git commit -qm one && git log --oneline", "one"),
+    "switch": ("git switch -qc other && git switch -q - && git branch", "other"),
+    "stash": ("echo 2 > f && git stash -q && git stash pop -q && cat f", "2"),
+    "checkout of code": ("git checkout -q side && cat conftest.py && git checkout -q -", "side"),
+    "merge": ("git merge -q side && cat conftest.py", "side"),
+    "tag": ("git tag v1 && git tag", "v1"),
+    "diff": ("echo 3 > f && git diff --stat", "1 file changed"),
+    "write code": ("echo 'x = 1' > conftest.py && cat conftest.py", "x = 1"),
+    "a make file": ("printf 'a:\\n\\techo made\\n' > Makefile && cat Makefile", "made"),
+    "a new environment": ("python3 -m venv --without-pip env && env/bin/python -c 'print(6*7)'", "42"),
+    "a package folder": ("mkdir -p src/pkg && touch src/pkg/__init__.py && ls src/pkg", "__init__"),
+    "run Python": ("python3 -c 'print(6*7)'", "42"),
+    "a script": ("printf '#!/bin/sh\\necho ran\\n' > run.sh && chmod +x run.sh && ./run.sh", "ran"),
+    "an archive": ("echo 1 > b && tar cf a.tar b && tar tf a.tar", "b"),
+    "a new repository": (
+        "mkdir new && cd new && git init -q && echo 1 > a && git add a && git commit -qm two && git log",
+        "two",
+    ),
+    "a clone": ("git clone -q . copy && cd copy && git remote get-url origin", "/project"),
+    "a rename": ("git mv f g && git status --short", "R  f -> g"),
+    "a worktree": ("git worktree add -q wt side && cat wt/conftest.py", "side"),
+    "ignored files": ("echo build > .gitignore && mkdir build && cat .gitignore", "build"),
+    "a long line": ("for i in 1 2 3; do echo $i; done | sort -r | head -1", "3"),
+}
+
+
+BEFORE = """
+git init -q; git config user.name n; git config user.email e@x; echo 1 > f; git add f; git commit -qm first
+git switch -qc side; echo side > conftest.py; git add .; git commit -qm side; git switch -q -
+"""
+
+
+@pytest.mark.parametrize("name", WORK)
+async def test_ordinary_work_goes_on(project: Path, name: str) -> None:
+    shell(project, BEFORE)
+    command, expected = WORK[name]
+    command = command.replace("git commit", "git -c user.name=n -c user.email=e@x commit")
+    assert expected in await run(project, command)
+
+
+async def test_a_new_repository_keeps_its_settings_without_those_that_run_programs(project: Path) -> None:
+    said = await run(
+        project, "git init -q new; cd new; git remote add origin https://x.invalid/r; git config core.fsmonitor ./e"
+    )
+    config = (project / "new/.git/config").read_text()
+    assert "https://x.invalid/r" in config
+    assert "fsmonitor" not in config
+    assert "new/.git/config" in said
+    assert "fsmonitor" in (project / "new/.git/config.set-aside-1").read_text()
+
+
+async def test_a_folder_that_git_takes_for_a_repository_runs_nothing(project: Path) -> None:
+    await run(project, "mkdir -p bare && cd bare && git init -q --bare . && git config core.fsmonitor ./evil")
+    assert "fsmonitor" not in (project / "bare/config").read_text()
+
+
+async def test_what_runs_later_is_said(project: Path) -> None:
+    (project / "Makefile").write_text("a:\n")
+    said = await run(project, "echo 1 > data; touch conftest.py; echo b: >> Makefile; echo x = 1 > pandas.py")
+    assert "changed what runs by itself later: Makefile, conftest.py." in said
+    assert "hide installed ones of their name: pandas" in said
+    assert "later" not in await run(project, "echo 2 > data")
+
+
+async def test_what_is_approved_can_be_changed(project: Path) -> None:
+    (project / ".vscode").mkdir()
+    assert "Read-only" in await run(project, "echo 1 > .vscode/a")
+    assert (
+        await run(project, f"PLANCK_NB_SANDBOX_ALLOW=write:{project}/.vscode sh -c 'echo 1 > .vscode/a'")
+        == "(no output)"
+    )
+    assert (project / ".vscode/a").read_text() == "1\n"
+
+
+async def test_no_program_is_taken_from_where_commands_can_write(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As with an activated environment in the project."""
+    (project / ".venv/bin").mkdir(parents=True)
+    monkeypatch.setenv("PATH", f"{project}/.venv/bin:{os.environ['PATH']}")
+    script = f"'#!/bin/sh\\ntouch {project}/PWNED\\n'"
+    for folder in (".venv/bin", "tools"):
+        (project / folder).mkdir(exist_ok=True)
+        await run(
+            project, f"for name in bwrap uv python3; do printf {script} > {folder}/$name; done; chmod +x {folder}/*"
+        )
+    monkeypatch.setenv("PATH", f"{project}/tools:{os.environ['PATH']}")
+    assert await run(project, "echo hello") == "hello\n"
+    assert not (project / "PWNED").exists()
+    assert find_program("bwrap") == shutil.which("bwrap", path="/usr/bin:/bin:/usr/local/bin")
+
+
+def test_a_program_that_appears_later_is_not_used(project: Path, tmp_path: Path) -> None:
+    search_path = f"{tmp_path}/early:{tmp_path}/late"
+    late = tmp_path / "late/tool"
+    late.parent.mkdir()
+    shutil.copy(sys.executable, late)
+    assert find_program("tool", search_path=search_path) == str(late)
+    (tmp_path / "early").mkdir()
+    shutil.copy(sys.executable, tmp_path / "early/tool")
+    assert find_program("tool", search_path=search_path) == str(late)
+    assert find_program("tool", search_path=search_path, writable=[tmp_path / "late"]) is None
