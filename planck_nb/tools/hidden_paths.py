@@ -59,8 +59,16 @@ def hidden_paths(home: Path | None, environment: Mapping[str, str]) -> list[Path
     return list(resolved)
 
 
-def needed_paths(home: Path, environment: Mapping[str, str]) -> list[Path]:
-    """Return the paths below the home folder which programs in PATH and this Python need, with links followed."""
+def needed_paths(home: Path, environment: Mapping[str, str]) -> dict[Path, Path]:
+    """Return the paths below the home folder which programs in PATH and this Python need.
+
+    Args:
+        home: The home folder, with links followed.
+        environment: The commands' environment.
+
+    Returns:
+        Real paths by the path at which a command looks for them.
+    """
     search_path = environment.get("PATH", "")
     named = {
         part
@@ -69,11 +77,11 @@ def needed_paths(home: Path, environment: Mapping[str, str]) -> list[Path]:
         for part in value.split(os.pathsep)
         if any(os.path.isdir(os.path.join(part, inner)) for inner in _IN_TOOLCHAINS)  # noqa: PTH112, PTH118 - texts
     }
-    return list(_needed_paths(home, search_path, tuple(sorted(named))))
+    return dict(_needed_paths(home, search_path, tuple(sorted(named))))
 
 
 @lru_cache(maxsize=16)
-def _needed_paths(home: Path, search_path: str, named: tuple[str, ...]) -> tuple[Path, ...]:
+def _needed_paths(home: Path, search_path: str, named: tuple[str, ...]) -> tuple[tuple[Path, Path], ...]:
     """Look once: what a command leaves in a folder in PATH makes nothing else visible."""
     own = (sys.prefix, sys.base_prefix, site.getusersitepackages() if site.ENABLE_USER_SITE else "")
     places = [Path(place) for place in (*own, *search_path.split(os.pathsep), *named) if place[:1] == os.sep]
@@ -91,7 +99,8 @@ def _needed_paths(home: Path, search_path: str, named: tuple[str, ...]) -> tuple
         elif path.name in _BINARIES:
             paths[path] = None
             waiting += [_target(path / name) for name in _links_in(path)]
-    return tuple(path for path in paths if path.exists())
+    links = {place: Path(os.path.realpath(place)) for place in places if place.is_relative_to(home)}
+    return tuple({**{path: path for path in paths if path.exists()}, **links}.items())
 
 
 def _target(program: Path) -> Path:
@@ -113,12 +122,12 @@ def _links_in(folder: Path) -> list[str]:
 
 def _below_home(home: Path, environment: Mapping[str, str]) -> Iterator[Path]:
     """Yield the hidden entries which no program needs, and secrets by their names in all others."""
-    needed = needed_paths(home, environment)
+    needed = set(needed_paths(home, environment).values())
     for path in _entries(home):
         if not path.name.startswith("."):
             if is_secret_path(f"/home/user/{path.name}"):
                 yield path
-        elif os.path.realpath(path) in map(str, needed):
+        elif Path(os.path.realpath(path)) in needed:
             yield from _secrets_in(path)
         else:
             yield path

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 
+from planck_nb.agent.approval.secret_files import is_secret_path
 from planck_nb.base.programs import find_program
 from planck_nb.tools.guarded_paths import GuardedPaths
 from planck_nb.tools.hidden_paths import hidden_paths, needed_paths
@@ -22,6 +23,8 @@ _CACHES = (".cache", ".npm", ".conda/pkgs")
 
 _NEEDED = ("/etc/resolv.conf", "/run/current-system", "/run/opengl-driver")
 """Paths that programs need and that may lie, links followed, in a folder that is empty in the sandbox."""
+
+_EMPTY = Path(__file__).parents[1] / "py.typed"
 
 _GIT_FILES = (".gitconfig", ".config/git/config")
 _GIT_SECONDS = 5.0
@@ -53,11 +56,11 @@ def mounts(
     found |= {path: ("--tmpfs", str(path)) for path in caches}
     hidden = _hidden(home, environment, writable)
     found |= hidden
-    needed = [] if home is None else needed_paths(home, environment)
+    needed = {} if home is None else needed_paths(home, environment)
     found |= {
-        path: _bind("--ro-bind", path)
-        for path in needed
-        if path not in found and any(path.is_relative_to(folder) for folder in hidden)
+        path: ("--ro-bind", str(real), str(path))
+        for path, real in needed.items()
+        if path not in found and real.exists() and any(path.is_relative_to(folder) for folder in hidden)
     }
     found |= {path: _bind("--ro-bind", path) for path in access.read}
     found |= {path: _bind("--bind", path) for path in access.write if path.exists()}
@@ -108,7 +111,7 @@ def _caches(home: Path | None, environment: Mapping[str, str]) -> Iterator[Path]
 def _hidden(home: Path | None, environment: Mapping[str, str], writable: Path) -> dict[Path, tuple[str, ...]]:
     """Empty folders and unreadable files instead of secrets, except for a folder that the command works in."""
     return {
-        path: ("--tmpfs", str(path)) if path.is_dir() else ("--ro-bind", os.devnull, str(path))
+        path: ("--tmpfs", str(path)) if path.is_dir() else ("--ro-bind", _hiding(path), str(path))
         for path in hidden_paths(home, environment)
         if not writable.is_relative_to(path)
     }
@@ -146,6 +149,11 @@ def _git_settings(home: str, search_path: str, _stamps: tuple[int, ...]) -> tupl
         return ()
     lines = [entry.partition("\n") for entry in done.stdout.split("\0") if entry]
     return tuple((key, value) for key, _, value in lines)
+
+
+def _hiding(path: Path) -> str:
+    """Return the file in place of another one; settings are empty, since an unreadable one may stop a program."""
+    return os.devnull if is_secret_path(path) else str(_EMPTY)
 
 
 def _devices() -> list[Path]:
