@@ -26,7 +26,7 @@ from planck_nb.sessions.database.session_catalogue import (
     update_catalogue,
 )
 from planck_nb.sessions.journal.journal_file import JournalFile
-from planck_nb.sessions.journal.segments import start_segment
+from planck_nb.sessions.journal.segments import compress_segment, old_segments, start_segment
 
 MANY = MIN_MISSING + 2
 COUNTS = "select session_name, count(*) as n, sum(cost_usd) as usd from messages group by all order by all"
@@ -241,6 +241,16 @@ def test_a_damaged_journal_stays_out(many: Path, caplog: pytest.LogCaptureFixtur
         "session-1",
         "session-5",
     }
+
+
+def test_a_session_with_an_unreadable_part_stays_out(many: Path) -> None:
+    session = find_session(many, "session-1")
+    start_segment(JournalFile.open(session.path)).close()
+    compress_segment(old_segments(session.path)[0])
+    [part] = old_segments(session.path)
+    part.write_bytes(b"XX" + part.read_bytes()[2:])
+    session.database.unlink()
+    assert updated(many) == MANY - 1
 
 
 @pytest.mark.parametrize("removed", ["database", "last_line", "nothing"])
