@@ -1,4 +1,4 @@
-"""The segments of a journal: the active one, which is written, and those before it, which never change again.
+"""A journal's segments: the active one, which is written, and those before it, which never change again.
 
 The active segment keeps the journal's name, so that the path of a session does not change; an old one has its number in
 its name and may be compressed. A position in the journal is a segment and an offset in it.
