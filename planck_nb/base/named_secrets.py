@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 
 from planck_nb.base.secrets import is_placeholder, is_secret_name, looks_like_key
@@ -20,7 +20,7 @@ _LINE = r"^[\ \t]{0,80}"
 _FORMATS = (
     # password=x, password: x, "password": "x", ("password", "x"), d["password"] = "x"
     r"""(?P<before>(?P<mark>["']?)(?<![\w.])(?P<name>[A-Za-z][\w.-]{1,60})(?P=mark)\]?
-    (?:\s{0,3}(?::=|=>|[=:])\s{0,3}(?:Basic\s)?|(?<=["']),\s?|(?<=["']\])\s?=\s?))
+    (?:\s{0,3}(?::=|=>|->|[=:])\s{0,3}(?:Basic\s)?|(?<=["']),\s?|(?<=["']\])\s?=\s?))
     (?:b?(?P<open>["'])(?P<quoted>(?:[^"'\\\n]|\\.){1,500})(?P=open)(?!\s?:)|(?P<value>WORD))""",
     # \"password\": \"x\", JSON in a text
     r"""(?P<before>NAME(?P<mark>\\+["'])\s?:\s?(?P=mark))(?P<value>[^"'\\\n]{1,500})""",
@@ -96,17 +96,38 @@ def without_named_values(text: str, replacement: str) -> str:
     return _without_columns(text, lambda name, value: replacement if names_secret(name, value) else value)
 
 
+def find_named_key(text: str) -> bool:
+    """Return whether a generated key is beside its name."""
+    at = 0
+    while match := _PATTERNS[0].search(text, at):
+        if names_secret(match["name"], value := _value(match)) and looks_like_key(value):
+            return True
+        at = match.end("name")
+    return False
+
+
+def _matches(pattern: re.Pattern[str], text: str) -> Iterator[re.Match[str]]:
+    """Yield the places with a secret beside its name."""
+    at = 0
+    while match := pattern.search(text, at):
+        value, name = _value(match), match.groupdict().get("name")
+        if names_secret(name or "password", value) and not is_placeholder(value):
+            yield match
+            at = match.end()
+        else:  # its value may have another name with a value
+            at = match.end("name") if name else match.end()
+
+
+def _value(match: re.Match[str]) -> str:
+    return match.groupdict().get("quoted") or match["value"]
+
+
 def _replaced(pattern: re.Pattern[str], text: str, replacement: str) -> str:
     parts: list[str] = []
-    start = at = 0
-    while match := pattern.search(text, at):
-        groups = match.groupdict()
-        value = groups.get("quoted") or groups["value"]
-        if names_secret(groups.get("name") or "password", value) and not is_placeholder(value):
-            parts += [text[start : match.end("before")], replacement]
-            start = at = match.end()
-        else:  # its value may have another name with a value
-            at = match.end("name") if groups.get("name") else match.end()
+    start = 0
+    for match in _matches(pattern, text):
+        parts += [text[start : match.end("before")], replacement]
+        start = match.end()
     return "".join([*parts, text[start:]])
 
 

@@ -50,6 +50,13 @@ _NAME = re.compile(
     r"|(^|_)(KEYS?|PASS|PWD|PAT|AUTH|AUTHORI[SZ]ATION|DSN|JWT|BEARER)$|(DB|PG|SQL|USER|SMTP|MAIL|FTP|ROOT)(PASS|PWD)$",
     re.IGNORECASE,
 )
+_WHOLE_NAME = re.compile(
+    r"(?:user|db|my|the|old|new)?(?:pass(?:word|wort|code|phrase)|passwd|pw|kennwort|contrase(?:n|ñ)a|senha|motdepasse"
+    r"|密码|密碼|パスワード|비밀번호|пароль|hasło|haslo|lösenord|wachtwoord|parola)s?",
+    re.IGNORECASE,
+)
+"""Names without spaces, in some languages."""
+
 _GENERATED = re.compile(r"[A-Za-z0-9_+=-]{16,}")
 _PLAIN_KEY = re.compile(
     r"\b(?:sk-ant-[\w-]{20,}|sk-[\w-]{20,}|[rs]k_(?:live|test)_\w{16,}|AIza[\w-]{35}|gh[pousr]_[A-Za-z0-9]{36}"
@@ -101,6 +108,23 @@ _FORMATS: Mapping[str, re.Pattern[str]] = {
         "a Slack token": r"xox[abeprs]-[A-Za-z0-9-]{10,}",
         "a Slack webhook": r"https://hooks\.slack\.com/services/[A-Za-z0-9/_-]{20,}",
         "an AWS key": r"A[KS]IA[A-Z0-9]{16}(?![A-Za-z0-9+/=])",
+        "a Google token": r"ya29\.[A-Za-z0-9_-]{20,}",
+        "a Google client secret": r"GOCSPX-[A-Za-z0-9_-]{20,}",
+        "an NVIDIA key": r"nvapi-[A-Za-z0-9_-]{40,}",
+        "a Replicate token": r"r8_[A-Za-z0-9]{30,}",
+        "a Perplexity key": r"pplx-[A-Za-z0-9]{30,}",
+        "a DigitalOcean token": r"do[opr]_v1_[a-f0-9]{40,}",
+        "a Vault token": r"hv[sbr]\.[A-Za-z0-9_-]{20,}",
+        "an Atlassian token": r"ATATT[A-Za-z0-9_=-]{30,}",
+        "a Databricks token": r"dapi[a-f0-9]{32}",
+        "a Tavily key": r"tvly-[A-Za-z0-9_-]{20,}",
+        "a Fireworks key": r"fw_[A-Za-z0-9]{20,}",
+        "a Cerebras key": r"csk-[A-Za-z0-9]{30,}",
+        "a Linear key": r"lin_api_[A-Za-z0-9]{30,}",
+        "a Notion token": r"ntn_[A-Za-z0-9]{30,}",
+        "a Shopify token": r"shp(?:at|ss|ca|pa)_[a-fA-F0-9]{32}",
+        "a Telegram token": r"\d{8,10}:AA[A-Za-z0-9_-]{32,}",
+        "a Discord token": r"[MNO][A-Za-z0-9_-]{23,27}\.[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{27,}",
         "a bearer token": r"Bearer [A-Za-z0-9._~+/-]{20,}",
         "a JSON web token": r"eyJ[A-Za-z0-9_-]{10,1000}\.eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}",
         "a private key": r"-----BEGIN [A-Z ]*PRIVATE KEY-----(?:[^-]*-----END [A-Z ]*PRIVATE KEY-----)?",
@@ -121,7 +145,10 @@ def is_secret_name(name: str) -> bool:
 
     Examples are `api_key`, `apiKey` and `X-Api-Key`.
     """
-    return name.upper() not in _NOT_SECRET and _NAME.search(_WORD_START.sub("_", name)) is not None
+    if name.upper() in _NOT_SECRET:
+        return False
+    words = _WORD_START.sub("_", name)
+    return _NAME.search(words) is not None or _WHOLE_NAME.fullmatch(words.replace("_", "")) is not None
 
 
 def is_secret_variable(name: str, value: str) -> bool:

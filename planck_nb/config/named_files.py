@@ -230,4 +230,7 @@ def _digest(path: str, _version: tuple[int, ...], *, data: bool) -> str:
 
 
 def _is_below(path: Path, root: Path) -> bool:
-    return Path(os.path.abspath(path)).is_relative_to(os.path.abspath(root))  # noqa: PTH100 - links stay
+    """Return whether a path is in the project, also by links."""
+    if Path(os.path.abspath(path)).is_relative_to(os.path.abspath(root)):  # noqa: PTH100 - links stay
+        return True
+    return _is_file(path) and Path(os.path.realpath(path)).is_relative_to(os.path.realpath(root))

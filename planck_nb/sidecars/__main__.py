@@ -54,8 +54,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 async def _serve(module: str | None, http: str | None, names: Sequence[str]) -> None:
-    if "" not in sys.path and os.getcwd() not in sys.path:  # noqa: PTH109 - entries of sys.path are strings
-        sys.path.insert(0, os.getcwd())  # noqa: PTH109
+    folder = os.getcwd()  # noqa: PTH109 - entries of sys.path are strings
+    # Last, so that no file in it replaces an installed module or one of Python's own.
+    sys.path[:] = [*(path for path in sys.path if path not in ("", folder)), folder]
     if http is None:
         from planck_nb.sidecars.author.stdio import serve_stdio  # noqa: PLC0415 - mcp takes a while
 

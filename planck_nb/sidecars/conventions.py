@@ -14,10 +14,10 @@ TOKEN_VARIABLE: Final = "PLANCK_NB_SIDECAR_TOKEN"  # noqa: S105 - the name of a 
 """Environment variable with the bearer token for a sidecar over HTTP."""
 
 FIXED_SOURCES: Final = "PLANCK_NB_FIXED_SOURCES"
-"""Environment variable with a folder for agents' commands.
+"""Environment variable with a time in nanoseconds, ":" and a folder.
 
-They can write there, except in its `.planck`. So a running sidecar loads no changed sources from this folder; a new
-start compares them with trusted ones.
+Agents' commands can write there, except in its `.planck`. So a sidecar loads no sources from this folder which were
+changed or written after that time, when they were compared with trusted ones.
 """
 
 ROLE: Final = "dev.planck/role"

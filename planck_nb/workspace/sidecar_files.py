@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from planck_nb.agent.effect import Effect
 from planck_nb.base.errors import ConfigError
 from planck_nb.base.ownership import foreign_reason, foreign_sentence
 from planck_nb.base.reading import read_bounded
@@ -45,6 +46,7 @@ class FoundSidecar:
         folder: The folder of its project if it is built before it starts, else None.
         entry: A digest for its entry as written.
         files: The project's files that its command names.
+        is_own: Whether the user's own file describes it, or one that the user has named.
     """
 
     spec: SidecarSpec
@@ -52,14 +54,17 @@ class FoundSidecar:
     folder: Path | None = None
     entry: str = ""
     files: tuple[NamedFile, ...] = ()
+    is_own: bool = False
 
 
 def find_sidecars(config: Config, named: Iterable[Path] = ()) -> tuple[list[FoundSidecar], list[str]]:
     """Find the sidecars of all files, as they are now. Of two with the same name, the first one counts.
 
+    The user's own sidecars need trust only if their file is in the project, or if their command names files there.
+
     Args:
         config: The settings.
-        named: Files that the user has named, which come first and need no trust.
+        named: Files that the user has named, which come first.
 
     Returns:
         The sidecars, and a sentence for each that cannot be used.
@@ -81,14 +86,18 @@ def find_sidecars(config: Config, named: Iterable[Path] = ()) -> tuple[list[Foun
                 problems.append(_hidden(spec.name, path, *sources[spec.name], is_own=not needs_trust))
             else:
                 sources[spec.name] = (path, needs_trust)
-                named_files = _named_files(spec, config) if needs_trust else ()
-                item = _item(spec, report.written[spec.name], path, config, named_files) if needs_trust else None
-                content = _entry_content(spec, report.written[spec.name])
-                entry = hashlib.sha256(content).hexdigest()
-                found[spec.name] = FoundSidecar(spec, item, entry=entry, files=named_files)
+                files_of_command = _named_files(spec, config)
+                is_covered = needs_trust or path.is_relative_to(folder) or _are_explicit(files_of_command, spec)
+                written = report.written[spec.name]
+                item = _item(spec, written, path, config, files_of_command) if is_covered else None
+                entry = hashlib.sha256(_entry_content(spec, written)).hexdigest()
+                found[spec.name] = FoundSidecar(spec, item, entry=entry, files=files_of_command, is_own=not needs_trust)
     try:
-        if (project := _project(config)) is not None and PROJECT_NAME not in found:
-            found[PROJECT_NAME] = project
+        if (project := _project(config)) is not None:
+            if PROJECT_NAME in found:
+                problems.append(_hidden(PROJECT_NAME, folder / PROJECT_FOLDER, *sources[PROJECT_NAME], is_own=False))
+            else:
+                found[PROJECT_NAME] = project
     except ConfigError as error:
         problems.append(str(error))
     return list(found.values()), problems
@@ -169,6 +178,13 @@ def _named_files(spec: SidecarSpec, config: Config) -> tuple[NamedFile, ...]:
     return find_named_files(words, root=root, folder=folder, search_path=config.environment().get("PATH"))
 
 
+def _are_explicit(files: Sequence[NamedFile], spec: SidecarSpec) -> bool:
+    """Return whether a command itself names one of these files."""
+    command = spec.command if spec.command.startswith(".") else ""
+    words = {Path(word).name for word in (command, *spec.args)} - {""}
+    return any(Path(file.name).name in words or Path(file.name).stem in words for file in files)
+
+
 def _item(
     spec: SidecarSpec, written: WrittenSidecar, source: Path, config: Config, files: Sequence[NamedFile]
 ) -> TrustItem:
@@ -183,6 +199,7 @@ def _item(
             f"what is installed as {written.command[0]}" if spec.command and not _names(files, spec.command) else "",
         ),
         ("files", "\n".join(file.line for file in files)),
+        ("not covered", "what it imports or reads; it runs outside the sandbox of commands" if spec.command else ""),
         ("variables", _pairs(written.env, "=")),
         ("headers", _pairs(written.headers, ": ")),
         ("gets", f"{written.token_variable} from your environment" if written.token_variable else ""),
@@ -211,7 +228,13 @@ def _names(files: Sequence[NamedFile], command: str) -> bool:
 
 
 def _rules(name: str, config: Config) -> str:
-    rules = [rule for rule in config.rules if rule.action == "allow" and f"sidecar:{name}/" in rule.pattern]
+    calls = Effect("execute", f"sidecar:{name}/any")
+    rules = [
+        rule
+        for rule in config.rules
+        if rule.action == "allow"
+        and (f"sidecar:{name}/" in rule.pattern or (rule.kind == "execute" and rule.covers(calls, config.root)))
+    ]
     return "\n".join(map(str, rules))
 
 

@@ -124,6 +124,9 @@ class WorkspaceSidecars:
         report = read_sidecar_file(file, self._config.config)
         if file not in self._named:
             self._named.insert(0, file)
+        names = {spec.name for spec in report.specs}
+        sidecars = (sidecar for sidecar in self.found()[0] if sidecar.is_own and sidecar.spec.name in names)
+        self._config.folder_trust.add([sidecar.item for sidecar in sidecars if sidecar.item])  # as it is now
         return [spec.name for spec in report.specs], list(report.problems)
 
     def known_names(self) -> list[str]:
@@ -371,7 +374,7 @@ class WorkspaceSidecars:
 
     def _permitted(self, found: FoundSidecar) -> SidecarSpec:
         """The spec with the permissions that the settings give by name; a file of the project gives none."""
-        config, spec, is_own = self._config.config, found.spec, found.item is None
+        config, spec, is_own = self._config.config, found.spec, found.is_own
         return replace(
             spec,
             sampling=spec.name in config.sidecar_sampling or (spec.sampling and is_own),

@@ -287,17 +287,20 @@ async def test_stop_while_streaming_keeps_the_text_so_far() -> None:
 
 
 async def test_stop_while_a_tool_runs_answers_every_call() -> None:
-    started = asyncio.Event()
+    started, ended = asyncio.Event(), asyncio.Event()
 
-    async def forever() -> str:
+    async def forever() -> None:
         started.set()
-        await asyncio.Event().wait()
-        return "never"
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
 
     agent = Agent(model=scripted_model(calling(("forever", {}), ("add", {"a": 1, "b": 1}))), tools=[forever, add])
     run = agent.prompt("go")
     await started.wait()
     await agent.abort()
+    assert ended.is_set()
     assert run.status == "aborted"
     assert answered_exactly_once(agent)
     assert agent.state.running == ()

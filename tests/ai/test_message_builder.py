@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from planck_nb import ai
 from planck_nb.ai.message_builder import MessageBuilder, call_id, parse_arguments, tool_name
+from planck_nb.ai.message_history.portable_history import seal
 from planck_nb.ai.messages import AssistantMessage, TextPart, ThinkingPart, ToolCallPart
 from planck_nb.ai.stream_events import (
     Finish,
@@ -72,6 +73,13 @@ def test_the_end_of_a_part_may_replace_its_text_and_brings_state() -> None:
     # A part with nothing but state stays; one with nothing does not.
     message = built(PartEnd(0, {"signature": "s"}), PartEnd(1), TextChunk(2, "")).build()
     assert message.content == (TextPart("", {"signature": "s"}),)
+
+
+def test_signed_thinking_has_the_digest_of_its_request() -> None:
+    builder = built(ThinkingChunk(0, "hm"), PartEnd(0, {"signature": "s"}), TextChunk(1, "yes"))
+    content = builder.build().content
+    builder.prefix = "digest"
+    assert builder.build().content == seal(content, "digest") != content
 
 
 @pytest.mark.parametrize("given", ["stop", "tool_use"])

@@ -35,6 +35,17 @@ KEYS = {
     "aws": "AKIA" + "0451ABCDEFGHIJKL",
     "bearer": "Bearer " + BODY[:30],
     "jwt": "eyJ" + BODY[:20] + ".eyJ" + BODY[:20] + "." + BODY[:20],
+    "google token": "ya29." + BODY[:40],
+    "client secret": "GOCSPX-" + BODY[:28],
+    "nvidia": "nvapi-" + BODY[:60],
+    "replicate": "r8_" + BODY[:37],
+    "perplexity": "pplx-" + BODY[:40],
+    "digitalocean": "dop_v1_" + "0451abcdef" * 6,
+    "vault": "hvs." + BODY[:30],
+    "atlassian": "ATATT" + BODY[:60],
+    "databricks": "dapi" + "0451abcdef" * 3 + "04",
+    "named": "aws_secret_access_key = " + BODY[:40],
+    "named in shell": "X_API_KEY=" + BODY[:24],
     "private": "-----BEGIN RSA PRIVATE KEY-----\n" + BODY,
 }
 LINES = (

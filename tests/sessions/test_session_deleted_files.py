@@ -8,12 +8,12 @@ import os
 import shutil
 import sys
 from collections.abc import Callable
-from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
+from support.open_files import open_files
 from support.stored import with_updates
 
 from planck_nb.ai.messages import UserMessage, text_of
@@ -108,15 +108,6 @@ async def test_a_file_system_that_is_out_of_reach_for_a_moment_ends_nothing(
         assert [text_of(row.message.content) for row in session.messages()][1:] == ["meanwhile", "after"]
     assert not caplog.records
     assert not [path for path in session_files(session.info) if ".replaced-" in path.name]
-
-
-def open_files(folder: Path) -> list[str]:
-    """The files in a folder that this process has open; also those that are deleted."""
-    found: list[str] = []
-    for entry in Path("/proc/self/fd").iterdir():
-        with suppress(OSError):  # closed meanwhile
-            found.append(str(entry.readlink()).removesuffix(" (deleted)"))
-    return sorted(path for path in found if path.startswith(str(folder)))
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="Linux lists the open files of a process")

@@ -222,13 +222,35 @@ print(attempt(lambda: asyncio.run(resume(take_over=True))))
     assert resumed == "mine"
 
 
+def refuse(*_: object) -> None:
+    raise OSError(errno.ENOTSUP, "no locks")
+
+
+def test_the_lock_file_of_a_process_that_has_ended_is_removed_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Session.create(tmp_path, name="mine") as session:
+        pass
+    process = 2**22 + 1  # Linux gives no process a higher number than 2**22
+    session.info.lock_marker.write_text(f"{process}\n{socket.gethostname()}\n")
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    Session.open(tmp_path, "mine").close()
+    assert not session.info.lock_marker.exists()
+
+
+def test_the_session_of_a_running_process_is_not_offered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    with Session.create(tmp_path, name="mine") as session:
+        with pytest.raises(SessionLockedError, match="in this process already") as refusal:
+            Session.open(tmp_path, "mine")
+        assert session.info.lock_marker.exists()
+    assert "--take-over" not in str(refusal.value)
+
+
 def test_a_lock_file_that_another_process_replaces_meanwhile_stays(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Between reading the file of a process that has ended and removing it."""
-
-    def refuse(*_: object) -> None:
-        raise OSError(errno.ENOTSUP, "no locks")
 
     def rename(path: Path, target: Path) -> Path:
         replaced.append(path)

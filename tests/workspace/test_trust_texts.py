@@ -495,6 +495,78 @@ async def test_bytecode_that_a_command_wrote_is_not_run(project: Path) -> None:
     assert not (project / "planted").exists()
 
 
+def own(project: Path, *args: str) -> Path:
+    """The user's own file with a sidecar."""
+    entry = {"command": sys.executable, "args": list(args)}
+    return put(project.parent, ".planck/mcp.json", json.dumps({"mcpServers": {"mine": entry}}))
+
+
+@pytest.mark.process
+async def test_ones_own_sidecar_runs_no_script_of_the_project_that_nobody_has_seen(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(project.parent))
+    server = put(project, "server.py", (SERVERS / "hostile_sidecar.py").read_text())
+    own(project, "-I", "-S", "server.py")
+    async with Workspace(Config.load()) as workspace:
+        with pytest.raises(TrustError):
+            await workspace.sidecars.start(["mine"])
+        workspace.trust()
+        [status] = await workspace.sidecars.start(["mine"])
+        server.write_text(server.read_text() + "\n# more\n")
+        assert status.process is not None
+        os.kill(status.process, signal.SIGKILL)
+        await until_state(workspace.sidecars.manager.link("mine"), "failed")
+
+
+@pytest.mark.parametrize("args", [["-m", "somewhere"], ["-c", "pass"], ["/usr/lib/server.py", "."]])
+def test_ones_own_sidecar_needs_no_trust_elsewhere(
+    project: Path, monkeypatch: pytest.MonkeyPatch, args: list[str]
+) -> None:
+    monkeypatch.setenv("HOME", str(project.parent))
+    put(project, "package.json", "{}")
+    own(project, *args)
+    assert Workspace(Config.load()).trust_items() == ()
+
+
+@pytest.mark.process
+async def test_a_file_that_was_added_is_used_as_it_was_then(project: Path) -> None:
+    server = {"command": sys.executable, "args": ["-I", "-S", str(SERVERS / "hostile_sidecar.py")]}
+    file = put(project, "servers.json", json.dumps({"mcpServers": {"near": server}}))
+    async with Workspace(Config.load()) as workspace:
+        workspace.sidecars.add_file(file)
+        [status] = await workspace.sidecars.start(["near"])
+        assert status.state == "connected"
+        await workspace.sidecars.stop()
+        file.write_text(json.dumps({"mcpServers": {"near": {**server, "env": {"X": "1"}}}}))
+        with pytest.raises(TrustError):
+            await workspace.sidecars.start(["near"])
+
+
+def test_a_script_is_covered_by_all_its_paths(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if the notebook was opened through a link, or the script is named through one."""
+    real = project.parent / "real"
+    project.rename(real)
+    project.symlink_to(real)
+    put(real, "run.sh", "true")
+    (project.parent / "door").symlink_to(real)
+    for name in (real / "run.sh", project.parent / "door/run.sh"):
+        sidecar(command="sh", args=[str(name)])(real)
+        monkeypatch.chdir(project)
+        [item] = [file.item for file in Workspace(Config.load()).trust_items()]
+        assert "run.sh" in item.text.partition("files: ")[2]
+
+
+def test_a_namesake_of_the_projects_own_sidecar_is_said(project: Path) -> None:
+    both(PROJECT_SIDECAR, lambda folder: put(folder, ".mcp.json", json.dumps({"mcpServers": {"sidecar": SERVER}})))(
+        project
+    )
+    assert any("there is another one in" in sentence for sentence in Workspace(Config.load()).sidecars.notices())
+
+
+SERVER = {"command": "true"}
+
+
 GONE: dict[str, Plant] = {
     "removed": lambda project: (project / ".mcp.json").unlink(),
     "broken": lambda project: put(project, ".mcp.json", "{"),

@@ -118,7 +118,7 @@ def mentions(prompt: str, namespace: Mapping[str, object], included: Collection[
 
 
 def without_secrets(name: str, text: str, included: Collection[str] = ()) -> str:
-    """Replace the secrets of the process in the text of a variable, before it is sent to a model.
+    """Replace secrets in a variable's text, before it is sent to a model: this process's, and vendors' keys.
 
     Args:
         name: The variable.
@@ -129,7 +129,7 @@ def without_secrets(name: str, text: str, included: Collection[str] = ()) -> str
         The text with a description instead of each secret; unchanged for a variable that is a secret by its name
         and was included by name.
     """
-    return text if is_secret_name(name) and name in included else redact(text)
+    return text if is_secret_name(name) and name in included else redact(text, formats=True)
 
 
 def require_variables(names: Iterable[str], namespace: Mapping[str, object]) -> None:

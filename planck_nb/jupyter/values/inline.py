@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from itertools import islice
 from types import MemberDescriptorType
-from typing import cast
+from typing import Any, cast
 
 from planck_nb.base.named_secrets import names_secret, without_named_values
 from planck_nb.jupyter.values.guard import Guard, UnusableError
@@ -37,6 +37,9 @@ _ELLIPSIS = "…"
 HIDDEN = "<secret, not shown>"
 _NAME_FIELDS = frozenset("name key variable setting field option label id header column parameter".split())
 """Fields whose value names the other values beside it."""
+
+_SMALLEST_CODE = 1_000
+"""Smallest number which may be a secret; smaller ones are counts."""
 
 _PAIR = 2
 _PLAIN_CONTAINERS = (list, tuple, set, frozenset)
@@ -190,7 +193,9 @@ class InlineWriter:
             return literal_text
         return f"{literal_text[:limit]}{_ELLIPSIS} ({count:,} {unit})"
 
-    def _trusted(self, value: object) -> str:
+    def _trusted(self, value: Any) -> str:  # noqa: ANN401 - a known library's
+        if ("numpy", "void") in names_of(type(value)) and value.dtype.names:
+            return self.write(dict(zip(value.dtype.names, value.item(), strict=True)))
         try:
             return without_named_values(repr(value)[:_MAX_FOREIGN], HIDDEN)
         except Exception:  # noqa: BLE001 - a library's own defect
@@ -246,9 +251,10 @@ def is_secret(name: object, value: object) -> bool:
         return is_secret(name.decode("latin-1"), value)
     if type(name) is tuple:  # a level of an index with several
         return any(is_secret(part, value) for part in name)
-    if type(name) is not str or not issubclass(type(value), str | bytes | bytearray):
+    text = str(value) if type(value) is int and value >= _SMALLEST_CODE else value
+    if type(name) is not str or not issubclass(type(text), str | bytes | bytearray):
         return False
-    return names_secret(name, value if type(value) is str else "")
+    return names_secret(name, text if type(text) is str else "")
 
 
 def label_in(fields: Iterable[tuple[object, object]]) -> object:

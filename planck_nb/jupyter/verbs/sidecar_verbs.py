@@ -28,6 +28,13 @@ _ACTIONS = {
     "logs": "show the newest lines that a sidecar wrote",
     "add": "add the sidecars from the JSON file of another MCP client",
 }
+_ROLES = {
+    "sidecar_observers": "gets all agents' events",
+    "sidecar_sampling": "may ask your models",
+    "sidecar_roots": "is told this folder",
+}
+"""Roles by setting."""
+
 _LINES = 40
 _REASON_CHARACTERS = 1_000
 _COLUMNS = ["sidecar", "state", "transport", "tools", "source", "remark"]
@@ -91,8 +98,15 @@ def _listed(notebook: Notebook) -> object:
 def _added(notebook: Notebook, chosen: Sequence[str]) -> Text:
     if len(chosen) != 1:
         raise UsageError("`%planck sidecar add` needs one JSON file with `mcpServers`.")
-    names, problems = notebook.workspace.sidecars.add_file(Path(chosen[0]))
-    return Text("\n".join([f"Added: {', '.join(names)}. `%planck sidecar start` starts them.", *problems]))
+    workspace = notebook.workspace
+    names, problems = workspace.sidecars.add_file(Path(chosen[0]))
+    roles = [
+        f"{name} {role}, by the setting {setting}."
+        for setting, role in _ROLES.items()
+        for name in names
+        if name in getattr(workspace.config, setting)
+    ]
+    return Text("\n".join([f"Added: {', '.join(names)}. `%planck sidecar start` starts them.", *roles, *problems]))
 
 
 async def _offered(notebook: Notebook, chosen: Sequence[str]) -> object:

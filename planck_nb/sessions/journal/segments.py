@@ -1,4 +1,4 @@
-"""The segments of a journal: the active one, which is written, and those before it, which never change again.
+"""A journal's segments: the active one, which is written, and those before it, which never change again.
 
 The active segment keeps the journal's name, so that the path of a session does not change; an old one has its number in
 its name and may be compressed. A position in the journal is a segment and an offset in it.
@@ -6,11 +6,13 @@ its name and may be compressed. A position in the journal is a segment and an of
 
 from __future__ import annotations
 
+import errno
 import gzip
 import os
 import shutil
+import zlib
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import BinaryIO, NamedTuple, cast
@@ -50,7 +52,8 @@ def read_rows(
     """Yield the complete lines between two positions, some megabytes at a time, with the position of their end.
 
     Without `end`, read up to the last line that is complete at this moment. The lines are consistent even if the
-    journal continues in a new segment meanwhile. Raises FileNotFoundError if a segment is missing.
+    journal continues in a new segment meanwhile. Raises FileNotFoundError if a segment is missing, or at the damaged
+    place in a compressed one.
     """
     with journal.open("rb") as active:
         newest = decode_header(active.readline()).segment
@@ -62,7 +65,7 @@ def read_rows(
             if number == newest:
                 yield from _numbered(read_lines(active, start=offset, end=limit), number)
             else:
-                with _open_old(journal, number) as old:
+                with _open_old(journal, number) as old, _readable(_old(journal, number)):
                     limit = END_OF_FILE if limit is None else limit
                     yield from _numbered(read_lines(old, start=offset, end=limit), number)
 
@@ -97,7 +100,7 @@ def read_before(journal: Path, position: Position, size: int, *, max_bytes: int)
     with journal.open("rb") as active:
         if decode_header(active.readline()).segment == position.segment:
             return _read_at(active, position.offset - size, min(size, max_bytes))
-    with _open_old(journal, position.segment) as old:
+    with _open_old(journal, position.segment) as old, _readable(_old(journal, position.segment)):
         return _read_at(old, position.offset - size, min(size, max_bytes))
 
 
@@ -148,10 +151,10 @@ def old_segments(journal: Path) -> list[Path]:
 
 
 def missing_segments(journal: Path) -> int:
-    """Return how many segments before the active one are missing. Raises OSError and SessionFormatError."""
+    """Count the missing and the damaged segments. Raises OSError and SessionFormatError."""
     newest = decode_header(read_first_line(journal)).segment
     files = [_old(journal, number) for number in range(1, newest)]
-    return sum(not (path.exists() or _compressed(path).exists()) for path in files)
+    return sum(not path.exists() and _stamp(_compressed(path)) in (None, *_unreadable_stamps) for path in files)
 
 
 def journal_bytes(journal: Path) -> int:
@@ -189,6 +192,30 @@ def _open_old(journal: Path, number: int) -> BinaryIO:
         return path.open("rb")
     except FileNotFoundError:
         return cast("BinaryIO", gzip.open(_compressed(path), "rb"))
+
+
+_unreadable_stamps: set[tuple[str, int, int]] = set()
+"""The compressed segments which could not be read to their end."""
+
+
+def _stamp(path: Path) -> tuple[str, int, int] | None:
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return str(path), status.st_mtime_ns, status.st_size
+
+
+@contextmanager
+def _readable(segment: Path) -> Iterator[None]:
+    """Report gzip's three kinds of errors like a missing segment."""
+    try:
+        yield
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        path = _compressed(segment)
+        if stamp := _stamp(path):
+            _unreadable_stamps.add(stamp)
+        raise FileNotFoundError(errno.ENOENT, f"a part is damaged: {error}", str(path)) from error
 
 
 def _length(segment: Path) -> int:

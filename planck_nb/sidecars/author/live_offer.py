@@ -39,7 +39,9 @@ class LiveOffer:
             )
         self.reference = name
         self._module, _, self._attribute = name.partition(":")
-        self._sources = Sources(self._module, fixed_folder=os.environ.get(FIXED_SOURCES), digests=digests)
+        start, _, folder = os.environ.get(FIXED_SOURCES, "").partition(":")
+        start_time = int(start) if start.isdecimal() else 0
+        self._sources = Sources(self._module, fixed_folder=folder, start=start_time, digests=digests)
         self._lock = asyncio.Lock()
         self._failure = ""
         self.reloads = 0

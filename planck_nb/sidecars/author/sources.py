@@ -6,7 +6,9 @@ import hashlib
 import importlib
 import os
 import sys
+import time
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from importlib.util import find_spec
@@ -27,7 +29,8 @@ class Sources:
 
     Args:
         module: Its entry's module.
-        fixed_folder: A folder with files to load only once, except in its `.planck`; None for no such folder.
+        fixed_folder: A folder with files to load only once, except in its `.planck`; empty for no such folder.
+        start: The start in nanoseconds: files there which were written later are not loaded; 0 for now.
         digests: Digests for sources which another process has loaded.
 
     Raises:
@@ -35,13 +38,14 @@ class Sources:
     """
 
     def __init__(
-        self, module: str, *, fixed_folder: str | None = None, digests: Mapping[str, str] | None = None
+        self, module: str, *, fixed_folder: str = "", start: int = 0, digests: Mapping[str, str] | None = None
     ) -> None:
         self._module = module
         self._top = module.partition(".")[0]
         self._root = _root(self._top)
         self._finder = _FreshSourceFinder(self)
-        self._fixed_folder = None if fixed_folder is None else Path(fixed_folder).resolve()
+        self._fixed_folder = None if not fixed_folder else Path(fixed_folder).resolve()
+        self._start = start or time.time_ns()
         self.files: set[str] = set()
         """The files which were imported, or could not be."""
         self.digests = dict(digests or {})
@@ -68,12 +72,21 @@ class Sources:
         """Note a file's source before its code is run.
 
         Raises:
-            ImportError: If it must not be loaded again, and has changed.
+            ImportError: If it must not be loaded again, and has changed, or if it was written after the start.
         """
         digest = _digest(source)
-        if self.digests.get(file, digest) != digest and self._is_fixed(file):
+        if self._is_fixed(file) and (self.digests.get(file) or self._first_digest(file, digest)) != digest:
             raise ImportError(changed_sentence([file]))
         self.digests[file] = digest
+
+    def _first_digest(self, file: str, digest: str) -> str:
+        """Return a new file's digest, empty if written later.
+
+        Only the system sets the time when a file's status changed.
+        """
+        with suppress(OSError):
+            return digest if Path(file).stat().st_ctime_ns <= self._start else ""
+        return ""
 
     def _is_fixed(self, file: str) -> bool:
         if self._fixed_folder is None:

@@ -113,6 +113,7 @@ class _Worker:
         mark = secrets.token_hex(12)
         process = await asyncio.create_subprocess_exec(
             sys.executable,
+            "-P",  # before the path is set, nothing in the working directory is imported
             *(["-I"] if sys.flags.isolated else []),
             *(["-S"] if sys.flags.no_site else []),
             "-c",

@@ -18,6 +18,7 @@ from pydantic import FileUrl
 
 from planck_nb.base.async_tasks import cancel_and_wait, spawn
 from planck_nb.base.errors import SidecarError, SidecarSignInError
+from planck_nb.base.secrets import redact
 from planck_nb.base.version import __version__
 from planck_nb.sidecars.mcp_client.call_origin import CallOrigin, current_origin
 from planck_nb.sidecars.mcp_client.definitions import ToolDefinition, tool_definition
@@ -86,6 +87,7 @@ class Connection:
         self.origins: dict[asyncio.Task[Any], CallOrigin] = {}
         """The calls in flight."""
         self._spec = spec
+        self._secrets = spec.secrets()
         self._log = log
         self._ask = ask
         self._root = root
@@ -168,7 +170,7 @@ class Connection:
         """Open the connection, keep it open until `close`, and close it."""
         async with self.client as client:
             info = client.server_info
-            self.server = " ".join(filter(None, (info.name, info.version))) if info else ""
+            self.server = redact(" ".join(filter(None, (info.name, info.version))) if info else "", self._secrets)
             self.protocol = client.protocol_version
             client.session.validate_tool_result = self._check_result  # type: ignore[method-assign] # which would block
             await self.list_tools()
@@ -187,7 +189,9 @@ class Connection:
             tools: dict[str, ToolDefinition] = {}
             if self.client.server_capabilities.tools is not None:
                 async for tool in pages(lambda cursor: self.client.list_tools(cursor=cursor), "tools"):
-                    tools.setdefault(tool.name, tool_definition(tool))
+                    definition = tool_definition(tool).redacted(self._secrets)
+                    if definition.name == tool.name:  # a name with a secret would go to the model
+                        tools.setdefault(tool.name, definition)
             self.tools = tools
 
     async def _check_result(self, name: str, result: types.CallToolResult) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from planck_nb.base.json_types import JsonObject
+from planck_nb.base.secrets import redact, redact_data
 from planck_nb.sidecars.conventions import (
     DEFAULT_COMPACTOR_TIMEOUT_MS,
     DEFAULT_TIMEOUT_MS,
@@ -59,6 +61,16 @@ class ToolDefinition:
             "reaches other systems": self.open_world,
         }
         return tuple(words for words, is_claimed in hints.items() if is_claimed)
+
+    def redacted(self, secrets: Mapping[str, str]) -> ToolDefinition:
+        """Return the definition without these secrets, by value."""
+        return replace(
+            self,
+            name=redact(self.name, secrets),
+            description=redact(self.description, secrets),
+            parameters=redact_data(self.parameters, secrets),
+            output_schema=redact_data(self.output_schema, secrets),
+        )
 
     @property
     def may_be_repeated(self) -> bool:

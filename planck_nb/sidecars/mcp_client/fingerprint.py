@@ -25,15 +25,15 @@ def fingerprint(spec: SidecarSpec, tools: Iterable[ToolDefinition] = ()) -> str:
         The SHA-256 digest, in hexadecimal.
 
     Example:
-        >>> one = SidecarSpec("files", command="server", env={"TOKEN": "1"})
-        >>> two = SidecarSpec("files", command="server", env={"TOKEN": "2"})
+        >>> one = SidecarSpec("files", command="server", env={"TOKEN": "1"}, inserted={"MINE": "1"})
+        >>> two = SidecarSpec("files", command="server", env={"TOKEN": "2"}, inserted={"MINE": "2"})
         >>> fingerprint(one) == fingerprint(two), fingerprint(one) == fingerprint(one, [ToolDefinition("delete")])
         (True, False)
     """
     content = {
         "command": [spec.command, *spec.args],
         "cwd": "" if spec.cwd is None else str(spec.cwd),
-        "env": sorted(spec.env),
+        "env": sorted((name, _as_written(value, spec)) for name, value in spec.env.items()),
         "url": spec.url,
         "headers": sorted(name.lower() for name in spec.headers),
         "token": spec.token_variable,
@@ -48,3 +48,10 @@ def fingerprint(spec: SidecarSpec, tools: Iterable[ToolDefinition] = ()) -> str:
         ),
     }
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def _as_written(value: str, spec: SidecarSpec) -> str:
+    """Return a variable's value without inserted values."""
+    for name, inserted_value in sorted(spec.inserted.items(), key=lambda pair: -len(pair[1])):
+        value = value.replace(inserted_value, f"${{{name}}}") if inserted_value else value
+    return value

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from planck_nb.base.secrets import redact
 from planck_nb.base.visible import visible
 from planck_nb.sidecars.conventions import COMPACTOR_PREFIX, ROLE_COMPACTOR, ROLE_TOOL
 from planck_nb.sidecars.mcp_client.definitions import ToolDefinition
@@ -30,6 +31,7 @@ class LinkState:
 
     def __init__(self, spec: SidecarSpec, callbacks: LinkCallbacks) -> None:
         self.spec = spec
+        self._secrets = spec.secrets()
         self.callbacks = callbacks
         self.log = LogLines()
         self.loop: asyncio.AbstractEventLoop | None = None
@@ -48,7 +50,7 @@ class LinkState:
 
     def enter(self, state: SidecarState, reason: str = "") -> None:
         """Change the state, and wake everything that waits for a change."""
-        before = self.status
+        before, reason = self.status, redact(reason, self._secrets)
         self.status = replace(
             before,
             state=state,
@@ -83,7 +85,7 @@ class LinkState:
     def emit(self, kind: SidecarEventKind, text: str = "") -> None:
         """Pass an event on."""
         if (handler := self.callbacks.on_event) is not None:
-            self._call_back(lambda: handler(SidecarEvent(self.name, kind, text)))
+            self._call_back(lambda: handler(SidecarEvent(self.name, kind, redact(text, self._secrets))))
 
     def announce_tools(self) -> None:
         """Announce that the tools may have changed."""

@@ -396,6 +396,7 @@ class Sidecars:
         Raises:
             ConfigError: If `ratio` or `keep_recent` is out of range.
         """
+        self._find_compactor(name)  # from now on the name is this sidecar's
         on_failure = partial(self._compactor_failed, name)
         return sidecar_compactor(
             name, self._call_compactor, on_failure=on_failure, model=model, ratio=ratio, keep_recent=keep_recent

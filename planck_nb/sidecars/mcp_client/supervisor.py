@@ -7,6 +7,7 @@ dies, the SDK may cancel it. So each connection has its own task, which the supe
 from __future__ import annotations
 
 import asyncio
+import time as clock
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import replace
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from planck_nb.base.async_tasks import cancel_and_wait, spawn
 from planck_nb.base.errors import SidecarError, SidecarSignInError
 from planck_nb.base.threads import run_in_thread
-from planck_nb.sidecars.conventions import FIXED_SOURCES
+from planck_nb.sidecars.conventions import ENTRY_POINT_GROUP, FIXED_SOURCES
 from planck_nb.sidecars.mcp_client.authorization import Authorize
 from planck_nb.sidecars.mcp_client.child_environment import sidecar_environment
 from planck_nb.sidecars.mcp_client.fingerprint import fingerprint
@@ -61,6 +62,8 @@ class Supervisor:
         """Set to end `run`."""
         self._state = state
         self._cwd = cwd
+        self._compared = 0
+        """The time of the latest comparison with what is trusted, in nanoseconds."""
         self._environment = environment
         self._timing = timing
         self._authorize = auth
@@ -173,6 +176,7 @@ class Supervisor:
     def _is_refused(self) -> bool:
         """Return whether the sidecar must not be started; then it has failed."""
         refusal = self._state.callbacks.refusal
+        self._compared = clock.time_ns()
         reason = "" if refusal is None else refusal(self._state.spec)
         if reason:
             self._state.fail(reason)
@@ -289,7 +293,11 @@ class Supervisor:
             self._state.name,
             [self._state.spec.command, *self._state.spec.args],
             cwd=self._cwd if self._state.spec.cwd is None else self._cwd / self._state.spec.cwd.expanduser(),
-            environment={**sidecar_environment(self._environment, self._state.spec.env), FIXED_SOURCES: str(self._cwd)},
+            environment={
+                **sidecar_environment(self._environment, self._state.spec.env),
+                **({"PYTHONSAFEPATH": "1"} if ENTRY_POINT_GROUP in self._state.spec.args else {}),
+                FIXED_SOURCES: f"{self._compared}:{self._cwd}",
+            },
             log=self._state.log,
             on_end=on_end,
             on_start=self._state.note_process,

@@ -10,7 +10,7 @@ import httpx
 import pytest
 from support.wire import CHAT, CHAT_HELLO, client
 
-from planck_nb import Agent
+from planck_nb import Agent, ai
 from planck_nb.agent.context import fitting
 from planck_nb.agent.context.fitting import fitted, size
 from planck_nb.agent.tokens import estimate
@@ -203,3 +203,12 @@ async def test_a_prompt_is_not_set_aside_for_a_long_system_prompt() -> None:
     with pytest.raises(ContextOverflowError) as refused:
         await agent.prompt("go")
     assert not isinstance(refused.value, PromptTooLongError)
+
+
+async def test_a_prompt_that_its_server_would_cut_is_not_sent() -> None:
+    server = Server(0, 400, {})
+    model = replace(ai.get_model("ollama", "m", base_url="http://127.0.0.1:9"), context_window=1_000)
+    agent = Agent(model=model, client=client(httpx.MockTransport(server)))
+    with pytest.raises(PromptTooLongError):
+        await agent.prompt("far too long " * 1_000)
+    assert server.sizes == []

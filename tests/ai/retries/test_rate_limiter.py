@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 import time
 from collections.abc import Callable
@@ -307,6 +308,21 @@ def test_what_is_known_is_known_of_the_network_or_of_a_transport() -> None:
     assert known_servers(None) is known_servers(None) is not known_servers(one)
     assert known_servers(one) is known_servers(one) is not known_servers(other)
     assert isinstance(known_servers(5), KnownServers), "it has no weak references"
+
+
+@pytest.mark.process
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_forked_process_forgets_servers_whose_locks_may_be_held() -> None:
+    transport = Limited(Unlimited())
+    network, behind = known_servers(None), known_servers(transport)
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            code = int(known_servers(None) is network or known_servers(transport) is behind)
+        finally:
+            os._exit(code)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
 @pytest.mark.parametrize(

@@ -501,6 +501,10 @@ BESIDE: list[object] = [
     collections.ChainMap({"password": "hunter2"}),
     collections.UserDict(password="hunter2"),
     {"a": 1, "password": "hunter2"}.items(),
+    {"PassWord": "hunter2", "pass word": "hunter2", "pw": "hunter2", "passwort": "hunter2"},
+    {"contraseña": "hunter2", "密码": "hunter2"},
+    "password -> hunter2",
+    np.array([("hunter2",)], dtype=[("password", "U9")])[0],
 ]
 
 
@@ -512,6 +516,12 @@ UNREAD: list[object] = [
     io.StringIO("password=hunter2"),
     (lambda password="hunter2": None),
 ]
+
+
+def test_a_number_beside_the_name_of_a_secret_is_not_shown() -> None:
+    assert describe_value({"password": 12345678, "key": 123456789012345, "n": 12345678}) == (
+        "{'password': <secret, not shown>, 'key': 123456789012345, 'n': 12345678}"
+    )
 
 
 @pytest.mark.parametrize("value", UNREAD, ids=lambda value: type(value).__name__)

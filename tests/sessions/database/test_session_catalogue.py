@@ -3,7 +3,9 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
+import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import filelock
@@ -15,9 +17,16 @@ from support.stored import converse
 from planck_nb.ai.messages import UserMessage
 from planck_nb.sessions import VIEWS, Session, compact_store, delete_session, find_session, list_sessions, query
 from planck_nb.sessions.database import session_catalogue
-from planck_nb.sessions.database.session_catalogue import FOLDER, MAX_ADDED, MIN_MISSING, update_catalogue
+from planck_nb.sessions.database.instance import shared_connection
+from planck_nb.sessions.database.session_catalogue import (
+    FOLDER,
+    MAX_ADDED,
+    MIN_MISSING,
+    catalogued_rows,
+    update_catalogue,
+)
 from planck_nb.sessions.journal.journal_file import JournalFile
-from planck_nb.sessions.journal.segments import start_segment
+from planck_nb.sessions.journal.segments import compress_segment, old_segments, start_segment
 
 MANY = MIN_MISSING + 2
 COUNTS = "select session_name, count(*) as n, sum(cost_usd) as usd from messages group by all order by all"
@@ -94,6 +103,49 @@ def test_sessions_that_were_changed_or_deleted_since(many: Path) -> None:
     assert query(many, COUNTS).set_index("session_name").n.equals(found)
 
 
+def test_a_query_reads_sessions_from_the_catalogue(many: Path) -> None:
+    updated(many)
+    sessions = list_sessions(many)
+    with shared_connection() as connection:
+        [rows] = catalogued_rows(connection, many, sessions)
+        assert rows.sessions == {session.id for session in sessions}
+        assert catalogued_rows(connection, many, [replace(session, state=None) for session in sessions]) == []
+
+
+def test_a_file_gives_way_once_most_of_its_sessions_are_elsewhere(many: Path) -> None:
+    updated(many)
+    query(many, COUNTS)
+    for number, count in ((MANY // 2 - 1, 2), (MANY // 2 + 2, 1)):
+        for session in list_sessions(many)[:number]:
+            os.utime(session.path, (time.time() - 30, time.time() - 30))
+        assert updated(many, min_missing=1) == number
+        assert len(files(many)) == count
+
+
+def interrupt() -> bool:
+    raise KeyboardInterrupt
+
+
+def test_an_update_that_is_stopped_leaves_the_catalogue_as_it_was(many: Path) -> None:
+    updated(many, max_sessions=2)
+    before = sorted((many / FOLDER).iterdir())
+    assert update_catalogue(many, min_missing=1, quiet_seconds=-1, stopped=lambda: True) == 0
+    assert sorted((many / FOLDER).iterdir()) == before
+    with pytest.raises(KeyboardInterrupt):
+        update_catalogue(many, min_missing=1, quiet_seconds=-1, stopped=interrupt)
+    assert sorted((many / FOLDER).iterdir()) == before
+
+
+def test_what_a_killed_update_left_is_removed(many: Path) -> None:
+    updated(many)
+    before = sorted((many / FOLDER).iterdir())
+    (many / FOLDER / "0.tmp.spilled").mkdir()
+    (many / FOLDER / "0.tmp.spilled" / "block").touch()
+    (many / FOLDER / "1.tmp").touch()
+    assert updated(many) == 0
+    assert sorted((many / FOLDER).iterdir()) == before
+
+
 def test_an_update_goes_on_where_the_one_before_ended(many: Path) -> None:
     added = [updated(many, min_missing=1, max_sessions=7) for _ in range(4)]
     assert added == [7, 7, MANY - 14, 0]
@@ -109,6 +161,28 @@ def test_an_update_is_started_if_there_are_many_sessions(
         shutil.copy(session.path, tmp_path)
     session_catalogue.start_update(tmp_path)
     assert started == [tmp_path] * starts
+
+
+def test_a_query_starts_an_update_if_many_sessions_are_missing(many: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[Path] = []
+    monkeypatch.setattr(session_catalogue._CatalogueUpdates, "start", lambda _, directory: started.append(directory))
+    query(many, COUNTS)
+    assert started == [many]
+    updated(many, max_sessions=MANY - MIN_MISSING + 1)
+    query(many, COUNTS)
+    assert started == [many]
+
+
+def test_an_update_runs_on_a_thread_until_the_process_ends(tmp_path: Path) -> None:
+    updates = session_catalogue._CatalogueUpdates()
+    before = set(threading.enumerate())
+    for _ in range(2):
+        updates.start(tmp_path)
+        assert [thread.name for thread in threading.enumerate() if thread not in before] == ["planck-catalogue"]
+    updates.close()
+    assert set(threading.enumerate()) <= before
+    updates.start(tmp_path)
+    assert set(threading.enumerate()) <= before
 
 
 def test_a_damaged_catalogue_does_not_matter(many: Path) -> None:
@@ -167,6 +241,16 @@ def test_a_damaged_journal_stays_out(many: Path, caplog: pytest.LogCaptureFixtur
         "session-1",
         "session-5",
     }
+
+
+def test_a_session_with_an_unreadable_part_stays_out(many: Path) -> None:
+    session = find_session(many, "session-1")
+    start_segment(JournalFile.open(session.path)).close()
+    compress_segment(old_segments(session.path)[0])
+    [part] = old_segments(session.path)
+    part.write_bytes(b"XX" + part.read_bytes()[2:])
+    session.database.unlink()
+    assert updated(many) == MANY - 1
 
 
 @pytest.mark.parametrize("removed", ["database", "last_line", "nothing"])

@@ -97,6 +97,43 @@ def test_messages(two_sessions: Path) -> None:
     assert parts.t[0] == "Let me look."
 
 
+PLACES = ("journal", "database", "recent database")
+
+
+def place_rows(session: Session, place: str) -> None:
+    """Have the rows of a closed session in its journal alone, or in a DuckDB file that was written just now or not."""
+    if place == "journal":
+        session.info.database.unlink()
+    elif place == "database":
+        make_old(session.directory)
+
+
+@pytest.mark.parametrize("place", PLACES)
+async def test_rows_that_a_duckdb_file_has_are_read_from_it(tmp_path: Path, place: str) -> None:
+    with Session.create(tmp_path) as session:
+        await converse(session)
+    before = list(query(tmp_path, "select text from messages order by id").text)
+    with duckdb.connect(session.info.database) as connection:
+        connection.execute("update messages set text = 'stored ' || text")
+    place_rows(session, place)
+    prefix = "" if place == "journal" else "stored "
+    found = query(tmp_path, "select text from messages order by id")
+    assert list(found.text) == [prefix + text for text in before]
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("rewinds", [1, 20])
+async def test_what_rewinds_took_back_is_hidden(tmp_path: Path, place: str, rewinds: int) -> None:
+    with Session.create(tmp_path) as session:
+        for number in range(rewinds):
+            await session.append("a", UserMessage(f"kept {number}"))
+            last = await session.append("a", UserMessage("taken back"))
+            await session.log("a").truncate_from(last)
+    place_rows(session, place)
+    found = query(tmp_path, "select text from messages order by id")
+    assert list(found.text) == [f"kept {number}" for number in range(rewinds)]
+
+
 def test_tool_calls(two_sessions: Path) -> None:
     calls = query(two_sessions, "from tool_calls order by session_name, message_id")
     assert list(calls.result) == ["0 °C", "1 °C"] * 2, "a call id that comes again belongs to its own turn"

@@ -55,7 +55,7 @@ class Done:
         self._called.set()
 
     def result(self) -> SessionError | None:
-        assert self._called.wait(60)
+        assert self._called.wait(20)
         [error] = self.errors
         return error
 
@@ -112,7 +112,7 @@ def test_a_line_without_a_callback_is_written_soon_and_not_synced(path: Path) ->
     journal, written = JournalFile.create(path, HEADER), Written()
     writer = Writer(journal, written, gather_seconds=0.001)
     writer.put(line(1))
-    assert written.some.wait(60)
+    assert written.some.wait(20)
     assert journal.durable == 0
     writer.close()
     assert ids(path) == [1]
@@ -162,6 +162,17 @@ def test_a_long_segment_is_followed_by_another(path: Path) -> None:
     assert ids(path) == list(range(1, 8))
     assert len(old_segments(path)) == position.segment
     assert all(10_000 <= file.stat().st_size < 20_000 for file in old_segments(path)[:-1])
+
+
+def test_a_segment_that_ended_meanwhile_is_written_again(path: Path) -> None:
+    writer = Writer(JournalFile.create(path, HEADER), lambda _: None)
+    writer.start_segment()
+    [segment] = old_segments(path)
+    content = segment.read_bytes()
+    segment.unlink()
+    writer.write()
+    assert segment.read_bytes() == content
+    writer.close()
 
 
 def test_an_error_of_a_call_is_raised_where_it_was_asked_for(path: Path) -> None:

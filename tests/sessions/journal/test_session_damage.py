@@ -212,6 +212,17 @@ def test_rows_whose_ids_are_lower_than_those_of_a_file_are_read_from_the_journal
     assert list(query(tmp_path, "select id from messages order by id").id) == [1, 2, 3, 5, 6, 7, 8, 9, 10, 400]
 
 
+def test_a_query_finds_damage_in_rows_that_a_duckdb_file_has(
+    sound: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    for path in sound.iterdir():
+        shutil.copy2(path, tmp_path)
+    [journal] = tmp_path.glob("*.jsonl")
+    journal.write_bytes(b"".join(_other_bytes(journal.read_bytes().splitlines(keepends=True))))  # as long as before
+    assert 4 not in list(query(tmp_path, "select id from messages").id)
+    assert "is damaged: 1 line" in caplog.text
+
+
 def _check(
     directory: Path,
     caplog: pytest.LogCaptureFixture,

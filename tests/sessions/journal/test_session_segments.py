@@ -8,7 +8,7 @@ import os
 import stat
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import duckdb
@@ -28,11 +28,12 @@ from planck_nb.sessions import (
     query_async,
     read_damage,
 )
+from planck_nb.sessions.database.session_catalogue import update_catalogue
 from planck_nb.sessions.directory import new_session_info
 from planck_nb.sessions.journal.codec import Header, encode_message_line
 from planck_nb.sessions.journal.journal_file import JournalFile
 from planck_nb.sessions.journal.journal_writer import Writer
-from planck_nb.sessions.journal.segments import Position, journal_end, old_segments, read_rows
+from planck_nb.sessions.journal.segments import Position, compress_segment, journal_end, old_segments, read_rows
 
 pytestmark = pytest.mark.process
 
@@ -323,6 +324,33 @@ async def test_a_duckdb_file_with_much_unused_space_is_rebuilt(tmp_path: Path) -
     written = session.info.database.stat().st_mtime_ns
     assert compact_store(tmp_path) == 0
     assert session.info.database.stat().st_mtime_ns == written, "it is not rebuilt again"
+
+
+DAMAGES: dict[str, Callable[[bytes], bytes]] = {
+    "cut": lambda data: data[: len(data) // 2],
+    "no gzip": lambda data: b"XX" + data[2:],
+    "other bytes": lambda data: data[:30] + bytes(byte ^ 255 for byte in data[30:38]) + data[38:],
+    "checksum": lambda data: data[:-8] + bytes(4) + data[-4:],
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=list(DAMAGES))
+def test_a_damaged_compressed_segment_breaks_nothing_else(tmp_path: Path, damage: Callable[[bytes], bytes]) -> None:
+    with Session.create(tmp_path) as session, Session.create(tmp_path) as other:
+        asyncio.run(converse(session))
+        asyncio.run(converse(other))
+        session._writer.start_segment()
+    compress_segment(session.path.with_suffix(".1.jsonl"))
+    compressed = session.path.with_suffix(".1.jsonl.gz")
+    compressed.write_bytes(damage(compressed.read_bytes()))
+    session.info.database.unlink()
+    assert other.id in set(query(tmp_path, ALL).session_id)
+    assert "damaged" in session.info.damage
+    assert update_catalogue(tmp_path, min_missing=1, quiet_seconds=-1) == 1
+    with pytest.raises(SessionError, match="a part is damaged"):
+        Session.read(tmp_path, session.id).messages()
+    with Session.open(tmp_path, session.id) as opened:
+        asyncio.run(opened.append("a1", UserMessage("on")))
 
 
 def test_a_missing_segment_is_reported_and_breaks_no_query_of_others(

@@ -7,10 +7,11 @@ import json
 import os
 import pathlib
 import sys
+import time
 from collections.abc import Callable, Iterator
 
 import pytest
-from support.sidecar_server import importing_from, served, served_here, text_of, write_sidecar
+from support.sidecar_server import importing_from, served, served_here, server_environment, text_of, write_sidecar
 
 from planck_nb.base.errors import ConfigError
 from planck_nb.sidecars.author.live_offer import LiveOffer
@@ -89,7 +90,7 @@ FIXED = {
 async def test_what_commands_can_change_is_not_loaded_by_a_running_sidecar(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, change: Callable[[pathlib.Path], object]
 ) -> None:
-    monkeypatch.setenv(FIXED_SOURCES, str(tmp_path))
+    monkeypatch.setenv(FIXED_SOURCES, f":{tmp_path}")
     write_sidecar(tmp_path, BODY)
     write_helper(tmp_path, "a")
     write_helper(tmp_path, "x", "late", "LATE")
@@ -112,7 +113,7 @@ async def test_what_commands_can_change_is_not_loaded_by_a_running_sidecar(
 async def test_a_new_process_loads_no_source_that_changed_after_the_check(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(FIXED_SOURCES, str(tmp_path))
+    monkeypatch.setenv(FIXED_SOURCES, f":{tmp_path}")
     write_sidecar(tmp_path, BODY)
     write_helper(tmp_path, "a")
     with importing_from(tmp_path):
@@ -124,6 +125,32 @@ async def test_a_new_process_loads_no_source_that_changed_after_the_check(
     assert "helper.py changed" in json.dumps(result)
 
 
+async def test_a_source_written_after_the_comparison_is_not_loaded(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither at the start, nor by a function that imports it later."""
+    write_sidecar(tmp_path, BODY)
+    write_helper(tmp_path, "a")
+    monkeypatch.setenv(FIXED_SOURCES, f"{time.time_ns()}:{tmp_path}")
+    async with served_here(tmp_path) as client:
+        write_helper(tmp_path, "x", "late", "LATE")
+        assert "late.py changed" in text_of(await client.call_tool("in_thread", {}))
+    (tmp_path / "second").mkdir()
+    monkeypatch.setenv(FIXED_SOURCES, f"{time.time_ns() - 10**9}:{tmp_path}")
+    write_sidecar(tmp_path / "second", BODY, "another")
+    with importing_from(tmp_path / "second"), pytest.raises(ConfigError, match=r"another\.py changed"):
+        LiveOffer("another:sidecar")
+
+
+async def test_a_module_in_the_working_directory_replaces_no_installed_one(tmp_path: pathlib.Path) -> None:
+    write_sidecar(tmp_path, "import string\n\n@sidecar.tool\ndef place() -> str:\n    return string.__file__")
+    (tmp_path / "json.py").write_text("raise RuntimeError('planted')")
+    (tmp_path / "string.py").write_text("")
+    (tmp_path / "mcp.py").write_text("raise RuntimeError('planted')")
+    async with served(tmp_path, environment=server_environment(PYTHONSAFEPATH="1")) as client:
+        assert str(tmp_path) not in text_of(await client.call_tool("place", {}))
+
+
 @pytest.mark.parametrize("place", [".planck/sidecar", "../elsewhere"])
 async def test_what_commands_cannot_change_is_loaded_again(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, place: str
@@ -131,7 +158,7 @@ async def test_what_commands_cannot_change_is_loaded_again(
     project, folder = tmp_path / "project", tmp_path / "project" / place
     project.mkdir()
     folder.mkdir(parents=True)
-    monkeypatch.setenv(FIXED_SOURCES, str(project))
+    monkeypatch.setenv(FIXED_SOURCES, f":{project}")
     write_sidecar(folder.resolve(), BODY)
     write_helper(folder, "a")
     async with served_here(folder.resolve()) as client:

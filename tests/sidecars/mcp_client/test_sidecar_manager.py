@@ -264,12 +264,14 @@ async def test_a_sidecar_that_is_not_accepted_is_stopped(tmp_path: Path) -> None
 HINTS: Sequence[dict[str, Any]] = [{name: True} for name in ("read_only", "destructive", "idempotent", "open_world")]
 
 
-def test_the_fingerprint_covers_what_can_do_harm_and_no_values() -> None:
-    spec = SidecarSpec("a", command="c", args=("x",), env={"K": "1"})
+def test_the_fingerprint_covers_what_can_do_harm_and_no_inserted_values() -> None:
+    spec = SidecarSpec("a", command="c", args=("x",), env={"K": "one"}, inserted={"MINE": "one"})
     tool = ToolDefinition("t", "d", {"type": "object"})
     base = fingerprint(spec, [tool])
-    assert fingerprint(SidecarSpec("b", command="c", args=("x",), env={"K": "2"}), [tool]) == base
+    renewed = SidecarSpec("b", command="c", args=("x",), env={"K": "two"}, inserted={"MINE": "two"})
+    assert fingerprint(renewed, [tool]) == base
     others = [
+        fingerprint(replace(spec, inserted={}), [tool]),
         fingerprint(SidecarSpec("a", command="c", args=("y",), env={"K": "1"}), [tool]),
         fingerprint(SidecarSpec("a", command="c", args=("x",), env={"L": "1"}), [tool]),
         fingerprint(SidecarSpec("a", url="http://h/"), [tool]),
@@ -278,7 +280,7 @@ def test_the_fingerprint_covers_what_can_do_harm_and_no_values() -> None:
         fingerprint(spec, []),
         *(fingerprint(spec, [replace(tool, **hint)]) for hint in HINTS),
     ]
-    assert len({base, *others}) == 7 + len(HINTS)
+    assert len({base, *others}) == 8 + len(HINTS)
     full = SidecarSpec(
         "full",
         command="c",
@@ -292,7 +294,7 @@ def test_the_fingerprint_covers_what_can_do_harm_and_no_values() -> None:
         roots=False,
     )
     tools = [ToolDefinition("t", "d", {"type": "object", "properties": {"é": {}}}), ToolDefinition("s", "")]
-    remembered = "e30d8b9c43c330db5117b0aad5e266c55eb3a50d17a7639394f9b815f6bbf6b4"
+    remembered = "e22d5a2ca1fe752f213c196b1af18a1b309b12a597a0ba1f0c8d8762bb937f8a"
     assert fingerprint(full, tools) == fingerprint(full, tools[::-1]) == remembered, "else all trust would be lost"
 
 
