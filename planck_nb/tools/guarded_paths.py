@@ -18,6 +18,12 @@ from pathlib import Path
 
 from planck_nb.agent.approval.obeyed_files import ENDS, IN_GIT, NAMES, NAMES_IN
 
+_NAMED_BY = (
+    *("PLANCK_NB_ENV_FILE", "PLANCK_NB_MODELS_FILE", "PLANCK_NB_SKILLS_DIRS", "PLANCK_NB_SESSIONS_DIR"),
+    *("BASH_ENV", "ENV", "PYTHONSTARTUP"),
+)
+"""Variables with files which this process or a shell obeys."""
+
 _ORDINARY = frozenset(
     ".cache .npm .conda .venv .ipynb_checkpoints .gitignore .gitattributes .github .yarn .cargo .bundle .mvn .hg .env "
     ".editorconfig .coverage .pytest_cache .ruff_cache .mypy_cache .hypothesis .DS_Store .virtual_documents".split()
@@ -197,14 +203,16 @@ def _in_git(entry: os.DirEntry[str]) -> Iterator[tuple[str, bool]]:
 
 
 def _environments(folder: Path, environment: Mapping[str, str]) -> Iterator[Path]:
-    """Yield the environments in use: this Python's, activated ones, and folders in PATH."""
+    """Yield the environments in use, folders in PATH, and files of settings which variables name."""
     places = [sys.prefix, sys.base_prefix, environment.get("VIRTUAL_ENV", ""), environment.get("CONDA_PREFIX", "")]
+    for value in filter(None, (environment.get(name) for name in _NAMED_BY)):
+        places += [os.path.join(folder, part) for part in value.split(os.pathsep)]  # noqa: PTH118 - texts
     for place in environment.get("PATH", "").split(os.pathsep):
         is_environment = os.path.exists(os.path.join(os.path.dirname(place), "pyvenv.cfg"))  # noqa: PTH110, PTH118, PTH120
         places.append(os.path.dirname(place) if is_environment else place)  # noqa: PTH120
     for place in dict.fromkeys(filter(os.path.isabs, places)):
         path = Path(os.path.realpath(place))
-        if path != folder and path.is_relative_to(folder) and path.is_dir():
+        if path != folder and path.is_relative_to(folder) and path.exists():
             yield path
 
 

@@ -216,3 +216,13 @@ def test_a_program_that_appears_later_is_not_used(project: Path, tmp_path: Path)
     shutil.copy(sys.executable, tmp_path / "early/tool")
     assert find_program("tool", search_path=search_path) == str(late)
     assert find_program("tool", search_path=search_path, writable=[tmp_path / "late"]) is None
+
+
+@pytest.mark.parametrize("variable", ["PLANCK_NB_ENV_FILE", "PLANCK_NB_MODELS_FILE", "BASH_ENV"])
+async def test_a_file_that_a_variable_names_stays_as_it_is(
+    project: Path, monkeypatch: pytest.MonkeyPatch, variable: str
+) -> None:
+    (project / "named").write_text("mine")
+    monkeypatch.setenv(variable, "named" if variable != "BASH_ENV" else str(project / "named"))
+    await run(project, "echo evil > named; rm -f named; echo evil > named")
+    assert (project / "named").read_text() == "mine"

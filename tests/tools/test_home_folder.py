@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -213,8 +212,9 @@ async def test_programs_in_hidden_folders_run(home: Path, monkeypatch: pytest.Mo
 
 async def test_git_knows_who_commits(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     put(home / ".gitconfig", f"[user]\n\tname = Ann\n\temail = ann@x.invalid\n[github]\n\ttoken = {SECRET}\n")
-    subprocess.run(["git", "init", "-q"], cwd=home / "project", check=True)
-    shown = await run(home / "project", "echo 1 > a && git add a && git commit -qm one && git log --format='%an %ae'")
+    shown = await run(
+        home / "project", "git init -q && echo 1 > a && git add a && git commit -qm one && git log --format='%an %ae'"
+    )
     assert "Ann ann@x.invalid" in shown
     assert SECRET not in await run(home / "project", "git config --list; cat ~/.gitconfig; env")
 
