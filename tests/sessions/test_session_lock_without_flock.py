@@ -260,3 +260,14 @@ def test_a_lock_of_the_kernel_is_not_taken_over(tmp_path: Path) -> None:
         assert json.loads(session.info.lock.read_text())["pid"] == os.getpid()
     Session.open(tmp_path, "mine", take_over=True).close()
     delete_session(session.info, confirm="mine")
+
+
+@pytest.mark.slow
+def test_a_lock_service_that_does_not_run_is_named_and_so_is_a_way_out(tmp_path: Path) -> None:
+    """As on NFS without lockd: others may hold locks there, so no lock file is used instead."""
+    [said] = run(errno.ENOLCK, tmp_path, 'print(attempt(lambda: Session.create(directory, name="mine")))')
+    assert re.fullmatch(
+        r"SessionError: The session's lock \S+\.lock cannot be acquired \(No locks available\); start the lock service "
+        r"of its file system, or set PLANCK_NB_SESSIONS_DIR to another folder\.",
+        said,
+    )
