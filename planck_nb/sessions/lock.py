@@ -134,8 +134,10 @@ def lock_session(session: SessionInfo, owner: str, *, take_over: bool = False) -
     try:
         lock = _acquire(session, take_over=take_over)
     except OSError as error:
-        # On NFS without a lock service others may hold locks that cannot be seen, so none is assumed to be free.
-        mend = "start the lock service of its file system" if error.errno == errno.ENOLCK else "make its folder writable"
+        # On NFS without a lock service, other processes' locks cannot be seen, so this one is not assumed to be free.
+        mend = (
+            "start the lock service of its file system" if error.errno == errno.ENOLCK else "make its folder writable"
+        )
         raise SessionError(
             f"The session's lock {session.lock} cannot be acquired ({error.strerror}); "
             f"{mend}, or set PLANCK_NB_SESSIONS_DIR to another folder."

@@ -35,7 +35,7 @@ class WorkspaceSessions:
         self._config = config
         self._temporary: Path | None = None
         self.problem = ""
-        """What kept the first session out of the configured directory, empty if nothing did."""
+        """The reason why the sessions are in a temporary directory, else empty."""
         self.owner = owner
 
     @property
@@ -53,7 +53,7 @@ class WorkspaceSessions:
         return list_sessions(self.directory)
 
     def start(self, session_id: str, name: str) -> Session:
-        """Create a session, in a temporary directory if that fails in the configured one."""
+        """Create a session in the configured directory, or else in a temporary one."""
         try:
             return self._start(session_id, name)
         except SessionError as error:
