@@ -146,6 +146,10 @@ async def test_what_was_paid_is_one_number_after_every_storm(tmp_path: Path, see
             await action()
             await storm.settle()
             await check_ledger(storm.workspace)
+            running = await storm.workspace.query_async("from turns where outcome is null")
+            assert not len(running), "nothing runs, and no turn says that it does"
+        outcomes = await storm.workspace.query_async("select distinct outcome from turns")
+        assert {"rewound"} <= set(outcomes.outcome) <= {"turn_end", "aborted", "error", "rewound"}
         purposes = await storm.workspace.query_async("select distinct purpose from charges order by all")
         assert purposes.purpose.tolist() == ["failed", "reply", "sampling", "summary"]
         assert weather.kinds == {"counted", "uncounted", "call", "refused", "away", "silent", "half", "stuck", "mute"}

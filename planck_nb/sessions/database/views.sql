@@ -459,25 +459,34 @@ select
     parent
 from store.sessions left join said using (session_id) left join spent using (session_id);
 
+-- A rewind to a turn's prompt does not hide the start of the turn, which is written before it. The rewind stops all turns,
+-- so the end is hidden; a fork does not have it, but what the agent has recorded of the rewind.
 create view turns as
-with bounds as (
+with marks as (
     select
         session_id, session_name, agent_id, turn,
-        arg_max(ts, id) filter (type = 'turn_start') as started,
-        arg_max(ts, id) filter (type <> 'turn_start') as ended,
-        arg_max(type, id) filter (type <> 'turn_start') as outcome
-    from (
-        select
-            *,
-            min(case when type = 'rewound' then turn end) over (
-                partition by session_id, agent_id order by id desc rows between unbounded preceding and 1 preceding
-            ) as rewound_turn
-        from store.visible_events
-        where type in ('turn_start', 'turn_end', 'aborted', 'error', 'rewound')
-    )
-    -- A rewind to a turn's prompt does not hide the start of the turn, which is written before it.
-    where type <> 'rewound' and coalesce(rewound_turn >= turn, true)
+        arg_max({'id': id, 'ts': ts}, id) filter (type = 'turn_start' and not hidden) as start,
+        arg_max({'id': id, 'ts': ts, 'type': type}, id) filter (type <> 'turn_start' and not hidden) as finish,
+        arg_max({'id': id, 'ts': ts}, id) filter (type <> 'turn_start' and hidden) as hidden_finish
+    from store.all_events
+    where type in ('turn_start', 'turn_end', 'aborted', 'error')
     group by all
+    having not bool_and(hidden)
+),
+rewinds as (
+    select session_id, agent_id, id, ts from store.visible_events where type = 'rewound'
+),
+bounds as (
+    select
+        m.session_id, session_name, m.agent_id, turn,
+        m.start.ts as started,
+        coalesce(finish.ts, case when hidden_finish.id > m.start.id then hidden_finish.ts end, r.ts) as ended,
+        case
+            when finish is not null then finish.type
+            when hidden_finish.id > m.start.id or r.id is not null then 'rewound'
+        end as outcome
+    from marks m
+    asof left join rewinds r on r.session_id = m.session_id and r.agent_id = m.agent_id and r.id > m.start.id
 ),
 said as (
     select
@@ -485,7 +494,7 @@ said as (
         arg_min(text, id) filter (role = 'user') as prompt,
         count(*) filter (role = 'assistant') as replies
     from store.all_messages
-    where not hidden
+    where not hidden and role <> 'summary'  -- which may be written after the last turn was taken back
     group by all
 ),
 spent as (
