@@ -148,6 +148,18 @@ def lock_session(session: SessionInfo, owner: str, *, take_over: bool = False) -
     return lock
 
 
+def release(lock: filelock.BaseFileLock, session: SessionInfo) -> None:
+    """Release a session's lock; its folder may have been moved since.
+
+    Args:
+        lock: What `lock_session` returned.
+        session: The session where it is now.
+    """
+    lock.release()
+    if isinstance(lock, filelock.SoftFileLock) and Path(lock.lock_file) != session.lock_marker:
+        session.lock_marker.unlink(missing_ok=True)
+
+
 def open_in(session: SessionInfo) -> str | None:
     """Return which process has a session open.
 

@@ -34,6 +34,7 @@ class WorkspaceSessions:
     def __init__(self, config: TrustedConfig, owner: str = "") -> None:
         self._config = config
         self._temporary: Path | None = None
+        self._moved: Path | None = None
         self.problem = ""
         """The reason why the sessions are in a temporary directory, else empty."""
         self.owner = owner
@@ -41,7 +42,11 @@ class WorkspaceSessions:
     @property
     def directory(self) -> Path:
         """The directory that contains the sessions; a temporary one if the first could not be created there."""
-        return self._temporary or self._config.config.sessions_dir
+        return self._moved or self._temporary or self._config.config.sessions_dir
+
+    def follow(self, directory: Path) -> None:
+        """Use the directory where it is now, after it was moved while a session was open."""
+        self._moved = directory
 
     @property
     def key_problem(self) -> str:
