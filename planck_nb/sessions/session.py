@@ -110,7 +110,7 @@ class Session(SessionReader):
         """The agents that get messages while conversations are read ahead; None if none are, and after a rewind."""
         self._end = Position(journal.segment, journal.size)
         self.on_moved: Callable[[Path], None] = lambda _: None
-        """Callback for a moved sessions directory, with its new path, on any thread."""
+        """Callback with the directory's new path, on any thread."""
         self._writer = Writer(journal, self._written, self._moved)
         self._materializer = Materializer(info, self._writer.sync, self._writer.start_segment)
         self._followers: weakref.WeakValueDictionary[tuple[str, int], LogFollower] = weakref.WeakValueDictionary()

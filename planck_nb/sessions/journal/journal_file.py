@@ -195,7 +195,7 @@ class JournalFile:
         _log.warning("The session's journal %s was deleted or replaced and has been written again%s.", self.path, where)
 
     def _follow_folder(self) -> bool:
-        """Take the present path if the folder was moved; False if the file is gone.
+        """Take the present path; False if the file itself is gone.
 
         A file that has another name or folder now was moved by itself, without its other files, and counts as gone.
         """
