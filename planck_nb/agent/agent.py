@@ -221,6 +221,8 @@ class Agent:
             {} if compactor is None else stored_compactor(compactor),
             self._skills,
             setup.own_limits(),
+            self._recorder.settled.usage,
+            self._recorder.settled.cost,
         )
         if self._team is not None:
             self._runner.team = self._team

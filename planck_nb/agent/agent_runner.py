@@ -13,7 +13,7 @@ from planck_nb.agent import events as ev
 from planck_nb.agent.agent_settings import AgentSettings
 from planck_nb.agent.approval.gate import Approvals, Gate
 from planck_nb.agent.calling.tool import stored_names
-from planck_nb.agent.charges import charged, read_within_limits
+from planck_nb.agent.charges import Charge, charged, read_within_limits
 from planck_nb.agent.context.compactor import Compactor, ContextUsage
 from planck_nb.agent.context.window import ContextWindow
 from planck_nb.agent.event_loop_ownership import LoopOwnership
@@ -84,7 +84,7 @@ class AgentRunner:
             count=self._count,
             model=self._current_model,
             ratio=setup.tokens_per_estimate,
-            spend=self._spend,
+            spend=self._spend_on_summary,
             seconds_left=self._seconds_left,
         )
         self.gate = Gate(approvals, setup.identity, recorder) if approvals else None
@@ -505,13 +505,18 @@ class AgentRunner:
         spend = self.window.count_compaction
         return ContextUsage(tokens, window, model, setup.client, scale, spend, self._exhausted)
 
-    def _spend(self, usage: Usage, cost: float | None) -> None:
-        """Count what a compaction took."""
-        if self._turn is None:
-            self.session_spend.spend(usage.total_tokens, cost)
-        else:
-            self._turn.spend(usage, cost)
-        self._recorder.add_usage(usage, cost, self._recorder.settled.context_tokens)
+    def _spend_on_summary(
+        self, usage: Usage, cost: float | None, /, model: str = "", *, estimated: bool = False
+    ) -> None:
+        self._charge(Charge("summary", usage, cost, model or str(self._current_model()), estimated))
+
+    def _charge(self, charge: Charge) -> None:
+        """Count what a request outside the conversation took."""
+        if self._turn is not None:
+            self._turn.charge(charge)
+        elif not charge.is_nothing:
+            self.session_spend.spend(charge.usage.total_tokens, charge.cost)
+            self._recorder.add_charge(charge)
 
     async def complete(self, context: Context, options: Options) -> AssistantMessage:
         """Have the model reply outside the conversation, and count what that takes."""
@@ -525,8 +530,8 @@ class AgentRunner:
             try:
                 reason = await read_within_limits(stream, request, self._exhausted)
             finally:  # what a stopped reply has taken is paid for, too
-                reply = charged(stream, request, unreported=True)
-                self._spend(reply.usage or Usage(), reply.cost)
+                reply = charged(stream, request)
+                self._charge(Charge.of("sampling", reply))
         if reason:
             raise AgentError(reason)
         return reply

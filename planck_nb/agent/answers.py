@@ -72,7 +72,7 @@ def request_to_continue(conversation: Sequence[Message]) -> UserMessage:
 
 
 def _cut_off(reply: AssistantMessage, model: Model) -> str:
-    usage = reply.usage
+    usage = None if reply.estimated else reply.usage
     window = model.context_window
     if usage is not None and window is not None and usage.total_tokens >= window * NEARLY_FULL:
         return (

@@ -1,17 +1,63 @@
-"""The cost of a reply that was stopped or broke off before its provider counted its tokens.
+"""Cost accounting for model requests, also without a provider's count.
 
-A reply outside the conversation, such as a summary, is also read here, so that the limits hold while it is written.
+A reply may be stopped, break off, or come without its usage. One outside the conversation, such as a summary, is also
+read here, so that the limits hold while it is written.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Protocol
+from dataclasses import dataclass, replace
+from typing import Protocol, Self
 
+from planck_nb.agent.events import ChargePurpose
 from planck_nb.agent.limits import CHARACTERS_PER_TOKEN, CHECKED_CHARACTERS, estimated_so_far
 from planck_nb.agent.tokens import estimate_text
 from planck_nb.ai.client import Stream
 from planck_nb.ai.messages import AssistantMessage, Usage
+
+
+@dataclass(frozen=True, slots=True)
+class Charge:
+    """One request's cost and purpose.
+
+    Args:
+        purpose: What it was for.
+        usage: Its tokens.
+        cost: Its US dollars, None if the price is unknown.
+        model: The model, `provider:model`.
+        estimated: Whether its provider has not counted everything.
+    """
+
+    purpose: ChargePurpose
+    usage: Usage
+    cost: float | None
+    model: str
+    estimated: bool = False
+
+    @property
+    def is_nothing(self) -> bool:
+        """Whether it failed before any cost."""
+        return self.purpose != "reply" and self.usage == Usage() and not self.cost
+
+    @classmethod
+    def of(cls, purpose: ChargePurpose, reply: AssistantMessage) -> Self:
+        """The charge for a reply."""
+        model = f"{reply.provider}:{reply.model}"
+        return cls(purpose, reply.usage or Usage(), reply.cost, model, bool(reply.estimated))
+
+
+class Spend(Protocol):
+    """Counter for a compaction's requests."""
+
+    def __call__(self, usage: Usage, cost: float | None, /, model: str = "", *, estimated: bool = False) -> None:
+        """Count a request to a model.
+
+        Args:
+            usage: Its tokens.
+            cost: Its US dollars, None if the price is unknown.
+            model: The model, `provider:model`; by default the agent's.
+            estimated: Whether its provider has not counted everything.
+        """
 
 
 class LimitCheck(Protocol):
@@ -64,23 +110,22 @@ async def read_within_limits(stream: Stream, request: Usage, limit: LimitCheck) 
     return ""
 
 
-def charged(stream: Stream, request: Usage, *, unreported: bool = False) -> AssistantMessage:
+def charged(stream: Stream, request: Usage) -> AssistantMessage:
     """The message of a stream with its usage so far.
 
-    Providers report output tokens only at the end of a reply, and most of them input tokens, too. Both are charged even
-    if the reply is stopped.
+    Providers report output tokens only at the end of a reply, and most of them input tokens, too. Some report neither.
+    Both are charged even if the reply is stopped.
 
     Args:
         stream: A stream that is not read any more.
         request: The estimated tokens of its request.
-        unreported: Whether to estimate the usage of a complete message, too, if its provider has reported none.
 
     Returns:
-        The message. If its provider did not finish it, its usage is what was reported, estimated for the rest, and it
-        is marked as `estimated`; if no server can have begun to answer, it has no usage.
+        The message. If its provider did not finish it or reported no usage, its usage is what was reported, estimated
+        for the rest, and it is marked as `estimated`; if no server can have begun to answer, it has no usage.
     """
     message = stream.message
-    if not stream.is_sent or (stream.is_finished and not (unreported and message.usage is None)):
+    if not stream.is_sent or (stream.is_finished and message.usage is not None):
         return message
     known = message.usage or request
     text = stream.written_text()

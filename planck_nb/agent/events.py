@@ -71,6 +71,8 @@ class AgentStarted(EventBase):
         compactor: What shortens its conversation; see `stored_compactor`. Empty if nothing does.
         skills: The names of the skills that its system prompt lists, None if it lists all.
         limits: Its limits by name, apart from its session's usual ones.
+        usage: Tokens that it has taken in its session before; a fork begins at zero.
+        cost: US dollars for them, None until a price was known.
     """
 
     name: str
@@ -89,6 +91,8 @@ class AgentStarted(EventBase):
     compactor: JsonObject = field(default_factory=dict[str, Any])
     skills: tuple[str, ...] | None = None
     limits: JsonObject = field(default_factory=dict[str, Any])
+    usage: Usage = field(default_factory=Usage)
+    cost: float | None = None
     type: Literal["agent_started"] = "agent_started"
 
 
@@ -254,19 +258,26 @@ class ToolArgsDelta(EventBase):
     type: Literal["tool_args_delta"] = "tool_args_delta"
 
 
+ChargePurpose: TypeAlias = Literal["reply", "summary", "sampling", "failed"]
+"""The purpose of a request to a model."""
+
+
 @quick_init
 @dataclass(frozen=True, slots=True)
 class UsageDelta(EventBase):
-    """A reply was counted.
+    """Usage count for one request; all spending has one.
 
     Args:
-        delta: Tokens of the reply.
+        delta: Tokens of the request and its answer.
         total: Tokens of the agent so far.
-        cost: US dollars for the reply, None if its price is unknown.
+        cost: US dollars for them, None if the price is unknown.
         total_cost: US dollars for the agent so far, None until a price was known.
         context_tokens: Tokens of the model's context window that the conversation fills now.
-        estimated: Whether `delta` and `cost` are the least that the reply took, partly estimated, because it was
-            stopped before its provider had counted it.
+        estimated: Whether `delta` and `cost` are the least that it took, partly estimated, because its provider has
+            not counted all of it.
+        purpose: What it was for: "reply", a message of the conversation; "summary", of a compaction; "sampling", a
+            reply for a sidecar; or "failed", a reply that could not even be kept in part.
+        model: The model, `provider:model`.
     """
 
     delta: Usage
@@ -276,6 +287,8 @@ class UsageDelta(EventBase):
     context_tokens: int = 0
     type: Literal["usage_delta"] = "usage_delta"
     estimated: bool = False
+    purpose: ChargePurpose = "reply"
+    model: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -617,7 +630,7 @@ class TurnEnd(EventBase):
 
     Args:
         message: The final reply.
-        usage: The sum of the usage of all replies of the turn.
+        usage: What all requests of the turn took together.
     """
 
     message: AssistantMessage

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from typing import Any, TypeAlias
 
-from planck_nb.ai.messages import AssistantMessage, ToolCallPart, ToolResultPart, Usage
+from planck_nb.ai.messages import ToolCallPart, ToolResultPart, Usage
 from planck_nb.ai.models import Model
 from planck_nb.base.errors import ConfigError
 from planck_nb.base.json_types import JsonObject
@@ -312,14 +312,9 @@ class TurnBudget:
             return left
         return together if left is None else min(left, together)
 
-    def count_reply(self, reply: AssistantMessage, model: Model) -> None:
-        """Count a reply, complete or partial; without usage its tokens are estimated."""
+    def end_reply(self) -> None:
+        """Count a round, and forget the streamed estimate: `spend` counts the reply."""
         self.rounds += 1
-        if reply.usage is not None:
-            self.spend(reply.usage.total_tokens, reply.cost or 0.0)
-        else:
-            estimate = estimated_so_far(self._request or _NOTHING, self._written + self._unchecked)
-            self.spend(estimate.total_tokens, model.cost(estimate) or 0.0)
         self._written = self._unchecked = 0
         self._request = self._reported = None
 

@@ -84,8 +84,9 @@ async def _stream_reply(turn: TurnRunner) -> tuple[AssistantMessage, bool]:
     elif reply.stop_reason == "stop" and not _without_calls(reply):
         reply = replace(reply, content=(), error=EMPTY)
     if complete or reply.content or stream.usage is not None:
-        await turn.append(reply)
-    turn.count(reply)
+        await turn.keep(reply)
+    else:
+        turn.drop(reply)
     if complete:
         turn.warn_about(reply)
     return reply, complete
@@ -156,12 +157,9 @@ async def _keep_partial(turn: TurnRunner, stream: Stream, reason: StopReason, er
     partial = turn.charged(stream)
     content = _without_calls(partial)
     if content or stream.usage is not None:
-        kept = replace(partial, content=content, stop_reason=reason, error=error)
-        await turn.append(kept)
-        turn.count(kept)
+        await turn.keep(replace(partial, content=content, stop_reason=reason, error=error))
         return True
-    if partial.usage is not None:
-        turn.count_lost(partial)
+    turn.count_lost(partial)
     return False
 
 

@@ -7,9 +7,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Concatenate, ParamSpec, TypeAlias
 
 from planck_nb.agent import events as ev
+from planck_nb.agent.charges import Charge
 from planck_nb.agent.message_log import LogFollower, MessageLog
 from planck_nb.agent.state import AgentState, Entry, changed, fold
-from planck_nb.ai.messages import Message, SummaryMessage, Usage
+from planck_nb.ai.messages import Message, SummaryMessage
 from planck_nb.base.event_log import EventLog
 from planck_nb.base.event_loops import LoopLock
 
@@ -91,14 +92,25 @@ class EventRecorder:
         """Like `emit`, but return once the event is durable."""
         await self._log.keep(self._publish(kind, payload, named))
 
-    def add_usage(
-        self, usage: Usage, cost: float | None, context_tokens: int, *, estimated: bool | None = False
-    ) -> None:
-        """Add tokens and US dollars to the agent's totals."""
-        state = self.settled
-        total_cost = state.cost if cost is None else (state.cost or 0.0) + cost
-        total = state.usage + usage
-        self.emit(ev.UsageDelta, usage, total, cost, total_cost, context_tokens, estimated=bool(estimated))
+    def add_charge(self, charge: Charge, context_tokens: int | None = None) -> None:
+        """Add tokens and US dollars to the agent's totals.
+
+        Args:
+            charge: What a request took.
+            context_tokens: The conversation's tokens in the context window now, None if they are as before.
+        """
+        state, cost = self.settled, charge.cost
+        self.emit(
+            ev.UsageDelta,
+            charge.usage,
+            state.usage + charge.usage,
+            cost,
+            state.cost if cost is None else (state.cost or 0.0) + cost,
+            state.context_tokens if context_tokens is None else context_tokens,
+            estimated=charge.estimated,
+            purpose=charge.purpose,
+            model=charge.model,
+        )
 
     async def append(self, message: Message) -> None:
         """Make the message durable, then part of the conversation."""

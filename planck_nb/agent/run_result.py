@@ -28,7 +28,7 @@ class RunResult(Generic[T]):
 
     Args:
         messages: The messages of the turn, the prompt included.
-        usage: The tokens of all replies of the turn.
+        usage: The tokens of all requests in the turn, with summaries, replies for sidecars and failed requests.
         cost: Their cost in US dollars, None if a price is unknown.
         aborted: Whether the turn was stopped; `text` is then what was written so far.
         output: The structured answer if the prompt had an `output`, otherwise the text of the answer. None if the turn

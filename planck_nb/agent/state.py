@@ -208,6 +208,8 @@ def _agent_started(state: AgentState, event: ev.AgentStarted) -> AgentState:
         description=event.description,
         grants=event.grants,
         model_source=event.model_source,
+        usage=event.usage,
+        cost=event.cost,
         status="idle",
         queue=(),
         running=(),

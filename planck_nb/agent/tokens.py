@@ -205,7 +205,7 @@ def has_media(message: Message) -> bool:
 def _counted(reply: AssistantMessage) -> int:
     """The tokens that the provider counted for a reply and its request, 0 if it did not count them."""
     usage = reply.usage
-    if usage is None or not usage.input_tokens:
+    if usage is None or not usage.input_tokens or (reply.estimated and reply.stop_reason in ("stop", "tool_use")):
         return 0
     if reply.stop_reason in ("aborted", "error"):  # cut before its output was counted
         return usage.input_tokens + max(usage.output_tokens, estimate(reply))

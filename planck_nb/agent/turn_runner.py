@@ -13,7 +13,7 @@ from planck_nb.agent.answers import ReplyProblem, problem_of, warning
 from planck_nb.agent.approval.gate import Gate
 from planck_nb.agent.calling.approved_call import ApprovedCall
 from planck_nb.agent.calling.tool import Tool
-from planck_nb.agent.charges import charged
+from planck_nb.agent.charges import Charge, charged
 from planck_nb.agent.context.refused_media import RefusedMedia
 from planck_nb.agent.context.window import ContextWindow
 from planck_nb.agent.limits import ReachedLimit, TurnBudget
@@ -71,7 +71,7 @@ class TurnRunner:
         self.model = setup.model
         """The model that answers now: a fallback, once the agent's own has failed."""
         self.usage = self._request = Usage()
-        """The tokens of the turn's replies so far."""
+        """The tokens of the turn's requests so far."""
         self.emit = recorder.emit
         self.append: Callable[[Message], Awaitable[None]] = recorder.append
         self.fit_window = window.prepare
@@ -165,34 +165,46 @@ class TurnRunner:
         """The message of a stream that is not read any more, with its usage so far."""
         return charged(stream, self._request)
 
-    def spend(self, usage: Usage, cost: float | None) -> None:
-        """Count what a compaction took."""
-        self._budget.spend(usage.total_tokens, cost or 0.0)
+    def charge(self, charge: Charge, context_tokens: int | None = None) -> None:
+        """Count what a request took, once for all: for the limits, the turn, the agent and the session."""
+        if charge.is_nothing:
+            return
+        self._budget.spend(charge.usage.total_tokens, charge.cost or 0.0)
+        self.usage += charge.usage
+        if charge.cost is None:
+            self._unpriced = True
+        else:
+            self._cost = (self._cost or 0.0) + charge.cost
+        self._recorder.add_charge(charge, context_tokens)
 
     def reached_limit(self, tokens: int = 0, cost: float = 0.0) -> str:
         """The sentence about the limit that is reached with what a compaction has taken, empty if there is none."""
         reached = self._budget.reached_limit(self.model, tokens, cost)
         return "" if reached is None else reached[1]
 
-    def count_lost(self, partial: AssistantMessage) -> None:
-        """Count a reply that broke off or was stopped, of which nothing is kept."""
-        usage = partial.usage or Usage()
-        self._budget.spend(usage.total_tokens, partial.cost or 0.0)
-        self._recorder.add_usage(usage, partial.cost, self._recorder.settled.context_tokens, estimated=True)
+    async def keep(self, reply: AssistantMessage) -> None:
+        """Append a reply, complete or partial, and count it."""
+        try:
+            await self.append(reply)
+        except BaseException:  # it was cancelled before, or the disk is full
+            self.count_lost(reply)
+            raise
+        self._end_reply()
+        self.charge(Charge.of("reply", reply), None if reply.usage is None else reply.usage.total_tokens)
 
-    def count(self, reply: AssistantMessage) -> None:
-        """Count a reply, complete or partial; one without usage adds an estimate to the limits only."""
+    def drop(self, reply: AssistantMessage) -> None:
+        """Count a reply that a limit ended before it had any content."""
+        self._end_reply()
+        self.count_lost(reply)
+
+    def count_lost(self, reply: AssistantMessage) -> None:
+        """Count what was paid for a reply that is not kept."""
+        self.charge(Charge.of("failed", reply))
+
+    def _end_reply(self) -> None:
         self._asked = True
-        self._budget.count_reply(reply, self.model)
+        self._budget.end_reply()
         self._window.answered()
-        if reply.cost is None:
-            self._unpriced = True
-        else:
-            self._cost = (self._cost or 0.0) + reply.cost
-        if reply.usage is not None:
-            self.usage += reply.usage
-            tokens = reply.usage.total_tokens
-            self._recorder.add_usage(reply.usage, reply.cost, tokens, estimated=reply.estimated)
 
     def seconds_left(self) -> float | None:
         """How long the turn may still take, None without a limit."""

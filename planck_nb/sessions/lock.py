@@ -134,11 +134,30 @@ def lock_session(session: SessionInfo, owner: str, *, take_over: bool = False) -
     try:
         lock = _acquire(session, take_over=take_over)
     except OSError as error:
-        raise SessionError(f"The session's lock {session.lock} cannot be acquired ({error.strerror}).") from error
+        # On NFS without a lock service, other processes' locks cannot be seen, so this one is not assumed to be free.
+        mend = (
+            "start the lock service of its file system" if error.errno == errno.ENOLCK else "make its folder writable"
+        )
+        raise SessionError(
+            f"The session's lock {session.lock} cannot be acquired ({error.strerror}); "
+            f"{mend}, or set PLANCK_NB_SESSIONS_DIR to another folder."
+        ) from error
     if lock is None:
         raise _locked(session, take_over=take_over)
     _Owner.this(owner).write(session.lock)
     return lock
+
+
+def release(lock: filelock.BaseFileLock, session: SessionInfo) -> None:
+    """Release a session's lock; its folder may have been moved since.
+
+    Args:
+        lock: What `lock_session` returned.
+        session: The session where it is now.
+    """
+    lock.release()
+    if isinstance(lock, filelock.SoftFileLock) and Path(lock.lock_file) != session.lock_marker:
+        session.lock_marker.unlink(missing_ok=True)
 
 
 def open_in(session: SessionInfo) -> str | None:

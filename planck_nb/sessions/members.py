@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from itertools import chain, islice, repeat
 from typing import Any, cast, get_args
 
@@ -12,7 +11,6 @@ import duckdb
 
 from planck_nb.agent.identity import AgentIdentity, Grants, Role
 from planck_nb.ai.messages import Usage
-from planck_nb.ai.numbers import MAX_TOKENS_TOGETHER, dollars, usage_counts
 from planck_nb.base.json_types import JsonObject
 from planck_nb.sessions.database.queries import query_into
 from planck_nb.sessions.journal.stored_values import object_in, texts_in
@@ -43,14 +41,19 @@ said as (
 newest as (
     select agent_id, max(turn) as turn from store.all_events group by agent_id
 ),
-newest_sums as (
-    select agent_id, max(id) as id from store.all_events where type in ('usage_delta', 'rewound') group by agent_id
-),
-totals as (
+spent as (
     select
-        e.agent_id, coalesce(e.data->'$.total', e.data->'$.usage') as usage,
-        coalesce(e.data->>'$.total_cost', e.data->>'$.cost') as cost
-    from store.all_events e join newest_sums n using (id)
+        agent_id,
+        sum(input_tokens) as input_tokens, sum(output_tokens) as output_tokens,
+        sum(cache_read_tokens) as cache_read_tokens, sum(cache_write_tokens) as cache_write_tokens,
+        sum(thinking_tokens) as thinking_tokens, sum(cost_usd) as cost
+    from charges group by agent_id
+),
+together as (
+    select
+        sum(coalesce(input_tokens, 0) + coalesce(output_tokens, 0)) as tokens_together,
+        sum(cost) as cost_together
+    from spent
 ),
 remembered as (
     select list({'id': id, 'agent_id': agent_id, 'data': data}) as rules
@@ -59,15 +62,19 @@ remembered as (
 select
     agent_id, started, state, coalesce(removed, false) as removed,
     coalesce(unfinished, false) and coalesce(last_id > turn_id, false) as unfinished,
-    turn, usage, cost,
-    case when row_number() over (order by first_id) = 1 then rules end as rules
-from states
-join bounds using (agent_id)
-left join said using (agent_id)
-left join newest using (agent_id)
-left join totals using (agent_id)
+    turn, input_tokens, output_tokens, cache_read_tokens, cache_write_tokens, thinking_tokens, cost,
+    case when row_number() over (order by first_id) = 1 then rules end as rules,
+    tokens_together, cost_together
+from together
 cross join remembered
-where started is not null
+left join (
+    select * from states
+    join bounds using (agent_id)
+    left join said using (agent_id)
+    left join newest using (agent_id)
+    left join spent using (agent_id)
+    where started is not null
+) on true
 order by first_id
 """
 # What gives power is read from `data` after its signature was verified, never from columns or by SQL.
@@ -89,8 +96,8 @@ class AgentRecord:
         removed: Whether it was removed for good.
         unfinished: Whether its last turn was cut off after something was said in it.
         turn: The index of its newest turn, -1 before the first.
-        usage: Tokens so far.
-        cost: US dollars so far, None until a price was known.
+        usage: Tokens so far in this session.
+        cost: US dollars for them, None until a price was known.
         authentic: Whether its user has signed the rows that this is read from, in this session. Without that, tools
             that a program or a notebook defines, the address of a model and grants may be another person's words.
         grant_sources: How the models of its grants were found, in their order.
@@ -139,10 +146,14 @@ class SessionMembers:
     Args:
         members: The agents, in the order in which they were started.
         rules: The rules, sorted by their texts.
+        tokens: All agents' tokens together, hidden ones included.
+        cost: US dollars for it, as far as prices are known.
     """
 
     members: tuple[AgentRecord, ...]
     rules: tuple[RememberedRule, ...]
+    tokens: int = 0
+    cost: float = 0.0
 
 
 async def read_members(session: Session) -> SessionMembers:
@@ -158,10 +169,11 @@ async def read_members(session: Session) -> SessionMembers:
         QueryError: The session cannot be read.
     """
     rows = await query_into(session.directory, _AGENTS, _records, only=session.info)
-    rules = [_rule(session, row) for row in (rows[0]["rules"] or ())] if rows else []
     return SessionMembers(
-        tuple(_member(session, row) for row in rows),
-        tuple(sorted(rules, key=lambda rule: rule.text)),
+        tuple(_member(session, row) for row in rows if row["agent_id"] is not None),
+        tuple(sorted((_rule(session, row) for row in rows[0]["rules"] or ()), key=lambda rule: rule.text)),
+        int(rows[0]["tokens_together"] or 0),
+        float(rows[0]["cost_together"] or 0.0),
     )
 
 
@@ -193,25 +205,14 @@ def _member(session: Session, row: dict[str, Any]) -> AgentRecord:
         removed=bool(row["removed"]),
         unfinished=bool(row["unfinished"]),
         turn=-1 if row["turn"] is None else int(row["turn"]),
-        usage=_usage(row),
-        cost=_cost(row),
+        usage=Usage(**{column.name: int(row[column.name] or 0) for column in fields(Usage)}),
+        cost=None if row["cost"] is None else float(row["cost"]),
         authentic=started.authentic and state.authentic,
         grant_sources=sources_in(started.data.get("grant_sources"), len(grants.models)),
         compactor=_source(started.data.get("compactor", {})),
         skills=texts_in(skills) if isinstance(skills := started.data.get("skills"), list) else None,
         limits=state.table("limits"),
     )
-
-
-def _usage(row: dict[str, Any]) -> Usage:
-    return Usage(**(usage_counts(json.loads(row["usage"] or "{}"), maximum=MAX_TOKENS_TOGETHER) or {}))
-
-
-def _cost(row: dict[str, Any]) -> float | None:
-    try:
-        return None if row["cost"] is None else dollars(float(row["cost"]))
-    except ValueError:
-        return None
 
 
 def _rule(session: Session, row: dict[str, Any]) -> RememberedRule:

@@ -119,7 +119,8 @@ class SessionReader:
             SessionError: The session cannot be read.
         """
         with self._reading():
-            records = sorted_records(read_records(self.path, end=self._readable_end()))
+            end = self._readable_end()  # before the path, which it may change
+            records = sorted_records(read_records(self.path, end=end))
         rewinds = {record["id"]: record for record in records if record["kind"] == "rewind"}
         messages = [record for record in records if record["kind"] == "message"]
         ids = [message["id"] for message in messages]
@@ -232,5 +233,6 @@ class SessionReader:
 
     def _visible(self, agent_id: str | None = None) -> list[JsonObject]:
         with self._reading():
-            records = visible_records(read_records(self.path, end=self._readable_end()))
+            end = self._readable_end()  # as in `branches`
+            records = visible_records(read_records(self.path, end=end))
         return [record for record in records if agent_id in {None, record["agent_id"]}]

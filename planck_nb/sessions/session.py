@@ -49,7 +49,7 @@ from planck_nb.sessions.journal.journal_writer import DoneCallback, Writer
 from planck_nb.sessions.journal.screening import DisorderError, in_order
 from planck_nb.sessions.journal.segments import Position, journal_end, read_last_lines
 from planck_nb.sessions.journal.signing import SIGNATURE, Signer, gives_power, without_signature
-from planck_nb.sessions.lock import lock_session
+from planck_nb.sessions.lock import lock_session, release
 from planck_nb.sessions.reader import SessionReader
 from planck_nb.sessions.stale_files import remove_leftovers, remove_stale_files
 
@@ -109,7 +109,9 @@ class Session(SessionReader):
         self._written_since: set[str] | None = None
         """The agents that get messages while conversations are read ahead; None if none are, and after a rewind."""
         self._end = Position(journal.segment, journal.size)
-        self._writer = Writer(journal, self._written)
+        self.on_moved: Callable[[Path], None] = lambda _: None
+        """Callback with the directory's new path, on any thread."""
+        self._writer = Writer(journal, self._written, self._moved)
         self._materializer = Materializer(info, self._writer.sync, self._writer.start_segment)
         self._followers: weakref.WeakValueDictionary[tuple[str, int], LogFollower] = weakref.WeakValueDictionary()
         """By the id of their agent and their identity."""
@@ -328,6 +330,7 @@ class Session(SessionReader):
             SessionError: The name is in use, nothing of it can be part of a file name, or the directory cannot be
                 written.
         """
+        self._readable_end()  # notices whether the directory was moved
         name = readable_name() if name is None else unused_name(self.directory, name)
         info = new_session_info(self.directory, new_id(), name)
         copied = [
@@ -490,7 +493,7 @@ class Session(SessionReader):
         finally:
             self._writer.close()
             super().close()
-            self._lock.release()
+            release(self._lock, self._info)
         start_update(self.directory)
 
     stop = close
@@ -562,6 +565,19 @@ class Session(SessionReader):
 
     def _written(self, lines: int) -> None:
         self._materializer.written(lines)
+
+    def _moved(self, path: Path) -> None:
+        """Go on where the folder is now. Called on the writer's thread."""
+        before = self.directory
+        self._info = self._pager.session = self._materializer.session = replace(self._info, path=path)
+        self.on_moved(self.directory)
+        _log.warning(
+            "The folder %s was renamed or moved, and session %r goes on in %s; restart the kernel or program there, "
+            "because everything else in it still uses the old path.",
+            before,
+            self.name,
+            self.directory,
+        )
 
     def _conversation_changed(self, agent_id: str | None) -> None:
         """Forget what was read ahead of an agent, None for all. Called with the lock of the order of rows."""

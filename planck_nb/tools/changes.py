@@ -50,6 +50,15 @@ class Changes:
         with self._lock:
             return len(self._changes())
 
+    def follow(self, directory: Path) -> None:
+        """Keep the changes in the directory where they are now, after it was moved.
+
+        Args:
+            directory: The directory.
+        """
+        with self._lock:
+            self._archive, self._where, self._known = FolderArchive(directory), str(directory), None
+
     @contextmanager
     def recording(
         self,

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import atexit
 from contextlib import suppress
+from functools import partial
+from pathlib import Path
 
 from planck_nb.agent.agent import Agent
 from planck_nb.agent.agent_access import use_usual_limits
@@ -120,6 +122,7 @@ class CurrentSession:
         """
         if (session.id, session.name) != self._reserved:
             self._fill_toolbox(session.id, session.name)
+        session.on_moved = partial(self._follow, f"{session.id}_{session.name}.changes")
         config = self._config
         self._settings, self.trusted = settings or SessionSettings(), trusted
         self._factory = AgentFactory(
@@ -222,6 +225,11 @@ class CurrentSession:
         """The changes to files that the agents' tools made in this session, which can be undone."""
         self.toolbox = self._new_toolbox()
         """The tools, skills and instructions for agents."""
+
+    def _follow(self, changes: str, directory: Path) -> None:
+        """Go on where the sessions directory is now. Called on any thread."""
+        self._store.follow(directory)
+        self.changes.follow(directory / changes)
 
     def _new_toolbox(self) -> Toolbox:
         return Toolbox(self._config.config, self.changes, sidecars=self.sidecars, kernel=lambda: self.kernel)

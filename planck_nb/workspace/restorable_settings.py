@@ -81,17 +81,19 @@ def read_restorable_settings(
     waiting = _LeftOut.of(metadata.get(WAITING))
     signed = SessionSettings.of_stored(session.get_signed_metadata(KEY))
     if trusted:
-        everything = SessionMembers(
-            tuple(replace(waiting.added_to(member), authentic=True) for member in members.members),
-            tuple(replace(rule, authentic=True) for rule in members.rules),
+        everything = replace(
+            members,
+            members=tuple(replace(waiting.added_to(member), authentic=True) for member in members.members),
+            rules=tuple(replace(rule, authentic=True) for rule in members.rules),
         )
         return RestorableSettings(everything, waiting.settings_with(stored), signed)
     denied = (rule for rule in stored.rules if rule.action == "deny")
     readable = {**stored.readable, **signed.readable}  # a limit grants nothing, so it needs no signature
     settings = replace(signed, rules=tuple(dict.fromkeys((*signed.rules, *denied))), readable=readable)
-    kept = SessionMembers(
-        tuple(_without_grants(member, is_workspace_tool) for member in members.members),
-        tuple(rule for rule in members.rules if rule.authentic),
+    kept = replace(
+        members,
+        members=tuple(_without_grants(member, is_workspace_tool) for member in members.members),
+        rules=tuple(rule for rule in members.rules if rule.authentic),
     )
     rules = [str(rule) for rule in stored.rules if rule not in settings.rules]
     # Under another key, an earlier resume has stored the agents without what already waits.

@@ -168,8 +168,7 @@ class SessionNavigation:
             await close_session(session)
             raise
         # Without an await from here on until all agents exist, so that no other task takes one of their names.
-        spent = sum((member.usage.total_tokens for member in members.members), 0)
-        spend = SessionSpend(spent, sum(member.cost or 0.0 for member in members.members))
+        spend = SessionSpend(members.tokens, members.cost)
         self.teams.forget()
         current.limits_are_set = bool(restorable.settings.limits)
         current.limits = restorable.limits(current.limits)

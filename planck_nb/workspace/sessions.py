@@ -34,17 +34,19 @@ class WorkspaceSessions:
     def __init__(self, config: TrustedConfig, owner: str = "") -> None:
         self._config = config
         self._temporary: Path | None = None
+        self._moved: Path | None = None
+        self.problem = ""
+        """The reason why the sessions are in a temporary directory, else empty."""
         self.owner = owner
 
     @property
     def directory(self) -> Path:
         """The directory that contains the sessions; a temporary one if the first could not be created there."""
-        return self._temporary or self._config.config.sessions_dir
+        return self._moved or self._temporary or self._config.config.sessions_dir
 
-    @property
-    def is_temporary(self) -> bool:
-        """Whether the sessions are lost when the process ends, because the configured directory cannot be written."""
-        return self._temporary is not None
+    def follow(self, directory: Path) -> None:
+        """Use the directory where it is now, after it was moved while a session was open."""
+        self._moved = directory
 
     @property
     def key_problem(self) -> str:
@@ -56,12 +58,13 @@ class WorkspaceSessions:
         return list_sessions(self.directory)
 
     def start(self, session_id: str, name: str) -> Session:
-        """Create a session, in a temporary directory if the configured one cannot be written."""
+        """Create a session in the configured directory, or else in a temporary one."""
         try:
             return self._start(session_id, name)
         except SessionError as error:
             if type(error) is not SessionError or not isinstance(error.__cause__, OSError) or self._temporary:
                 raise
+            self.problem = error.__cause__.strerror or str(error.__cause__)
         self._temporary = make_private_folder()
         return self._start(session_id, name)
 

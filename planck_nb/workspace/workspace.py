@@ -276,10 +276,10 @@ class Workspace:
         found = [*self.toolbox.foreign_texts(), directory_notice(self.sessions_dir)]
         events = self.sidecars.progress.take()  # which may happen again, unlike the rest
         found += [left_out_notice(self.config.root, self._config.left_out()), *self.sidecars.notices()]
-        if self._store.is_temporary:
+        if problem := self._store.problem:
             found.append(
-                f"{self.config.sessions_dir} cannot be written, so this session is lost when the kernel ends; "
-                "set PLANCK_NB_SESSIONS_DIR to a folder that you can write."
+                f"No session can be stored in {self.config.sessions_dir} ({problem}), so this one is lost when the "
+                "kernel ends; set PLANCK_NB_SESSIONS_DIR to another folder."
             )
         new = [sentence for sentence in found if sentence and sentence not in self._notices]
         self._notices.update(new)

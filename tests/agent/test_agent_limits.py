@@ -13,7 +13,7 @@ from planck_nb import Agent
 from planck_nb.agent.events import AgentEvent
 from planck_nb.agent.limits import CHECKED_CHARACTERS, Limits, RunSpend, SessionSpend, TurnBudget
 from planck_nb.agent.tool_calls import STOPPED
-from planck_nb.ai.messages import AssistantMessage, TextPart, ToolCallPart, ToolResultPart, Usage
+from planck_nb.ai.messages import AssistantMessage, ToolCallPart, ToolResultPart, Usage
 from planck_nb.ai.models import Model, Pricing
 from planck_nb.base.errors import ConfigError, LimitError
 from planck_nb.testing import Call, Reply, scripted_model
@@ -233,18 +233,18 @@ async def test_limits_that_change_hold_from_the_next_turn_on() -> None:
     assert sum(isinstance(entry.message, AssistantMessage) for entry in agent.state.messages) == 5
 
 
-def test_unreported_usage_is_estimated() -> None:
+def test_what_is_streamed_is_estimated_until_the_reply_is_counted() -> None:
     session_spend = SessionSpend()
     budget = TurnBudget(replace(NONE, tokens=100), session_spend)
     model = priced([])
     assert not budget.count_streamed(CHECKED_CHARACTERS - 1, model)
     assert budget.count_streamed(1, model)
-    budget.count_reply(AssistantMessage((TextPart("x"),)), model)
-    assert (session_spend.tokens, session_spend.cost) == (100, 100.0)
     counted = TurnBudget(NONE, session_spend)
     counted.count_streamed(4_000, model)
-    counted.count_reply(AssistantMessage((TextPart("x"),), usage=Usage(3, 4), cost=0.5), model)
-    assert (session_spend.tokens, session_spend.cost) == (107, 100.5)
+    counted.spend(7, 0.5)
+    counted.end_reply()
+    assert (session_spend.tokens, session_spend.cost) == (7, 0.5)
+    assert counted.reached_limit(model) is None
 
 
 @pytest.mark.parametrize("characters", [0, 10])
@@ -338,7 +338,7 @@ def test_the_limit_of_rounds_is_named() -> None:
     model = priced([])
     found = []
     for _ in range(2):
-        budget.count_reply(AssistantMessage((TextPart("x"),), usage=Usage(1, 1)), model)
+        budget.end_reply()
         found.append(budget.reached_limit(model))
     assert found[0] is None
     assert found[1] is not None

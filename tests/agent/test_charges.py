@@ -121,27 +121,25 @@ def test_without_limits_none_is_reached() -> None:
 async def test_a_reply_that_was_not_sent_costs_nothing() -> None:
     stream = stream_of(*started())
     await stream.aclose()
-    assert charged(stream, REQUEST, unreported=True) == stream.message
+    assert charged(stream, REQUEST) == stream.message
     assert stream.message.usage is None
 
 
-@pytest.mark.parametrize("unreported", [False, True])
-async def test_a_reply_that_broke_off_is_charged_as_reported_and_estimated(unreported: bool) -> None:
+async def test_a_reply_that_broke_off_is_charged_as_reported_and_estimated() -> None:
     events = [*started(input_tokens=50, output_tokens=1), *written("text", [100] * 8)]
     async with stream_of(*events) as stream:
         await read_within_limits(stream, REQUEST, Limit(reached_at=250))
-    message = charged(stream, REQUEST, unreported=unreported)
+    message = charged(stream, REQUEST)
     assert message.usage == Usage(input_tokens=50, output_tokens=200)
     assert message.cost == 250.0
     assert message.estimated
 
 
-async def test_a_reply_without_reported_tokens_is_charged_if_asked() -> None:
+async def test_a_reply_without_reported_tokens_is_charged_by_an_estimate() -> None:
     async with stream_of(*started(), *written("text", [100] * 8), *ended()) as stream:
         await read_within_limits(stream, REQUEST, unlimited)
-    assert charged(stream, REQUEST) == stream.message
     assert stream.message.usage is None
-    message = charged(stream, REQUEST, unreported=True)
+    message = charged(stream, REQUEST)
     assert message.usage == Usage(input_tokens=7, output_tokens=200)
     assert message.estimated
 
@@ -150,7 +148,6 @@ async def test_a_complete_reply_is_charged_as_reported() -> None:
     events = [*started(input_tokens=50), *written("text", [100] * 8), *ended(output_tokens=3)]
     async with stream_of(*events) as stream:
         await read_within_limits(stream, REQUEST, unlimited)
-    for unreported in (False, True):
-        message = charged(stream, REQUEST, unreported=unreported)
-        assert message.usage == Usage(input_tokens=50, output_tokens=3)
-        assert not message.estimated
+    message = charged(stream, REQUEST)
+    assert message.usage == Usage(input_tokens=50, output_tokens=3)
+    assert not message.estimated

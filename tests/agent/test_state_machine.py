@@ -24,7 +24,7 @@ from planck_nb import Agent, Compactor, Session, ai
 from planck_nb.agent.context.compactor import Compact, ContextUsage
 from planck_nb.agent.context.conversation import cuts, sent
 from planck_nb.agent.events import TRANSIENT, AgentEvent, decode_event, encode_event
-from planck_nb.agent.limits import Limits
+from planck_nb.agent.limits import Limits, SessionSpend
 from planck_nb.agent.run import Run
 from planck_nb.agent.state import AgentState, fold
 from planck_nb.ai.client import Stream
@@ -35,6 +35,7 @@ from planck_nb.ai.request import Context, Options
 from planck_nb.base.async_tasks import cancel_and_wait
 from planck_nb.base.errors import PlanckError
 from planck_nb.base.event_log import EventLog
+from planck_nb.sessions import query
 from planck_nb.testing import Call, Reply, scripted_model
 
 SOAK = bool(os.environ.get("PLANCK_NB_SOAK"))
@@ -98,6 +99,7 @@ class World:
     holds: list[asyncio.Event] = field(default_factory=list)
     awaiting: list[asyncio.Future[Any]] = field(default_factory=list)
     session: Session | None = None
+    spend: SessionSpend = field(default_factory=SessionSpend)
     torn: bool = False
 
     def start(self) -> None:
@@ -111,6 +113,7 @@ class World:
             tools=[echo, self.held, broken],
             session=self.session,
             client=self.client,
+            session_spend=self.spend,
             on_compact=Halving(self.most),
             limits=Limits(rounds=5),
             observers=(self.told,),
@@ -125,6 +128,7 @@ class World:
             tools=[self.held],
             session=self.session,
             client=self.client,
+            session_spend=self.spend,
         )
 
     def stored(self, agent_id: str = "agent") -> AgentState:
@@ -310,6 +314,8 @@ class World:
         log = [entry.message for entry in state.messages if entry.message.type != "summary"]
         if not self.torn:
             assert paired(log)
+            paid = {each.id: each.state.usage.total_tokens for each in (self.agent, self.other)}
+            assert self.spend.tokens == sum(paid.values())
         if self.session is None:
             assert reduce(fold, events, AgentState()) == reduce(fold, kept, AgentState()) == state
         else:
@@ -323,6 +329,11 @@ class World:
             assert {entry.id for entry in state.messages} <= set(rows)
             assert sent(self.stored("other").messages) == sent(self.other.state.messages)
             assert self.other.status == "idle"
+            if not self.torn:
+                assert self.folder is not None
+                rows_paid = query(self.folder, "select agent_id, input_tokens + output_tokens as tokens from charges")
+                sums = rows_paid.groupby("agent_id").tokens.sum()
+                assert {name: sums.get(name, 0) for name in paid} == paid
 
 
 async def echo(text: str) -> str:

@@ -110,8 +110,14 @@ def test_conversations_are_read(sessions: Path) -> None:
     assert [text for (text,) in rows(sessions, sql)] == said
     chapters = rows(sessions, "SELECT chapter, messages, summary IS NULL FROM chapters WHERE session_name = 'one'")
     assert sorted(chapters) == [(0, 22, True), (1, 5, False)]
-    sql = "SELECT replies, rewound_replies, cost_usd > 0 FROM usage ORDER BY session_name, replies"
-    assert rows(sessions, sql) == [(8, 4, None), (13, 0, True), (2, 0, None), (3, 0, None)]
+    sql = "SELECT purpose, replies, rewound_replies, cost_usd > 0 FROM usage ORDER BY session_name, purpose, replies"
+    assert rows(sessions, sql) == [
+        ("reply", 8, 4, None),
+        ("reply", 13, 0, True),
+        ("summary", 0, 0, True),
+        ("reply", 2, 0, None),
+        ("reply", 3, 0, None),
+    ]
 
 
 @pytest.mark.slow

@@ -94,25 +94,32 @@ async def test_a_rule_may_decide_after_somebody_was_asked_once(tmp_path: Path) -
 
 
 @pytest.mark.slow
-async def test_a_rewind_takes_decisions_back_and_leaves_no_turn_without_a_prompt(tmp_path: Path) -> None:
+async def test_a_rewind_takes_decisions_and_turns_back(tmp_path: Path) -> None:
     with Session.create(tmp_path) as session:
         log = session.log("a1")
         ids = await converse(session)
-        for _ in range(2):
-            started = events.TurnStart("a1", session.id, 1, 0, START + 7, index=1, model="demo:small")
+        for turn in (1, 2):
+            started = events.TurnStart("a1", session.id, turn, 0, START + 10 * turn, index=turn, model="demo:small")
             log.record(started)
-            prompt = await session.append("a1", UserMessage("second"), turn=1)
-            await log.keep(replace(DECISION, agent_id="a1", turn=1))
+            prompt = await session.append("a1", UserMessage("again"), turn=turn)
+            await log.keep(replace(DECISION, agent_id="a1", turn=turn))
             assert len(read(session, materialized=False)) == 1
+            if turn == 2:
+                log.record(events.Aborted("a1", session.id, turn, 0, START + 23))
             await log.truncate_from(prompt)
-            rewound = events.Rewound("a1", session.id, 0, 0, START + 8, message_id=prompt, usage=Usage(), cost=None)
-            log.record(rewound)
+            time = START + 10 * turn + 8
+            log.record(events.Rewound("a1", session.id, turn, 0, time, message_id=prompt, usage=Usage(), cost=None))
             await session.flush()
             assert read(session, materialized=False).empty
-            assert query(tmp_path, "from turns").turn.tolist() == [0]
-        log.record(replace(started, time=START + 20))
-        await session.append("a1", UserMessage("third"), turn=1)
+        log.record(replace(started, turn=3, index=3, time=START + 40))
+        await session.append("a1", UserMessage("last"), turn=3)
         turns = query(tmp_path, "from turns order by turn")
-        assert turns.prompt.tolist() == ["question 0", "third"]
-        assert turns.started[1] == pd.Timestamp(START + 20, unit="s")
+        assert turns.prompt.fillna("").tolist() == ["question 0", "", "", "last"]
+        assert turns.outcome.fillna("").tolist() == ["", "rewound", "rewound", ""]
+        assert turns.duration_s.fillna(-1).tolist() == [-1, 8.0, 3.0, -1]
+        assert turns.started[3] == pd.Timestamp(START + 40, unit="s")
+        with session.fork(name="copy") as fork:
+            turns = query(tmp_path, "from turns where session_name = 'copy' order by turn")
+            assert turns.outcome.fillna("").tolist() == ["", "rewound", "rewound", ""]
+            assert fork.messages() == session.messages()
         assert [row.db_id for row in session.messages()][:4] == ids

@@ -282,3 +282,35 @@ def test_a_lock_of_the_kernel_is_not_taken_over(tmp_path: Path) -> None:
         assert json.loads(session.info.lock.read_text())["pid"] == os.getpid()
     Session.open(tmp_path, "mine", take_over=True).close()
     delete_session(session.info, confirm="mine")
+
+
+@pytest.mark.slow
+def test_a_lock_service_that_does_not_run_is_named_and_so_is_a_way_out(tmp_path: Path) -> None:
+    """As on NFS without lockd: others may hold locks there, so no lock file is used instead."""
+    [said] = run(errno.ENOLCK, tmp_path, 'print(attempt(lambda: Session.create(directory, name="mine")))')
+    assert re.fullmatch(
+        r"SessionError: The session's lock \S+\.lock cannot be acquired \(No locks available\); start the lock service "
+        r"of its file system, or set PLANCK_NB_SESSIONS_DIR to another folder\.",
+        said,
+    )
+
+
+MOVE = """
+import asyncio
+from planck_nb.ai.messages import UserMessage
+session = Session.create(directory / "old", name="mine")
+(directory / "old").rename(directory / "new")
+asyncio.run(session.append("a", UserMessage("hi")))
+print(attempt(lambda: Session.open(directory / "new", "mine")))
+session.close()
+print(attempt(lambda: Session.open(directory / "new", "mine").close()))
+print(*sorted(path.name for path in directory.rglob("*.held")))
+"""
+
+
+@pytest.mark.slow
+def test_a_lock_is_released_where_its_folder_is_now(tmp_path: Path) -> None:
+    refused, opened, held = run(errno.ENOSYS, tmp_path, MOVE)
+    assert refused.startswith("SessionLockedError: ")
+    assert (opened, held) == ("None", "")
+    assert not (tmp_path / "old").exists()

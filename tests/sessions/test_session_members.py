@@ -34,10 +34,13 @@ class Actor:
         self.tell(ev.TurnStart, self.turn, "demo:small")
         return await self._log.append(UserMessage(text), turn=self.turn, time=START)
 
-    async def answer(self, total: int, cost: float | None) -> None:
+    async def answer(self) -> None:
         await self._log.append(reply("Yes."), turn=self.turn, time=START)
-        self.tell(ev.UsageDelta, Usage(1, 1), Usage(total, 1), None, cost)
+        self.tell(ev.UsageDelta, reply("Yes.").usage, Usage(), 0.25, None)
         self.tell(ev.TurnEnd, reply("Yes."), Usage(1, 1))
+
+    def summarise(self) -> None:
+        self.tell(ev.UsageDelta, Usage(100, 1), Usage(), 0.5, None, 0, "usage_delta", False, "summary", "demo:small")
 
 
 async def members(session: Session) -> dict[str, AgentRecord]:
@@ -55,9 +58,9 @@ async def test_members_are_as_they_were_last(tmp_path: Path) -> None:
             *(grants, {}, ({"api": "demo"},)),
         )
         await ann.begin("one")
-        await ann.answer(10, 0.5)
+        await ann.answer()
         await ann.begin("two")
-        await ann.answer(25, 0.75)
+        await ann.answer()
         ann.tell(ev.AgentChanged, "demo:large", "Be brief.", ("add", "read"), {"thinking": "low"}, {"alias": "big"})
         found = await members(session)
         assert list(found) == ["bob", "it's Ann"]
@@ -73,8 +76,8 @@ async def test_members_are_as_they_were_last(tmp_path: Path) -> None:
             removed=False,
             unfinished=False,
             turn=1,
-            usage=Usage(25, 1),
-            cost=0.75,
+            usage=Usage(20, 10, 8, 2, 4),
+            cost=0.5,
             grant_sources=({"api": "demo"},),
         )
         assert found["bob"] == AgentRecord(
@@ -122,11 +125,12 @@ async def test_rewound_turns_do_not_count_but_their_cost_does(tmp_path: Path) ->
         ann, bob = Actor(session, "a1"), Actor(session, "b1")
         ann.join("ann")
         await ann.begin("one")
-        await ann.answer(10, 0.5)
+        await ann.answer()
         second = await ann.begin("two")
         bob.join("bob")
+        bob.summarise()
         ann.tell(ev.AgentStopped, True)
-        await ann.answer(25, 0.75)
+        await ann.answer()
         assert {name: member.removed for name, member in (await members(session)).items()} == {
             "ann": True,
             "bob": False,
@@ -137,9 +141,16 @@ async def test_rewound_turns_do_not_count_but_their_cost_does(tmp_path: Path) ->
         assert (found["ann"].removed, found["ann"].turn, found["ann"].usage, found["ann"].cost) == (
             False,
             1,
-            Usage(25, 1),
-            0.75,
+            Usage(20, 10, 8, 2, 4),
+            0.5,
         )
+        await session.flush()
+        together = await read_members(session)
+        assert (together.tokens, together.cost) == (131, 1.0), "bob is gone, and was paid"
+        await session.truncate_after(1)
+        together = await read_members(session)
+        assert (together.members, together.tokens, together.cost) == ((), 131, 1.0)
+        await session.return_to(session.branches()[-1].id)
         await session.return_to(session.branches()[0].id)
         assert {name: member.removed for name, member in (await members(session)).items()} == {
             "ann": True,

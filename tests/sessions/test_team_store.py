@@ -23,13 +23,18 @@ RECENT = """
 from delegations d where id > (select coalesce(max(id), 0) from store.visible_events where type = 'rewound')
 """
 COUNTED = """
+with spent as (
+    select agent_id, turn, input_tokens from messages where role = 'assistant'
+    union all
+    select agent_id, turn, (data->>'$.delta.input_tokens')::bigint from events
+    where type = 'usage_delta' and data->>'$.purpose' <> 'reply'
+)
 select d.input_tokens, (
-    select sum(input_tokens) from messages m
-    where m.agent_id = d.to_agent_id and m.turn = d.to_turn and m.role = 'assistant'
+    select sum(s.input_tokens) from spent s where s.agent_id = d.to_agent_id and s.turn = d.to_turn
 ) as counted
 from delegations d where to_turn is not null
 """
-"""The tokens of each task, and those of the replies of its turn."""
+"""The tokens of each task, and those of the replies and failed requests of its turn."""
 
 
 def calls(choose: random.Random, *, leads: bool) -> Reply | str:

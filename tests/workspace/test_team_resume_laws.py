@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from support.ledger import check_ledger
 from support.random_teams import NAMES, scripted, scripts
 
 from planck_nb import AgentSpec, Config, Workspace
@@ -97,10 +98,12 @@ async def play(program: dict[str, list[Any]], moment: int, first: Path, later: P
                 assert bool(lost) == (any(map(notes, team.agents)) and not told)
                 stored = await workspace.query_async("select status from delegations")
                 assert "open" not in set(stored["status"])
+                await check_ledger(workspace)
                 if told:
                     with suppress(PlanckError):
                         await team.prompt("Go on.")
                     assert all(agent.status == "idle" for agent in team.agents)
+                    await check_ledger(workspace)
 
 
 @pytest.mark.slow

@@ -235,8 +235,8 @@ def test_prompts_and_queries_work_if_no_session_can_be_stored_in_the_folder(tmp_
     *answers, notice, again, found, directory = done.stdout.splitlines()
     assert answers == ["True", "True"]
     assert notice == (
-        f"{blocked / 'sessions'} cannot be written, so this session is lost when the kernel ends; "
-        "set PLANCK_NB_SESSIONS_DIR to a folder that you can write."
+        f"No session can be stored in {blocked / 'sessions'} (Not a directory), so this one is lost when the kernel "
+        "ends; set PLANCK_NB_SESSIONS_DIR to another folder."
     )
     assert again == "[]", "it is said once"
     assert found == "4 True"

@@ -305,6 +305,8 @@ export function fold(agent: AgentState, event: ev.AgentEvent): AgentState {
         type: event.agent_type,
         role: event.role,
         model: event.model,
+        usage: event.usage ?? NO_USAGE,
+        cost: event.cost ?? null,
         stopped: false,
       };
     case 'agent_changed':

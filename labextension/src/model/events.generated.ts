@@ -31,6 +31,8 @@ export interface AgentStarted extends EventBase {
   readonly compactor?: Readonly<Record<string, unknown>>;
   readonly skills?: readonly string[] | null;
   readonly limits?: Readonly<Record<string, unknown>>;
+  readonly usage?: Usage;
+  readonly cost?: number | null;
   readonly type: 'agent_started';
 }
 
@@ -114,6 +116,8 @@ export interface UsageDelta extends EventBase {
   readonly context_tokens: number;
   readonly type: 'usage_delta';
   readonly estimated: boolean;
+  readonly purpose: 'reply' | 'summary' | 'sampling' | 'failed';
+  readonly model: string;
 }
 
 export interface ToolStart extends EventBase {

@@ -15,7 +15,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from planck_nb.agent.charges import LimitCheck, unlimited
+from planck_nb.agent.charges import LimitCheck, Spend, unlimited
 from planck_nb.agent.context.conversation import cuts, pairs, places
 from planck_nb.agent.context.python_file import run_python_file
 from planck_nb.agent.context.summary import summarise
@@ -59,7 +59,7 @@ class Compact:
     cost: float | None = None
 
 
-def ignore_cost(_usage: Usage, _cost: float | None) -> None:
+def ignore_cost(_usage: Usage, _cost: float | None, /, model: str = "", *, estimated: bool = False) -> None:
     """Count nothing."""
 
 
@@ -74,7 +74,8 @@ class ContextUsage:
         client: Sends requests to models.
         scale: The ratio of counted to estimated tokens.
         spend: To be called with the tokens and US dollars of each request to a model that the compactor sends, so that
-            limits hold even if it fails. If it is never called, those of the `Compact` count.
+            limits hold even if it fails, and with `model=` if it is another model than the agent's. If it is never
+            called, those of the `Compact` count.
         exhausted: Returns a sentence if a limit is reached, so that no more requests may be sent, else an empty text.
             Takes the tokens and US dollars of a request that is running, if there is one: it must end then, too.
     """
@@ -84,7 +85,7 @@ class ContextUsage:
     model: Model
     client: Client
     scale: float = 1.0
-    spend: Callable[[Usage, float | None], None] = field(default=ignore_cost, compare=False, repr=False)
+    spend: Spend = field(default=ignore_cost, compare=False, repr=False)
     exhausted: LimitCheck = field(default=unlimited, compare=False, repr=False)
 
     @property

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from planck_nb.agent.charges import LimitCheck, charged, read_within_limits, unlimited
+from planck_nb.agent.charges import LimitCheck, Spend, charged, read_within_limits, unlimited
 from planck_nb.agent.context.senders import with_sender
 from planck_nb.agent.tokens import estimate_request, estimate_text
 from planck_nb.ai.client import Client
@@ -65,7 +65,7 @@ async def summarise(
     model: Model,
     window: int | None,
     client: Client,
-    spend: Callable[[Usage, float | None], None] | None = None,
+    spend: Spend | None = None,
     exhausted: LimitCheck = unlimited,
 ) -> WrittenSummary:
     """Summarise messages.
@@ -77,7 +77,7 @@ async def summarise(
         model: The model that writes the summary.
         window: The tokens of its context window, None if it is unknown.
         client: Sends the requests.
-        spend: Called with the tokens and US dollars of each request.
+        spend: Counts each request.
         exhausted: Returns a sentence if a limit is reached, so that no more requests may be sent and those that are
             running end; with what these have taken so far.
 
@@ -106,7 +106,7 @@ async def _write(
     notes: int,
     model: Model,
     client: Client,
-    spend: Callable[[Usage, float | None], None] | None,
+    spend: Spend | None,
     exhausted: LimitCheck,
 ) -> None:
     """Extend the summary by one piece of the conversation."""
@@ -124,9 +124,9 @@ async def _write(
             try:
                 reason = await read_within_limits(stream, request, exhausted)
             finally:
-                reply = charged(stream, request, unreported=True)
+                reply = charged(stream, request)
                 if spend is not None:
-                    spend(reply.usage or Usage(), reply.cost)
+                    spend(reply.usage or Usage(), reply.cost, str(model), estimated=bool(reply.estimated))
     except (ProviderError, ModelError) as error:
         raise CompactionError(f"{model} could not write a summary, so none was made: {error}") from error
     if reason:

@@ -8,6 +8,7 @@ from math import ceil
 from operator import is_
 
 from planck_nb.agent import events as ev
+from planck_nb.agent.charges import Spend
 from planck_nb.agent.context.compactor import Compact, Compactor, ContextUsage, checked
 from planck_nb.agent.context.conversation import cuts, places, sent
 from planck_nb.agent.context.fitting import fitted, newest_prompts, size
@@ -58,7 +59,7 @@ class ContextWindow:
         count: Returns the tokens of such a request alone, given the same.
         model: Returns the model that answers now.
         ratio: Returns the ratio of counted to estimated tokens for what was sent before a reply among the messages.
-        spend: Called with the tokens and US dollars that a compaction took.
+        spend: Counts what a compaction takes.
         seconds_left: Returns the seconds that a compaction may take, None without a limit.
     """
 
@@ -71,7 +72,7 @@ class ContextWindow:
         count: Callable[[Sequence[Message], float, bool], int],
         model: Callable[[], Model],
         ratio: Callable[[Sequence[Message], int], float],
-        spend: Callable[[Usage, float | None], None],
+        spend: Spend,
         seconds_left: Callable[[], float | None],
     ) -> None:
         self._recorder = recorder
@@ -254,10 +255,12 @@ class ContextWindow:
         """Note that a request was answered, so that the next overflow may be compacted again."""
         self._overflowed = False
 
-    def count_compaction(self, usage: Usage, cost: float | None) -> None:
+    def count_compaction(
+        self, usage: Usage, cost: float | None, /, model: str = "", *, estimated: bool = False
+    ) -> None:
         """Count tokens and US dollars that the compactor reports while it works."""
         self._spent = True
-        self._spend(usage, cost)
+        self._spend(usage, cost, model, estimated=estimated)
 
     async def close(self) -> None:
         """Stop a running compaction and return when it has ended; the conversation stays as it was."""

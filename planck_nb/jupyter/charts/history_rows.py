@@ -35,7 +35,7 @@ async def rows_of(workspace: Workspace, sql: str, session: SessionInfo | None, a
 
     Args:
         workspace: The workspace whose history is queried.
-        sql: The query; `$session` and `$copied` are replaced by the session's id and the last row which a fork copied.
+        sql: The query; `$session` is replaced by the session's id.
         session: The session; without it the result is empty.
         agents: Agent names or ids; other agents' rows are left out. If empty, all agents are included.
 
@@ -43,8 +43,7 @@ async def rows_of(workspace: Workspace, sql: str, session: SessionInfo | None, a
         UsageError: An agent is unknown in the session.
     """
     session_literal = "NULL" if session is None else "'{}'".format(session.id.replace("'", "''"))
-    last_copy = str(session.copied) if session else "0"
-    frame = await workspace.query_async(sql.replace("$session", session_literal).replace("$copied", last_copy))
+    frame = await workspace.query_async(sql.replace("$session", session_literal))
     requests = set(agents)
     if not requests:
         return frame

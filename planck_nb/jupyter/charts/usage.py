@@ -21,44 +21,31 @@ MAX_ROWS = 10
 NOTHING = "No model has replied in this session yet."
 
 _UNKNOWN = "?"
+_PURPOSES = {
+    "reply": "replies",
+    "summary": "summaries",
+    "sampling": "replies for sidecars",
+    "failed": "failed requests",
+}
 _COST_COLUMN = 76
 _FIGURES = 140
 
-# Replies removed by a rewind belong to no turn, but were paid for.
+# What a rewind has taken back belongs to no turn, but was paid for.
 _SQL = """
 WITH spent AS (
-    SELECT agent_id, model, replies, input_tokens, output_tokens, cache_read_tokens, cache_write_tokens,
-        thinking_tokens, cost_usd
-    FROM usage WHERE session_id = $session
-),
-kept AS (
-    SELECT agent_id, turn, CASE WHEN provider = '' THEN model ELSE provider || ':' || model END AS model,
-        count(*) AS replies, sum(input_tokens) AS input_tokens, sum(output_tokens) AS output_tokens,
-        sum(cache_read_tokens) AS cache_read_tokens, sum(cache_write_tokens) AS cache_write_tokens,
-        sum(thinking_tokens) AS thinking_tokens, sum(cost_usd) AS cost_usd,
-        count(*) FILTER (stop_reason IN ('aborted', 'error')) AS estimated
-    FROM messages WHERE session_id = $session AND role = 'assistant' AND id > $copied GROUP BY ALL
-),
-sums AS (SELECT agent_id, model, sum(columns(* EXCLUDE (agent_id, model, turn))) FROM kept GROUP BY agent_id, model),
-gone AS (
-    SELECT agent_id, NULL AS turn, model,
-        s.replies - coalesce(k.replies, 0) AS replies,
-        s.input_tokens - coalesce(k.input_tokens, 0) AS input_tokens,
-        s.output_tokens - coalesce(k.output_tokens, 0) AS output_tokens,
-        s.cache_read_tokens - coalesce(k.cache_read_tokens, 0) AS cache_read_tokens,
-        s.cache_write_tokens - coalesce(k.cache_write_tokens, 0) AS cache_write_tokens,
-        s.thinking_tokens - coalesce(k.thinking_tokens, 0) AS thinking_tokens,
-        s.cost_usd - coalesce(k.cost_usd, 0) AS cost_usd
-    FROM spent s LEFT JOIN sums k USING (agent_id, model)
-    WHERE s.replies > coalesce(k.replies, 0)
+    SELECT agent_id, model, purpose, CASE WHEN NOT rewound THEN turn END AS turn,
+        count(*) FILTER (purpose = 'reply') AS replies, sum(input_tokens) AS input_tokens,
+        sum(output_tokens) AS output_tokens, sum(cache_read_tokens) AS cache_read_tokens,
+        sum(cache_write_tokens) AS cache_write_tokens, sum(thinking_tokens) AS thinking_tokens,
+        sum(cost_usd) AS cost_usd, bool_or(estimated) AS estimated
+    FROM charges WHERE session_id = $session GROUP BY ALL
 ),
 said AS (SELECT agent_id, turn, prompt FROM turns WHERE session_id = $session),
 known AS (SELECT agent_id, name FROM agents WHERE session_id = $session)
-SELECT coalesce(name, agent_id) AS agent, agent_id, model, turn, prompt, replies::bigint AS replies,
-    columns('_tokens$')::bigint, cost_usd, coalesce(estimated, 0) > 0 AS estimated
-FROM (SELECT * FROM kept UNION ALL BY NAME SELECT * FROM gone)
-    LEFT JOIN known USING (agent_id) LEFT JOIN said USING (agent_id, turn)
-ORDER BY turn NULLS LAST, agent, model, agent_id
+SELECT coalesce(name, agent_id) AS agent, agent_id, model, purpose, turn, prompt, replies::bigint AS replies,
+    columns('_tokens$')::bigint, cost_usd, estimated
+FROM spent LEFT JOIN known USING (agent_id) LEFT JOIN said USING (agent_id, turn)
+ORDER BY turn NULLS LAST, agent, model, agent_id, purpose
 """
 
 Row = Mapping[str, Any]
@@ -75,8 +62,9 @@ async def usage_chart(workspace: Workspace, *, session: str | None = None, agent
         agents: Agent names or ids to include; all by default.
 
     Returns:
-        The chart. Its `frame` has a row for each agent, model and turn; `turn` is missing for replies which a rewind
-        removed, but which still count as spent. Cost is in US dollars, missing for an unknown price.
+        The chart. Its `frame` has a row for each agent, model, turn and purpose, as in the view `charges`; `turn` is
+        missing for what a rewind took back, which still counts as spent. Cost is in US dollars, missing for an unknown
+        price.
 
     Raises:
         SessionNotFoundError: The session is unknown.
@@ -167,6 +155,10 @@ def _sections(rows: Sequence[Row]) -> list[tuple[str, list[_Figure]]]:
     by_model = _grouped(rows, lambda row: (row["model"],))
     if 1 < len(by_model) < len(by_agent):
         sections.append(("By model", _largest([_sum(key[0], "", group, bar=True) for key, group in by_model.items()])))
+    by_purpose = _grouped(rows, lambda row: (_PURPOSES.get(row["purpose"], _UNKNOWN),))
+    if len(by_purpose) > 1:
+        figures = [_sum(key[0], "", group, bar=True) for key, group in by_purpose.items()]
+        sections.append(("By purpose", _largest(figures)))
     by_turn = _grouped(rows, lambda row: (row["turn"], row["agent"], row["agent_id"], row["prompt"]))
     if len(by_turn) > len(by_agent):
         several = len({row["agent_id"] for row in rows}) > 1

@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 
 SUBJECT = "History"
 
-# Replies that a rewind has hidden were paid for, so they count. The demo models cost nothing.
+# What a rewind has hidden was paid for, so it counts. The demo models cost nothing.
 _SQL = """
 WITH paid AS (
     SELECT local(ts)::DATE AS day, session_id, any_value(session_name) AS session,
         sum(coalesce(input_tokens, 0) + coalesce(output_tokens, 0))::BIGINT AS tokens,
         sum(coalesce(cost_usd, CASE WHEN model LIKE 'demo:%' THEN 0 END)) AS cost_usd,
         count(*) FILTER (cost_usd IS NULL AND model NOT LIKE 'demo:%') AS unpriced
-    FROM replies WHERE ts >= {since} GROUP BY day, session_id
+    FROM charges WHERE ts >= {since} GROUP BY day, session_id
 ),
 said AS (
     SELECT local(ts)::DATE AS day, session_id, any_value(session_name) AS session, count(*) AS prompts,
@@ -65,7 +65,7 @@ class RecentHistory:
     Args:
         frame: The columns are `day session prompts tokens cost_usd unpriced last_prompt session_id`. Days are those of
             this computer's time zone. `tokens` are the sum of those that models have read and written, `cost_usd` is
-            missing if no price is known, and `unpriced` counts the replies without one.
+            missing if no price is known, and `unpriced` counts the requests without one.
         today: The day that counts as today.
         since: The first day.
         period: What the time since then is called.
@@ -182,7 +182,7 @@ async def answer(notebook: Notebook, which: str | None) -> Answer:
     "draw tokens and cost by agent, model and turn",
     _SESSION,
     _AGENT,
-    Option("table", "t", None, "a table of agents and models instead of the chart"),
+    Option("table", "t", None, "a table of agents, models and purposes instead of the chart"),
     example="usage calm-fox --table",
 )
 async def usage(notebook: Notebook, session: str | None, agent: str | None, table: bool) -> Chart | pd.DataFrame:
@@ -190,9 +190,9 @@ async def usage(notebook: Notebook, session: str | None, agent: str | None, tabl
     chart = await usage_chart(notebook.workspace, session=session, agents=_only(notebook, agent))
     if not table:
         return chart
-    by_agent = chart.frame.groupby(["agent_id", "agent", "model"], sort=False, dropna=False)
+    by_agent = chart.frame.groupby(["agent_id", "agent", "model", "purpose"], sort=False, dropna=False)
     sums = by_agent[[*_TOKENS, "cost_usd"]].sum(min_count=1).reset_index().drop(columns="agent_id")
-    return readable(sums.sort_values(["agent", "model"], ignore_index=True), empty=NOTHING)
+    return readable(sums.sort_values(["agent", "model", "purpose"], ignore_index=True), empty=NOTHING)
 
 
 @verb(

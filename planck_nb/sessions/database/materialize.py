@@ -220,7 +220,8 @@ class Materializer:
         segment_bytes: int = SEGMENT_BYTES,
         busy_timeout: float = BUSY_TIMEOUT,
     ) -> None:
-        self._session = session
+        self.session = session
+        """The session, whose folder may be moved."""
         self._flush = flush
         self._start_segment = start_segment
         self._pause = pause
@@ -249,7 +250,7 @@ class Materializer:
         """Update the DuckDB file now, on the calling thread. Raises SessionError."""
         with self._materializing:
             end = self._flush()
-            materialize(self._session, end=end, check=self._check, busy_timeout=self._busy_timeout)
+            materialize(self.session, end=end, check=self._check, busy_timeout=self._busy_timeout)
             self._check = False
             if end.offset >= self._segment_bytes:
                 self._start_segment()

@@ -95,7 +95,8 @@ class Pager:
     def __init__(
         self, session: SessionInfo, *, last_bytes: Sequence[int] = LAST_BYTES, few_agents: int = FEW_AGENTS
     ) -> None:
-        self._session = session
+        self.session = session
+        """The session, whose folder may be moved."""
         self._last_bytes = last_bytes
         self._few_agents = few_agents
 
@@ -140,21 +141,21 @@ class Pager:
         try:
             for size in self._last_bytes:
                 with suppress(_TooFarBackError):
-                    return read(_tail_snapshot(self._session, end, size, agent_id))
+                    return read(_tail_snapshot(self.session, end, size, agent_id))
             try:
                 with self._attached() as connection:
-                    return read(_full_snapshot(self._session, end, connection, agent_id))
+                    return read(_full_snapshot(self.session, end, connection, agent_id))
             except (duckdb.Error, _UnusableFileError):
-                return read(_full_snapshot(self._session, end, None, agent_id))
+                return read(_full_snapshot(self.session, end, None, agent_id))
         except DisorderError:
-            return read(_Snapshot(sorted_records(read_records(self._session.path, end=end))))
+            return read(_Snapshot(sorted_records(read_records(self.session.path, end=end))))
 
     @contextmanager
     def _attached(self) -> Iterator[duckdb.DuckDBPyConnection]:
-        if not self._session.database.exists():
+        if not self.session.database.exists():
             raise _UnusableFileError
         with idle_connection() as connection:
-            attach = f"attach {sql_literal(self._session.database)} as file (read_only)"
+            attach = f"attach {sql_literal(self.session.database)} as file (read_only)"
             retry_while_busy(partial(connection.execute, attach), seconds=_BUSY_TIMEOUT)
             yield connection
             connection.execute("detach file")

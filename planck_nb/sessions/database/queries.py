@@ -44,6 +44,7 @@ VIEWS = (
     "tool_calls",
     "delegations",
     "approvals",
+    "charges",
     "usage",
     "chapters",
     "branches",

@@ -41,7 +41,7 @@ from planck_nb.sessions.lock import open_in
 _log = logging.getLogger(__name__)
 
 FOLDER = ".catalogue"
-FORMAT = 5
+FORMAT = 6
 """The layout of the files; one of another layout is replaced."""
 
 MIN_MISSING = 16

@@ -12,7 +12,7 @@ import duckdb
 
 from planck_nb.sessions.journal.screening import Screen
 
-VERSION = 6
+VERSION = 7
 """The layout of the file; one of any other version is rebuilt from its journal."""
 
 _COMMON = {"id": "BIGINT", "agent_id": "VARCHAR", "turn": "INTEGER", "ts": "TIMESTAMP"}
@@ -33,6 +33,7 @@ TABLES = {
         "text": "VARCHAR",
         "data": "JSON",
         "calls": "STRUCT(id VARCHAR, name VARCHAR, is_error VARCHAR)[]",
+        "estimated": "BOOLEAN",
     },
     "events": _COMMON
     | {
@@ -40,6 +41,7 @@ TABLES = {
         "data": "JSON",
         "call_id": "VARCHAR",
         "remembers": "BOOLEAN",
+        "purpose": "VARCHAR",
     },
     "rewinds": _COMMON | {"before_id": "BIGINT"},
     "metadata": _COMMON | {"data": "JSON"},
@@ -69,14 +71,25 @@ _REMEMBERS = """
         and try_cast(data->>'$.allowed' as boolean) and data->>'$.rule' <> ''
 """
 
+_ESTIMATED = """
+    role = 'assistant' and contains(data::varchar, '"estimated"')
+        and coalesce(try_cast(data->>'$.estimated' as boolean), false)
+"""
+
+_PURPOSE = """
+    case when type = 'usage_delta' and not contains(data::varchar, '"purpose":"reply"')
+        then nullif(data->>'$.purpose', 'reply') end
+"""
+
 COMPUTED = {
-    "messages": {"calls": _CALLS},
-    "events": {"call_id": _CALL_ID, "remembers": _REMEMBERS},
+    "messages": {"calls": _CALLS, "estimated": _ESTIMATED},
+    "events": {"call_id": _CALL_ID, "remembers": _REMEMBERS, "purpose": _PURPOSE},
 }
 """SQL for the columns that are computed when lines are loaded, since decoding a million messages takes seconds.
 
-`calls` has the calls in a reply, or those whose results a message contains; `call_id` the call that an event is about,
-and `remembers` whether a person has allowed a call with a rule for later ones.
+`calls` has the calls in a reply, or those whose results a message contains, and `estimated` whether its usage is partly
+an estimate; `call_id` is the call that an event is about, `remembers` whether a person has allowed a call with a rule
+for later ones, and `purpose` says why tokens outside messages were taken.
 """
 
 META = "meta"

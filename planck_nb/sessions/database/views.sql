@@ -12,11 +12,6 @@ create macro store.tokens(n) as case when n between 0 and 1000000000 then n end;
 create macro store.measured(seconds) as case when try_cast(seconds as double) >= 0 then try_cast(seconds as double) end;
 create macro store.dollars(amount) as case when amount between 0 and 1000000000 then amount end;
 
--- Only a reply that was ended early has an estimate in its usage, so that the data of most replies is not looked at.
-create macro store.estimated(stop_reason, data) as
-    case when stop_reason in ('aborted', 'error', 'length')
-        then coalesce(try_cast(data->>'$.estimated' as boolean), false) else false end;
-
 create view store.visible_events as
 select * exclude (hidden) from store.all_events where not hidden;
 
@@ -41,7 +36,7 @@ select
     data->'$.content' as content,
     data->>'$.error' as error,
     data->>'$.sender_id' as sender_id, data->>'$.sender_name' as sender_name, data->>'$.purpose' as purpose,
-    role = 'assistant' and store.estimated(stop_reason, data) as estimated,
+    coalesce(estimated, false) as estimated,
     case when role = 'assistant' then store.measured(data->>'$.ttft_s') end as ttft_s,
     case when role = 'assistant' then store.measured(data->>'$.latency_s') end as latency_s
 from store.all_messages
@@ -234,7 +229,38 @@ select
 from store.all_events
 where not hidden;
 
--- Each reply once, also if a rewind has taken it back: it has been paid for. A fork has copied the rows up to `copied`.
+-- All that was paid for, once: the replies in conversations are their messages, everything else has an event. What limits
+-- count and what agents show is the sum of the same rows.
+create view store.spending as
+select
+    session_id, session_name, id, agent_id, turn, ts,
+    case when provider = '' then model else provider || ':' || model end as model, 'reply' as purpose,
+    store.tokens(input_tokens) as input_tokens, store.tokens(output_tokens) as output_tokens,
+    store.tokens(cache_read_tokens) as cache_read_tokens, store.tokens(cache_write_tokens) as cache_write_tokens,
+    store.tokens(thinking_tokens) as thinking_tokens, store.dollars(cost_usd) as cost_usd,
+    coalesce(estimated, false) as estimated, hidden as rewound
+from store.all_messages
+where role = 'assistant'
+union all
+select
+    session_id, session_name, id, agent_id, turn, ts,
+    nullif(data->>'$.model', '') as model, purpose,
+    store.tokens(try_cast(data->>'$.delta.input_tokens' as bigint)),
+    store.tokens(try_cast(data->>'$.delta.output_tokens' as bigint)),
+    store.tokens(try_cast(data->>'$.delta.cache_read_tokens' as bigint)),
+    store.tokens(try_cast(data->>'$.delta.cache_write_tokens' as bigint)),
+    store.tokens(try_cast(data->>'$.delta.thinking_tokens' as bigint)),
+    store.dollars(try_cast(data->>'$.cost' as double)),
+    coalesce(try_cast(data->>'$.estimated' as boolean), false), hidden
+from store.all_events
+where purpose is not null;
+
+-- A fork has copied the rows up to `copied`, which the session that it was forked from has paid for.
+create view charges as
+select s.* from store.spending s join (select session_id, copied from store.sessions) using (session_id)
+where id > copied;
+
+-- Each reply once, also if a rewind has taken it back: it has been paid for.
 create view replies as
 select
     session_id, session_name, id, agent_id, turn, ts,
@@ -244,14 +270,14 @@ select
     store.tokens(cache_read_tokens) as cache_read_tokens, store.tokens(cache_write_tokens) as cache_write_tokens,
     store.tokens(thinking_tokens) as thinking_tokens, store.dollars(cost_usd) as cost_usd,
     store.measured(data->>'$.ttft_s') as ttft_s, store.measured(data->>'$.latency_s') as latency_s,
-    data->>'$.error' as error, store.estimated(stop_reason, data) as estimated, hidden as rewound
+    data->>'$.error' as error, coalesce(estimated, false) as estimated, hidden as rewound
 from store.all_messages join (select session_id, copied from store.sessions) using (session_id)
 where role = 'assistant' and id > copied;
 
 create view usage as
 select
-    session_id, session_name, agent_id, model,
-    count(*) as replies,
+    session_id, session_name, agent_id, model, purpose,
+    count(*) filter (purpose = 'reply') as replies,
     sum(input_tokens)::bigint as input_tokens,
     sum(output_tokens)::bigint as output_tokens,
     sum(cache_read_tokens)::bigint as cache_read_tokens,
@@ -261,12 +287,12 @@ select
     bool_or(estimated) as estimated,
     min(ts) as first_reply,
     max(ts) as last_reply,
-    count(*) filter (rewound) as rewound_replies,
+    count(*) filter (rewound and purpose = 'reply') as rewound_replies,
     coalesce(sum(input_tokens) filter (rewound), 0)::bigint as rewound_input_tokens,
     coalesce(sum(output_tokens) filter (rewound), 0)::bigint as rewound_output_tokens,
     coalesce(sum(cost_usd) filter (rewound), 0) as rewound_cost_usd
-from replies
-group by session_id, session_name, agent_id, model;
+from charges
+group by session_id, session_name, agent_id, model, purpose;
 
 -- The orchestrator records that a worker left; the agent itself, that it was stopped. A resumed agent starts again.
 create view team_members as
@@ -385,12 +411,12 @@ placed as (
     select tasks.*, case when answered_at is null then turn else task_turn end as to_turn
     from tasks left join prompted using (session_id, from_agent_id, task_id)
 ),
-replies as (
+spent as (
     select
         session_id, agent_id as to_agent_id, turn as to_turn,
         sum(input_tokens)::bigint as input_tokens, sum(output_tokens)::bigint as output_tokens, sum(cost_usd) as cost_usd
-    from messages
-    where role = 'assistant'
+    from store.spending
+    where not rewound
     group by all
 ),
 names as (
@@ -405,60 +431,78 @@ select
     task, response, status, automatic, asked_at, answered_at, store.seconds(asked_at, answered_at) as seconds,
     to_turn, input_tokens, output_tokens, cost_usd, call_id
 from placed
-left join replies using (session_id, to_agent_id, to_turn)
+left join spent using (session_id, to_agent_id, to_turn)
 left join names using (session_id, from_agent_id);
 
 create view sessions as
 with by_agent as (
-    select
-        session_id, agent_id,
-        count(*) filter (not hidden) as messages, max(ts) filter (not hidden) as last,
-        sum(store.tokens(input_tokens)) filter (id > copied) as input_tokens,
-        sum(store.tokens(output_tokens)) filter (id > copied) as output_tokens,
-        sum(store.dollars(cost_usd)) filter (id > copied) as cost_usd
-    from store.all_messages join (select session_id, copied from store.sessions) using (session_id)
+    select session_id, agent_id, count(*) as messages, max(ts) as last
+    from store.all_messages
+    where not hidden
     group by all
 ),
-totals as (
-    select
-        session_id, count(*) filter (messages > 0) as agents, sum(messages)::bigint as messages, max(last) as last,
-        sum(input_tokens)::bigint as input_tokens, sum(output_tokens)::bigint as output_tokens, sum(cost_usd) as cost_usd
+said as (
+    select session_id, count(*) as agents, sum(messages)::bigint as messages, max(last) as last
     from by_agent
+    group by session_id
+),
+spent as (
+    select
+        session_id,
+        sum(input_tokens)::bigint as input_tokens, sum(output_tokens)::bigint as output_tokens, sum(cost_usd) as cost_usd
+    from charges
     group by session_id
 )
 select
     session_id, session_name, created,
     coalesce(agents, 0) as agents, coalesce(messages, 0) as messages, input_tokens, output_tokens, cost_usd, last,
     parent
-from store.sessions left join totals using (session_id);
+from store.sessions left join said using (session_id) left join spent using (session_id);
 
+-- A rewind to a turn's prompt does not hide the start of the turn, which is written before it. The rewind stops all turns,
+-- so the end is hidden; a fork does not have it, but what the agent has recorded of the rewind.
 create view turns as
-with bounds as (
+with marks as (
     select
         session_id, session_name, agent_id, turn,
-        arg_max(ts, id) filter (type = 'turn_start') as started,
-        arg_max(ts, id) filter (type <> 'turn_start') as ended,
-        arg_max(type, id) filter (type <> 'turn_start') as outcome
-    from (
-        select
-            *,
-            min(case when type = 'rewound' then turn end) over (
-                partition by session_id, agent_id order by id desc rows between unbounded preceding and 1 preceding
-            ) as rewound_turn
-        from store.visible_events
-        where type in ('turn_start', 'turn_end', 'aborted', 'error', 'rewound')
-    )
-    -- A rewind to a turn's prompt does not hide the start of the turn, which is written before it.
-    where type <> 'rewound' and coalesce(rewound_turn >= turn, true)
+        arg_max({'id': id, 'ts': ts}, id) filter (type = 'turn_start' and not hidden) as start,
+        arg_max({'id': id, 'ts': ts, 'type': type}, id) filter (type <> 'turn_start' and not hidden) as finish,
+        arg_max({'id': id, 'ts': ts}, id) filter (type <> 'turn_start' and hidden) as hidden_finish
+    from store.all_events
+    where type in ('turn_start', 'turn_end', 'aborted', 'error')
     group by all
+    having not bool_and(hidden)
+),
+rewinds as (
+    select session_id, agent_id, id, ts from store.visible_events where type = 'rewound'
+),
+bounds as (
+    select
+        m.session_id, session_name, m.agent_id, turn,
+        m.start.ts as started,
+        coalesce(finish.ts, case when hidden_finish.id > m.start.id then hidden_finish.ts end, r.ts) as ended,
+        case
+            when finish is not null then finish.type
+            when hidden_finish.id > m.start.id or r.id is not null then 'rewound'
+        end as outcome
+    from marks m
+    asof left join rewinds r on r.session_id = m.session_id and r.agent_id = m.agent_id and r.id > m.start.id
 ),
 said as (
     select
         session_id, session_name, agent_id, turn,
         arg_min(text, id) filter (role = 'user') as prompt,
-        count(*) filter (role = 'assistant') as replies,
+        count(*) filter (role = 'assistant') as replies
+    from store.all_messages
+    where not hidden and role <> 'summary'  -- which may be written after the last turn was taken back
+    group by all
+),
+spent as (
+    select
+        session_id, agent_id, turn,
         sum(input_tokens)::bigint as input_tokens, sum(output_tokens)::bigint as output_tokens, sum(cost_usd) as cost_usd
-    from messages
+    from store.spending
+    where not rewound
     group by all
 ),
 calls as (
@@ -477,6 +521,7 @@ select
     input_tokens, output_tokens, cost_usd
 from said
 full join bounds using (session_id, session_name, agent_id, turn)
+left join spent using (session_id, agent_id, turn)
 left join calls using (session_id, agent_id, turn);
 
 -- The summaries are joined in the end: sorting the texts of all messages with them would take most of the time.

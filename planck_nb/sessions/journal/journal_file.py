@@ -38,8 +38,8 @@ _open_files: weakref.WeakSet[JournalFile] = weakref.WeakSet()
 class JournalFile:
     """A journal open for writing. Used by one thread at a time.
 
-    `size` is its length in bytes, `durable` the number of bytes that are known to be on disk, `segment` its number,
-    `last_id` the id of the last line when it was opened.
+    `path` changes when the folder is renamed or moved meanwhile. `size` is its length in bytes, `durable` the number of
+    bytes that are known to be on disk, `segment` its number, `last_id` the id of the last line when it was opened.
 
     While it is open, the file is longer than `size`: it is padded with blank lines that later lines overwrite, because
     a sync takes a third less time when the file does not grow. `open` and `close` remove the padding.
@@ -52,6 +52,7 @@ class JournalFile:
         self.durable = 0
         self.last_id = last_id
         self._descriptor = descriptor
+        self._folder = _identity(os.stat(path.parent))  # noqa: PTH116 - as in `_is_in_place`
         self._padded_size = size
         self._broken = False
         self._is_new = False
@@ -151,6 +152,7 @@ class JournalFile:
     def _sync(self) -> None:
         _sync(self._descriptor)
         if self._is_new:
+            self._follow_folder()
             sync_directory(self.path.parent)
             self._is_new = False
 
@@ -173,7 +175,7 @@ class JournalFile:
 
         The open file can be read for as long as it is open. Raises SessionError if it cannot be written again.
         """
-        if os.name != "posix" or self._is_in_place():
+        if os.name != "posix" or self._follow_folder():
             return
         try:
             self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -192,15 +194,34 @@ class JournalFile:
         where = f"; the file that was in its place is now {kept.name}" if kept else ""
         _log.warning("The session's journal %s was deleted or replaced and has been written again%s.", self.path, where)
 
-    def _is_in_place(self) -> bool:
+    def _follow_folder(self) -> bool:
+        """Take the present path; False if the file itself is gone.
+
+        A file that has another name or folder now was moved by itself, without its other files, and counts as gone.
+        """
+        if self._is_in_place(self.path):
+            return True
+        if not os.fstat(self._descriptor).st_nlink:
+            return False
         try:
-            there = os.stat(self.path)  # noqa: PTH116 - a third faster than Path.stat, for every batch
+            present = Path(f"/proc/self/fd/{self._descriptor}").readlink()
+            if present.name != self.path.name or _identity(present.parent.stat()) != self._folder:
+                return False
+        except OSError:  # not on Linux, or it is moved again at this moment
+            return False
+        if not self._is_in_place(present):
+            return False
+        self.path = present
+        return True
+
+    def _is_in_place(self, path: Path) -> bool:
+        try:
+            there = os.stat(path)  # noqa: PTH116 - a third faster than Path.stat, for every batch
         except (FileNotFoundError, NotADirectoryError):
             return False
         except OSError:  # for example of a network file system that is out of reach: nothing shows that it is gone
             return True
-        mine = os.fstat(self._descriptor)
-        return there.st_ino == mine.st_ino and there.st_dev == mine.st_dev
+        return _identity(there) == _identity(os.fstat(self._descriptor))
 
     def _set_other_file_aside(self) -> Path | None:
         """Rename a file that has taken this one's place. Raises SessionLockedError if another process writes it."""
@@ -253,6 +274,10 @@ class JournalFile:
             # The file may end in half a line, and a later line appended to it would be lost with it.
             self._broken = True
         self._padded_size = self.size
+
+
+def _identity(status: os.stat_result) -> tuple[int, int]:
+    return status.st_dev, status.st_ino
 
 
 def lock_file(descriptor: int, path: Path) -> None:

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import suppress
+from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import NamedTuple, TypeAlias, TypeVar
 
@@ -42,6 +43,7 @@ class Writer:
     Args:
         journal: The file to append to. The writer closes it.
         on_written: Called on the writer's thread after each write, with the number of lines written.
+        on_moved: Called there with the journal's new path after its folder was moved, before anything is acknowledged.
         gather_seconds: How long lines without a callback wait for others.
         max_segment: Bytes after which a new segment is started even if lines are written faster than they are copied
             into DuckDB.
@@ -51,6 +53,7 @@ class Writer:
         self,
         journal: JournalFile,
         on_written: Callable[[int], None],
+        on_moved: Callable[[Path], None] = lambda _: None,
         *,
         gather_seconds: float = GATHER_SECONDS,
         max_segment: int = MAX_SEGMENT,
@@ -61,6 +64,8 @@ class Writer:
         self._max_segment = max_segment
         self._segment_end = max_segment
         self._on_written = on_written
+        self._on_moved = on_moved
+        self._path = journal.path
         self._lock = threading.Lock()
         self._wakeups: SimpleQueue[None] = SimpleQueue()
         self._waiting: list[_Entry] = []
@@ -147,6 +152,10 @@ class Writer:
         try:
             self._journal.append(b"".join(lines), sync=sync)
             self._retained = []
+            if self._journal.path != self._path:
+                self._path = self._journal.path
+                self._earlier.follow(self._path)
+                self._on_moved(self._path)
             if is_call:  # something is about to read the journal, or to close it
                 self._earlier.restore()
         except SessionError as failure:

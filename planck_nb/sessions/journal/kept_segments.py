@@ -40,6 +40,11 @@ class KeptSegments:
                 if path not in self._descriptors:
                     self._descriptors[path] = os.open(path, os.O_RDONLY)
 
+    def follow(self, journal: Path) -> None:
+        """Take the new paths after the folder was moved."""
+        self._journal = journal
+        self._descriptors = {journal.with_name(path.name): number for path, number in self._descriptors.items()}
+
     def restore(self) -> None:
         """Write missing or replaced segments again, with a warning. A failure is a warning, too."""
         for path, descriptor in list(self._descriptors.items()):

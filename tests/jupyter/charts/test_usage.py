@@ -30,7 +30,14 @@ def words(chart: Chart) -> list[str]:
 
 def used(agent: str, turn: int | None = 0, *, tokens: int | None = 100, cost: float | None = 0.5) -> dict[str, object]:
     counted = dict.fromkeys(("input_tokens", "output_tokens", "cache_read_tokens"), tokens)
-    fixed = {"agent_id": agent, "model": "local:small", "prompt": "go", "replies": 1, "cost_usd": cost}
+    fixed = {
+        "agent_id": agent,
+        "model": "local:small",
+        "purpose": "reply",
+        "prompt": "go",
+        "replies": 1,
+        "cost_usd": cost,
+    }
     return {"agent": agent, "turn": turn, **fixed, **counted}
 
 

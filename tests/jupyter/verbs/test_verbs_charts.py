@@ -53,8 +53,8 @@ def test_another_session_by_name(kernel: Kernel) -> None:
         "x = %planck usage ada --table\nprint(list(x.columns), x.input_tokens.tolist(), x.cost_usd.tolist())"
     )
     assert table.text.strip() == (
-        "['agent', 'model', 'replies', 'input_tokens', 'output_tokens', 'cache_read_tokens', 'cache_write_tokens', "
-        "'thinking_tokens', 'cost_usd'] [17] [0.75]"
+        "['agent', 'model', 'purpose', 'replies', 'input_tokens', 'output_tokens', 'cache_read_tokens', "
+        "'cache_write_tokens', 'thinking_tokens', 'cost_usd'] [17] [0.75]"
     )
 
 

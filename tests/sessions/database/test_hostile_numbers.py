@@ -80,7 +80,7 @@ async def test_a_stored_session_opens_adds_up_and_goes_on(what: str, tmp_path: P
         assert 0 <= agent.state.usage.total_tokens < 1000
         spent = workspace.agent_factory.session_spend
         assert 0 <= spent.tokens < 1000
-        assert spent.cost == (1.5 if what == "a fraction" else 0), "dollars can be a fraction"
+        assert spent.cost == {"a fraction": 1.5, "true": 1.0}.get(what, 0), "dollars can be a fraction"
         agent.model = scripted_model(["", "", "and on"])
         assert (await agent.prompt("three")).output == "and on"
         views = ("messages", "usage", "sessions", "turns")
