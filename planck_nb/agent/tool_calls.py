@@ -152,7 +152,7 @@ class _RunningCall:
 
 
 def _shown_previews(output: ToolOutput) -> tuple[Preview, ...]:
-    """The previews without secrets, parsed here in a thread: views have no other place for it than the event loop."""
+    """Remove secrets from previews, and prepare HTML for views."""
     previews = without_secrets(output.previews)
     for preview in previews:
         if isinstance(preview, HtmlPreview):

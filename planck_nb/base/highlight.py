@@ -16,7 +16,10 @@ MARKED_CHARACTERS = 20_000
 """Longer code is not marked: it would take too long."""
 
 _LINE_CHARACTERS = 300
-"""Code with a longer line is not marked either: in one line, most lexers take quadratic time."""
+"""Longest line in marked code.
+
+In one line, most lexers take quadratic time.
+"""
 
 _MARKED_OF_LANGUAGE = {"html": 3_000, "java": 3_000}
 """Smaller limits, for lexers which take quadratic time across lines."""

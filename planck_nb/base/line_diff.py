@@ -19,7 +19,7 @@ _FEW_LINES = 100
 """Longest text for `difflib`, which then takes some milliseconds at most."""
 
 _LEVELS = 8
-"""How often to look for unique lines between unique lines."""
+"""Deepest search for unique lines between unique lines."""
 
 _CONTEXT = 3
 
@@ -67,7 +67,7 @@ def _range(start: int, end: int) -> str:
 
 
 class _Matcher(SequenceMatcher[str]):
-    """A matcher which compares long texts by the lines that both have once."""
+    """A matcher which anchors long texts at common unique lines."""
 
     def __init__(self, old: Sequence[str], new: Sequence[str]) -> None:
         super().__init__(None, old, new, autojunk=False)
@@ -90,9 +90,9 @@ class _Matcher(SequenceMatcher[str]):
         """Yield the equal parts between these lines in order."""
         old, new = self._old, self._new
         shorter = min(end - start, new_end - new_start)
-        same = next((at for at in range(shorter) if old[start + at] != new[new_start + at]), shorter)
-        yield Match(start, new_start, same)
-        start, new_start, shorter = start + same, new_start + same, shorter - same
+        head = next((at for at in range(shorter) if old[start + at] != new[new_start + at]), shorter)
+        yield Match(start, new_start, head)
+        start, new_start, shorter = start + head, new_start + head, shorter - head
         tail = next((at for at in range(shorter) if old[end - 1 - at] != new[new_end - 1 - at]), shorter)
         end, new_end = end - tail, new_end - tail
         if max(end - start, new_end - new_start) <= _FEW_LINES:
@@ -106,7 +106,7 @@ class _Matcher(SequenceMatcher[str]):
         yield Match(end, new_end, tail)
 
     def _unique_pairs(self, start: int, end: int, new_start: int, new_end: int) -> list[tuple[int, int]]:
-        """Return most places where both have the same unique line, in the order of both."""
+        """Return most common unique lines, as pairs in order."""
         old, new = self._old[start:end], self._new[new_start:new_end]
         counts, new_counts = Counter(old), Counter(new)
         places = {line: at for at, line in enumerate(new, new_start) if new_counts[line] == 1}

@@ -1,7 +1,7 @@
 """Rewrites HTML from unknown sources to harmless HTML.
 
 The text is divided into tokens as browsers do it, and the result is written anew: its tags and attributes come from
-lists, and `<` begins nothing but these tags, so that parsing it again cannot find others. Everything here takes time in
+lists, and each `<` begins one of these tags, so parsing it again yields the same tags. Everything here takes time in
 proportion to the text. `nh3` does not: 39,000 characters with `<p><font class=a1><p><font class=a2>` become 100 million
 there, because a browser's tree repeats open elements.
 """
@@ -20,7 +20,7 @@ MAX_DEPTH = 100
 
 _EMPTY = frozenset("area br col embed frame hr img input link meta param source track wbr base".split())
 _RAW = frozenset("script style textarea title xmp iframe noembed noframes".split())
-"""Elements whose content has no tags."""
+"""Elements with text alone, whatever it looks like."""
 
 _WITH_CONTENT = frozenset(
     "script noscript template iframe frameset object applet audio video canvas textarea select title head portal "
@@ -55,7 +55,7 @@ _STATIC_ATTRIBUTES = frozenset({"colspan", "rowspan", "title", "alt", "open"})
 _IMAGE = re.compile(r"data:image/(?:png|jpeg|gif|webp);base64,[A-Za-z0-9+/\s]+={0,2}", re.IGNORECASE)
 _NUMBER = re.compile(r"\d{1,3}", re.ASCII)
 _NAME = re.compile(r"[a-z][a-z0-9-]*")
-"""An attribute's name to be written; a list may have only its prefix."""
+"""A name to be written; lists may have only its prefix."""
 
 # Each pattern is linear: wherever it begins to match, it consumes what it has looked at. An unclosed quotation is the
 # exception, and there is at most one for each kind of quotation mark.
@@ -152,7 +152,10 @@ _Token: TypeAlias = str | _Start | _End | _StyleSheet
 
 
 def _tokens(html: str) -> Iterator[_Token]:
-    """Yield texts, tags and style sheets; an unclosed tag ends the document, as in browsers."""
+    """Yield texts, tags and style sheets.
+
+    An unclosed tag ends the document, as in browsers.
+    """
     at = 0
     while (markup := _MARKUP.search(html, at)) is not None:
         if markup.start() > at:
@@ -173,6 +176,8 @@ def _tokens(html: str) -> Iterator[_Token]:
             continue
         if tag not in _RAW:
             yield _Start(tag, attributes)
+            if "/" in part[0] and tag not in _EMPTY | _WITH_CONTENT:
+                yield _End(tag)  # as in vector graphics
             continue
         end = _RAW_ENDS[tag].search(html, at)
         content = html[at : len(html) if end is None else end.start()]
@@ -197,9 +202,9 @@ def _rewritten(tokens: Iterable[_Token], rules: _Kept) -> str:
             case _StyleSheet(text):
                 parts.append(rules.style_sheet(text))
             case _Start(tag, attributes) if tag in rules.tags and len(open_tags) < MAX_DEPTH:
-                kept = dict(rules.attributes(tag, attributes))
-                if tag != "img" or "src" in kept:
-                    markup = "".join(f' {name}="{escape(value)}"' for name, value in kept.items())
+                values = dict(rules.attributes(tag, attributes))
+                if tag != "img" or "src" in values:
+                    markup = "".join(f' {name}="{escape(value)}"' for name, value in values.items())
                     parts.append(f"<{tag}{markup}>")
                     open_tags += [] if tag in _EMPTY else [tag]
             case _End(tag) if tag in open_tags:
@@ -225,7 +230,7 @@ def _shown(tokens: Iterable[_Token]) -> Iterator[_Token]:
 
 @dataclass
 class _Kept:
-    """Rules for a rewritten document: what to write for its texts and elements."""
+    """Rules for a rewritten document's texts and elements."""
 
     text: Callable[[str], str] = escape
     tags: frozenset[str] = frozenset()
@@ -287,7 +292,10 @@ def _is_image(tag: str, name: str, value: str) -> bool:
 
 
 def _css(text: str) -> str:
-    """Return CSS which loads nothing and has no `<`, which would be a tag in a style sheet of a vector graphic."""
+    """Return CSS without addresses and without `<`.
+
+    In a vector graphic's style sheet, this would begin a tag.
+    """
 
     def function(call: re.Match[str]) -> str:
         loads = _CSS_LOADS.fullmatch(call[1]) is not None
@@ -298,13 +306,16 @@ def _css(text: str) -> str:
     return _CSS_IMPORT.sub("@no-", _CSS_FUNCTION.sub(function, text))
 
 
-def _plain_letter(escaped: re.Match[str]) -> str:
-    """Return an escaped letter without its escape, so that names can be compared; other escapes stay."""
-    if escaped[2] is not None:
-        return escaped[2] if _CSS_LETTERS.fullmatch(escaped[2]) else escaped[0]
-    code = int(escaped[1], 16)
+def _plain_letter(match: re.Match[str]) -> str:
+    """Return a letter without its escape, for comparing names.
+
+    Other escapes stay.
+    """
+    if match[2] is not None:
+        return match[2] if _CSS_LETTERS.fullmatch(match[2]) else match[0]
+    code = int(match[1], 16)
     letter = chr(code) if code < 128 else ""  # noqa: PLR2004 - ASCII
-    return letter if _CSS_LETTERS.fullmatch(letter) else f"\\{escaped[1]} "
+    return letter if _CSS_LETTERS.fullmatch(letter) else f"\\{match[1]} "
 
 
 def _kept_declarations(style: str) -> dict[str, str]:

@@ -129,7 +129,8 @@ def test_the_text_of_a_document() -> None:
 def test_style_sheets_of_frames_load_nothing_and_keep_the_rest() -> None:
     html = (
         '<style>p::before { content: "\\2714 a" } p { background: u\\72l(//evil.invalid), url(#x), '
-        "url(data:image/png;base64,AA)} @\\69mport '//evil.invalid'; @media (width > 1px) { p { color: rgb(1, 2, 3) } } a { b: c < d }</style>"
+        "url(data:image/png;base64,AA) } @\\69mport '//evil.invalid';"
+        "@media (width > 1px) { p { color: rgb(1, 2, 3) } } a { b: c < d }</style>"
     )
     sheet = framed_html(html).removeprefix("<style>").removesuffix("</style>")
     assert "no-url(//evil.invalid), url(#x), url(data:image/png;base64,AA)" in sheet
@@ -141,6 +142,14 @@ def test_style_sheets_of_frames_load_nothing_and_keep_the_rest() -> None:
 def test_a_style_sheet_ends_where_browsers_end_it() -> None:
     assert framed_html("<style>a{}</style/><b>x</b>") == "<style>a{}</style><b>x</b>"
     assert framed_html("<svg><style><a href='x'>y</a></style>z</svg>").count("<a") == 0
+
+
+def test_closed_elements_of_vector_graphics_are_siblings() -> None:
+    paths = "<path d='M0 0'/>" * 300
+    svg = f"<svg viewBox='0 0 9 9'><g>{paths}</g><a href=x/>b</a></svg>"
+    written = framed_html(svg)
+    assert written.count('<path d="M0 0"></path>') == 300
+    assert 'viewbox="0 0 9 9"' in written
 
 
 def test_what_browsers_take_for_comments_is_left_out() -> None:

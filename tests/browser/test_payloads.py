@@ -29,7 +29,9 @@ INSPECTED = """() => {
     const handlers = elements.flatMap(element => [...element.attributes])
         .filter(attribute => attribute.name.startsWith('on'));
     const links = [...document.querySelectorAll('a[href]')]
-        .filter(link => !['http:', 'https:', 'mailto:', 'file:'].includes(link.protocol));
+        .filter(link => !['http:', 'https:', 'mailto:', 'file:'].includes(link.protocol))
+        // An address cut in its host has no protocol at all, and leads nowhere.
+        .filter(link => link.protocol !== ':' || !link.getAttribute('href').startsWith('http://'));
     return [window.ran, handlers.map(attribute => attribute.value), links.map(link => link.outerHTML)];
 }"""
 

@@ -1,4 +1,7 @@
-"""Each door for foreign text takes CPU time in proportion to the text, measured against a floor in the same run."""
+"""Foreign texts take CPU time in proportion to their length.
+
+It is compared with a floor in the same run.
+"""
 
 from __future__ import annotations
 
@@ -108,7 +111,7 @@ def in_style(rewrite: Callable[[str], str], text: str) -> None:
 
 
 def as_code(language: str, text: str) -> None:
-    """Render it as one line, and as blocks just short enough to be marked."""
+    """Render it as one line, and as blocks within the limits."""
     blocks = [text, *("\n".join(textwrap.wrap(text[at : at + 2_800], 80)) for at in range(0, len(text), 2_800))]
     to_html("\n".join(f"```{language}\n{block}\n```\n" for block in blocks))
 
@@ -124,7 +127,7 @@ def in_pieces(text: str) -> None:
 
 
 def compared(text: str) -> None:
-    """Compare with the text in another order, and with a few repeated lines between unique ones."""
+    """Compare with another order, and repeated lines between unique ones."""
     old = text.split("\n")
     new = [*old[len(old) // 3 :], *old[: len(old) // 3]]
     list(diff_lines(old, new))
@@ -162,6 +165,10 @@ def imported(text: str) -> None:
             import_session(Path(folder) / "others", file)
 
 
+def repeated(piece: str, length: int) -> str:
+    return piece * (length // len(piece))
+
+
 NAMESPACE = {"a": 1}
 DOORS: dict[str, tuple[Callable[[str], object], tuple[str, ...], int]] = {
     "HTML in a frame": (framed_html.__wrapped__, HTML, 20_000),
@@ -184,7 +191,7 @@ DOORS: dict[str, tuple[Callable[[str], object], tuple[str, ...], int]] = {
     "secrets": (lambda text: redact(text, formats=True), SECRETS, 20_000),
     "invisible characters": (visible, ("⟨U+", "⟨", "\u202e", "а", "aа"), 20_000),  # noqa: RUF001 - lookalikes
 }
-"""How each kind of text is read, with texts to repeat and the shortest length in characters."""
+"""Functions by the kind of text, with texts to repeat and the shortest length in characters."""
 
 
 @pytest.mark.slow
@@ -193,7 +200,7 @@ DOORS: dict[str, tuple[Callable[[str], object], tuple[str, ...], int]] = {
 def test_cpu_time_is_linear(door: str) -> None:
     function, pieces, size = DOORS[door]
     for piece in pieces:
-        check_linear(function, f"{door}, {piece!r}", lambda length, piece=piece: piece * (length // len(piece)), size)
+        check_linear(function, f"{door}, {piece!r}", partial(repeated, piece), size)
 
 
 @pytest.mark.slow

@@ -1,6 +1,6 @@
-"""Markup which a careless rewriter passes on, or turns into something worse; see `payloads` for the placeholders.
+"""Markup which a careless rewriter passes on, or makes worse.
 
-To extend a group, add a text at its end.
+`payloads` explains the placeholders. To extend a group, add a text at its end.
 """
 
 from __future__ import annotations
