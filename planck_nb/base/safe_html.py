@@ -163,20 +163,16 @@ def _tokens(html: str) -> Iterator[_Token]:
         at, tag = markup.end(), (markup["name"] or "").lower()
         if not tag:
             continue
-        attributes: dict[str, str] = {}
-        while (part := _ATTRIBUTE.match(html, at)) is not None and part["close"] is None:
-            at = part.end()
-            value = part["double"] or part["single"] or part["bare"] or ""
-            attributes.setdefault(part["name"].lower(), _unescaped(value))
-        if part is None:
+        attributes, close = _attributes(html, at)
+        if close is None:
             return
-        at = part.end()
+        at = close.end()
         if markup["end"]:
             yield _End(tag)
             continue
         if tag not in _RAW:
             yield _Start(tag, attributes)
-            if "/" in part[0] and tag not in _EMPTY | _WITH_CONTENT:
+            if "/" in close[0] and tag not in _EMPTY | _WITH_CONTENT:
                 yield _End(tag)  # as in vector graphics
             continue
         end = _RAW_ENDS[tag].search(html, at)
@@ -186,6 +182,16 @@ def _tokens(html: str) -> Iterator[_Token]:
             yield _StyleSheet(content)
     if at < len(html):
         yield _unescaped(html[at:])
+
+
+def _attributes(html: str, at: int) -> tuple[dict[str, str], re.Match[str] | None]:
+    """Return a tag's attributes and its end, None for an unclosed one."""
+    attributes: dict[str, str] = {}
+    while (part := _ATTRIBUTE.match(html, at)) is not None and part["close"] is None:
+        at = part.end()
+        value = part["double"] or part["single"] or part["bare"] or ""
+        attributes.setdefault(part["name"].lower(), _unescaped(value))
+    return attributes, part
 
 
 def _unescaped(text: str) -> str:
