@@ -152,15 +152,10 @@ async def test_previews_come_before_the_result_and_the_model_reads_text() -> Non
     assert shown.tables[0].text == end.result
 
 
-class Drawn:
-    def _repr_html_(self) -> str:
-        return "<p>drawn for a frame, once</p>"
-
-
 async def test_html_is_prepared_for_frames_before_the_event() -> None:
     def report() -> Drawn:
         """A report."""
-        return Drawn()
+        return Drawn("<p>for a frame, once</p>")
 
     model = scripted_model([{"calls": [{"name": "report", "arguments": {}}]}, "Done."])
     async with Agent(name="a", model=model, tools=[report]) as agent:
@@ -168,5 +163,5 @@ async def test_html_is_prepared_for_frames_before_the_event() -> None:
         await run
     [shown] = [event for event in run.events.since(0) if event.type == "tool_preview"]
     before = framed_html.cache_info()
-    assert framed_html(shown.documents[0].html) == Drawn()._repr_html_()
+    assert framed_html(shown.documents[0].html) == "<p>for a frame, once</p>"
     assert framed_html.cache_info().hits == before.hits + 1
