@@ -10,11 +10,13 @@ from planck_nb.agent import events as ev
 from planck_nb.agent.calling.previews import without_secrets
 from planck_nb.agent.calling.progress import ProgressReporter
 from planck_nb.agent.calling.tool_output import ToolOutput, as_output
-from planck_nb.agent.preview_types import HtmlPreview, TablePreview
+from planck_nb.agent.preview_types import HtmlPreview, Preview, TablePreview
 from planck_nb.agent.turn_runner import TurnRunner
 from planck_nb.ai.messages import ToolCallPart, ToolResultMessage, ToolResultPart
 from planck_nb.base.errors import ToolError
+from planck_nb.base.safe_html import framed_html
 from planck_nb.base.secrets import redact
+from planck_nb.base.threads import run_in_thread
 
 CANCEL_GRACE = 2.0
 """Seconds that a cancelled tool has to end before the turn goes on without it."""
@@ -98,7 +100,7 @@ class _RunningCall:
             with self._turn.waiting_for_call():
                 output = await self._execute()
             result = ToolResultPart(call.id, call.name, output.text, images=output.images)
-            self._show_previews(output)
+            await self._show_previews(output)
         except ToolError as error:
             result = _failed(call, str(error))
         except asyncio.CancelledError:
@@ -118,9 +120,9 @@ class _RunningCall:
             self._is_shown = False
             self._turn.emit(ev.ToolEnd, self.part.id, self.part.name, text, is_error)
 
-    def _show_previews(self, output: ToolOutput) -> None:
-        if output.previews and self._is_shown and not self._given_up:
-            previews = without_secrets(output.previews)
+    async def _show_previews(self, output: ToolOutput) -> None:
+        previews = await run_in_thread(lambda: _shown_previews(output)) if output.previews else ()
+        if previews and self._is_shown and not self._given_up:
             tables = tuple(each for each in previews if isinstance(each, TablePreview))
             documents = tuple(each for each in previews if isinstance(each, HtmlPreview))
             self._turn.emit(ev.ToolPreview, self.part.id, self.part.name, tables, documents)
@@ -147,6 +149,15 @@ class _RunningCall:
                 )
         finally:
             progress.close()
+
+
+def _shown_previews(output: ToolOutput) -> tuple[Preview, ...]:
+    """Remove secrets from previews, and prepare HTML for views."""
+    previews = without_secrets(output.previews)
+    for preview in previews:
+        if isinstance(preview, HtmlPreview):
+            framed_html(preview.html)  # which remembers it for the view
+    return previews
 
 
 def _failed(call: ToolCallPart, reason: str) -> ToolResultPart:

@@ -15,6 +15,15 @@ if TYPE_CHECKING:
 MARKED_CHARACTERS = 20_000
 """Longer code is not marked: it would take too long."""
 
+_LINE_CHARACTERS = 300
+"""Longest line in marked code.
+
+In one line, most lexers take quadratic time.
+"""
+
+_MARKED_OF_LANGUAGE = {"html": 3_000, "java": 3_000}
+"""Smaller limits, for lexers which take quadratic time across lines."""
+
 LANGUAGES = {
     **dict.fromkeys(("python", "py", "python3", "ipython", "ipython3", "gyp"), "python"),
     **dict.fromkeys(("bash", "sh", "zsh", "shell", "console"), "bash"),
@@ -56,14 +65,16 @@ def _lexer(language: str) -> Lexer:
 def highlighted(code: str, language: str) -> str:
     """Return code as HTML with inline styles.
 
-    The result is empty for unknown languages and very long code.
+    The result is empty for unknown languages, very long code and very long lines.
 
     Args:
         code: The code.
         language: Language name.
     """
     name = LANGUAGES.get(language.lower())
-    if name is None or len(code) > MARKED_CHARACTERS:
+    if name is None or len(code) > _MARKED_OF_LANGUAGE.get(name, MARKED_CHARACTERS):
+        return ""
+    if max(map(len, code.split("\n"))) > _LINE_CHARACTERS:
         return ""
     parts: list[str] = []
     before, run = "", ""

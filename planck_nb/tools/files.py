@@ -7,11 +7,9 @@ is recorded in `Files.changes` and can be undone.
 from __future__ import annotations
 
 import codecs
-import difflib
 import os
 import threading
 from collections import Counter, OrderedDict
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -20,6 +18,7 @@ from planck_nb.agent.calling.approved_call import FileVersion, file_version, ver
 from planck_nb.agent.calling.tool import ToolContext
 from planck_nb.agent.calling.tool_output import MAX_RESULT_CHARACTERS, MAX_RESULT_LINES
 from planck_nb.base.errors import ToolError
+from planck_nb.base.line_diff import unified_diff
 from planck_nb.base.secrets import around_secret
 from planck_nb.base.text import head_and_tail
 from planck_nb.tools.changes import Changes
@@ -32,11 +31,7 @@ _REMEMBERED = 10_000
 _PIECE = 65_536
 _SNIFFED = 8_192
 
-_DIFF_CONTEXT = 3
 _DIFF_HEADERS = 2
-_DIFFED_LINES = 2_000
-"""Longer files are compared by their common beginning and end only: a full comparison takes quadratic time."""
-
 _SHOWN_LINES = 300
 _SHOWN_CHARACTERS = 12_000
 
@@ -231,28 +226,11 @@ def text_diff(before: bytes, after: bytes, path: str) -> TextDiff:
     if b"\0" in before or b"\0" in after:
         return TextDiff(f"[binary: {len(before):,} bytes became {len(after):,}]", 0, 0)
     old, new = _lines(before), _lines(after)
-    few = max(len(old), len(new)) <= _DIFFED_LINES
-    hunks = list(difflib.unified_diff(old, new, f"a/{path}", f"b/{path}") if few else _one_hunk(old, new, path))
+    hunks = list(unified_diff(old, new, path))
     text = "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in hunks)
     marks = Counter(line[0] for line in hunks[_DIFF_HEADERS:])
     shown = head_and_tail(text, characters=_SHOWN_CHARACTERS, lines=_SHOWN_LINES, around=around_secret)
     return TextDiff(shown, marks["+"], marks["-"])
-
-
-def _one_hunk(old: list[str], new: list[str], path: str) -> Iterator[str]:
-    """A diff in linear time: everything between the common beginning and the common end."""
-    shorter = min(len(old), len(new))
-    start = next((index for index in range(shorter) if old[index] != new[index]), shorter)
-    same = next((back for back in range(shorter - start) if old[-1 - back] != new[-1 - back]), shorter - start)
-    old_end, new_end = len(old) - same, len(new) - same
-    first = max(start - _DIFF_CONTEXT, 0)
-    yield f"--- a/{path}\n"
-    yield f"+++ b/{path}\n"
-    tail = old[old_end : old_end + _DIFF_CONTEXT]
-    size = start - first + len(tail)
-    yield f"@@ -{first + 1},{size + old_end - start} +{first + 1},{size + new_end - start} @@\n"
-    for mark, lines in ((" ", old[first:start]), ("-", old[start:old_end]), ("+", new[start:new_end]), (" ", tail)):
-        yield from (mark + line for line in lines)
 
 
 def _lines(data: bytes) -> list[str]:

@@ -18,6 +18,7 @@ from support.listener import Listener
 from support.payloads import payloads
 
 from planck_nb.ai.messages import UserMessage
+from planck_nb.base.safe_html import framed_html, static_html
 from planck_nb.jupyter.transcript.blocks import Decision, Execution, Notice
 from planck_nb.jupyter.transcript.transcript import Transcript
 from planck_nb.sessions import ExportFormat, Session, SessionInfo, export_session
@@ -28,7 +29,9 @@ INSPECTED = """() => {
     const handlers = elements.flatMap(element => [...element.attributes])
         .filter(attribute => attribute.name.startsWith('on'));
     const links = [...document.querySelectorAll('a[href]')]
-        .filter(link => !['http:', 'https:', 'mailto:', 'file:'].includes(link.protocol));
+        .filter(link => !['http:', 'https:', 'mailto:', 'file:'].includes(link.protocol))
+        // An address cut in its host has no protocol at all, and leads nowhere.
+        .filter(link => link.protocol !== ':' || !link.getAttribute('href').startsWith('http://'));
     return [window.ran, handlers.map(attribute => attribute.value), links.map(link => link.outerHTML)];
 }"""
 
@@ -91,6 +94,11 @@ def transcripts(session: SessionInfo, kind: str) -> str:
     return f"<!doctype html><body>{''.join(shown)}"
 
 
+def rewritten(session: SessionInfo, rewrite: Callable[[str], str]) -> str:
+    """The payloads as HTML from calls, in a page that allows everything: neither frame nor policy."""
+    return f"<!doctype html><body>{''.join(map(rewrite, prompts(session)))}<p>98"
+
+
 def prompts(session: SessionInfo) -> list[str]:
     """The payloads of the session."""
     with Session.read(session.path.parent, "hostile") as stored:
@@ -107,6 +115,8 @@ DOCUMENTS: dict[str, Callable[[SessionInfo], str]] = {
     "markdown": from_markdown,
     "transcripts-html": partial(transcripts, kind="text/html"),
     "transcripts-markdown": partial(transcripts, kind="text/markdown"),
+    "frames": partial(rewritten, rewrite=framed_html),
+    "saved-frames": partial(rewritten, rewrite=static_html),
 }
 
 

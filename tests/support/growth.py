@@ -79,3 +79,28 @@ def check_growth(function: Callable[[str], object], name: str, size: int) -> Non
         if large < 0.1 or large < 9 * _seconds(function, text_of(name, size)):
             return
     pytest.fail(f"{function.__name__} takes {large:.2f} s for {4 * size:,} characters of {name!r}")
+
+
+def check_linear(function: Callable[[str], object], name: str, text: Callable[[int], str], size: int) -> None:
+    """Fail if each character in a text four times as long takes much more CPU time.
+
+    A loop over the same text in the same run is the floor: below it, a character's time is overhead and noise.
+
+    Args:
+        function: The function.
+        name: The text's name in the failure.
+        text: Makes a text of so many characters.
+        size: The shortest text in characters.
+    """
+    for _ in range(3):
+        costs = []
+        for part in map(text, (size, 2 * size, 4 * size)):
+            floor = _seconds(_characters, part) / len(part)
+            costs.append(max(_seconds(function, part) / len(part), floor))
+        if costs[2] < 2.5 * min(costs[:2]):
+            return
+    pytest.fail(f"{name}: {', '.join(f'{cost * 1e9:,.0f}' for cost in costs)} ns for each character")
+
+
+def _characters(text: str) -> int:
+    return sum(1 for character in text if character.isalpha())

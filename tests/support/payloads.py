@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from html.parser import HTMLParser
 
+from support.markup_payloads import MARKUP
+
 _HTML = (
     "<script>fired(@)</script>",
     "<SCRIPT>fired(@)</SCRIPT>",
@@ -110,12 +112,13 @@ _MARKDOWN = (
     "    code\n\n\t<script>fired(@)</script>",
     "[^1]: <img src=x onerror=fired(@)>\n\n[^1]",
 )
-COUNT = len(_HTML) + len(_MARKDOWN)
+_ALL = (*_HTML, *_MARKDOWN, *MARKUP)
+COUNT = len(_ALL)
 
 
 def payloads(host: str = "http://127.0.0.1:1") -> list[str]:
     """All texts; what they load is from `host`."""
-    return [text.replace("&/", f"{host}/").replace("@", str(number)) for number, text in enumerate(_HTML + _MARKDOWN)]
+    return [text.replace("&/", f"{host}/").replace("@", str(number)) for number, text in enumerate(_ALL)]
 
 
 class Findings(HTMLParser):

@@ -24,7 +24,7 @@ _CONTROL = re.compile(
 _TURNS_TEXT = re.compile(r"[\u202a-\u202e\u2066-\u2069]")
 """Characters which make a terminal show text in another order."""
 
-_RETURN = re.compile(r"\r+\n")
+_RETURN = re.compile(r"(?<!\r)\r+\n")
 _MAX_COMMAND_LENGTH = 500
 MAX_EXAMINED = 100_000
 _UNFINISHED = re.compile(r"\x1b(?:\[[0-?]*[ -/]*|\][^\x07\x1b]{0,400}\x1b?|[ -/]*)?\Z")

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 import time
 from collections.abc import Iterator, Sequence
 from html import escape
 from pathlib import Path
 
+from planck_nb.base.line_diff import diff_lines
 from planck_nb.base.markdown import MONO, RULE, TEXT_BOX
 from planck_nb.base.visible import visible
 from planck_nb.jupyter.display.plain_output import for_terminal
@@ -85,6 +85,4 @@ def _lines(file: TrustedFile) -> Iterator[tuple[str, str]]:
         return
     if before == file.item.text:
         yield "", "Its content has changed where this description is the same."
-    for line in difflib.ndiff(before.split("\n"), now):
-        if line[0] != "?":
-            yield line[0], line[2:]
+    yield from diff_lines(before.split("\n"), now)

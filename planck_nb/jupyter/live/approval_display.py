@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os.path
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,12 +13,12 @@ from planck_nb.agent.approval.shown_call import MAX_CHARACTERS, MAX_LINES, argum
 from planck_nb.agent.effect import Effect, EffectKind
 from planck_nb.agent.events import ApprovalRequest
 from planck_nb.base.json_types import JsonObject
+from planck_nb.base.line_diff import DiffLine, diff_lines
 from planck_nb.base.text import head_and_tail
 from planck_nb.base.visible import visible
 from planck_nb.jupyter.display.approval_text import commands_not_in, rule_sentence
 from planck_nb.jupyter.display.formatting import key_argument
 
-_COMPARED_LINES = 1_000
 _REMEMBERED_FILES = 50
 """Requests with remembered files.
 
@@ -33,8 +32,6 @@ ArgumentKind: TypeAlias = Literal["text", "number", "boolean", "json", "cut"]
 
 "cut" is incomplete, and so can be neither edited nor approved.
 """
-
-DiffLine: TypeAlias = tuple[Literal[" ", "-", "+"], str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,21 +168,7 @@ def _change(args: JsonObject) -> tuple[tuple[str, ...], tuple[DiffLine, ...] | N
 
 
 def _lines_of_change(before: str, after: str) -> tuple[DiffLine, ...]:
-    return tuple((sign, visible(line)) for sign, line in _diff(before.split("\n"), after.split("\n")))
-
-
-def _diff(old: list[str], new: list[str]) -> list[DiffLine]:
-    if max(len(old), len(new)) > _COMPARED_LINES:  # comparing takes quadratic time
-        return [*(("-", line) for line in old), *(("+", line) for line in new)]
-    lines: list[DiffLine] = []
-    matcher = difflib.SequenceMatcher(None, old, new, autojunk=False)
-    for kind, old_start, old_end, new_start, new_end in matcher.get_opcodes():
-        if kind == "equal":
-            lines += ((" ", line) for line in old[old_start:old_end])
-        else:
-            lines += (("-", line) for line in old[old_start:old_end])
-            lines += (("+", line) for line in new[new_start:new_end])
-    return lines
+    return tuple((sign, visible(line)) for sign, line in diff_lines(before.split("\n"), after.split("\n")))
 
 
 def _short(effect: Effect) -> str:

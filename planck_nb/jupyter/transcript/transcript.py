@@ -10,6 +10,7 @@ from textwrap import indent
 from typing import Literal, TypeAlias, TypeVar
 
 from planck_nb.agent.limits import Limits
+from planck_nb.agent.preview_types import HtmlPreview
 from planck_nb.ai.messages import Message, TextPart, ThinkingPart, Usage
 from planck_nb.base import markdown
 from planck_nb.base.json_types import JsonObject
@@ -32,7 +33,7 @@ from planck_nb.jupyter.transcript.blocks import (
 )
 from planck_nb.jupyter.transcript.team_story import StoryStep, TeamStory
 
-RENDER_IN_THREAD_FROM = 20_000
+RENDER_IN_THREAD_FROM = 2_000
 """Characters above which rendering would block the event loop for too long."""
 
 T = TypeVar("T")
@@ -113,10 +114,15 @@ class Transcript:
     @property
     def is_large(self) -> bool:
         """Return whether to render it in a thread before calling `bundle`."""
-        return (
-            sum(len(getattr(part, "text", "")) for message in self.messages for part in message.content)
-            > RENDER_IN_THREAD_FROM
-        )
+        texts = sum(len(getattr(part, "text", "")) for message in self.messages for part in message.content)
+        entries = [
+            *self.entries,
+            *(entry for agent in (self.team.agents if self.team else ()) for entry in agent.entries),
+        ]
+        executions = (entry for entry in entries if isinstance(entry, Execution))
+        previews = (preview for execution in executions for preview in execution.previews)
+        documents = sum(len(preview.html) for preview in previews if isinstance(preview, HtmlPreview))
+        return texts + documents > RENDER_IN_THREAD_FROM
 
     def metadata(self) -> JsonObject:
         """Return the facts which differ between executions, as output metadata."""

@@ -19,6 +19,7 @@ from planck_nb.agent.calling.previews import (
 )
 from planck_nb.agent.calling.tool_output import as_output
 from planck_nb.agent.preview_types import HtmlPreview, TablePreview
+from planck_nb.base.safe_html import framed_html
 from planck_nb.base.secrets import remember_secret
 from planck_nb.testing import scripted_model
 
@@ -149,3 +150,18 @@ async def test_previews_come_before_the_result_and_the_model_reads_text() -> Non
     [shown] = [event for event in events if event.type == "tool_preview"]
     [end] = [event for event in events if event.type == "tool_end"]
     assert shown.tables[0].text == end.result
+
+
+async def test_html_is_prepared_for_frames_before_the_event() -> None:
+    def report() -> Drawn:
+        """A report."""
+        return Drawn("<p>for a frame, once</p>")
+
+    model = scripted_model([{"calls": [{"name": "report", "arguments": {}}]}, "Done."])
+    async with Agent(name="a", model=model, tools=[report]) as agent:
+        run = agent.prompt("go")
+        await run
+    [shown] = [event for event in run.events.since(0) if event.type == "tool_preview"]
+    before = framed_html.cache_info()
+    assert framed_html(shown.documents[0].html) == "<p>for a frame, once</p>"
+    assert framed_html.cache_info().hits == before.hits + 1

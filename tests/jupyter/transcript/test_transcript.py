@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from typing import Any
 
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from planck_nb.agent import events as ev
+from planck_nb.agent.preview_types import HtmlPreview
 from planck_nb.agent.tool_calls import STOPPED
 from planck_nb.ai.messages import (
     AssistantMessage,
@@ -28,7 +30,7 @@ from planck_nb.base.markdown import code_span, fenced, to_html, to_markdown
 from planck_nb.base.threads import run_in_thread
 from planck_nb.jupyter.display.formatting import TEXT_CHARACTERS, count, dollars, key_argument, shown_arguments
 from planck_nb.jupyter.transcript.answer import transcript_of
-from planck_nb.jupyter.transcript.blocks import Decision, Notice, TranscriptEntry
+from planck_nb.jupyter.transcript.blocks import Decision, Execution, Notice, TranscriptEntry
 from planck_nb.jupyter.transcript.transcript import RENDER_IN_THREAD_FROM, Outcome, Transcript
 
 HOSTILE = """<script>alert(1)</script> <img src=x onerror=alert(1)> `<b>code</b>`
@@ -459,6 +461,12 @@ def answered(text: str) -> Transcript:
 def test_only_large_transcripts_are_rendered_in_a_thread() -> None:
     assert not answered("x" * RENDER_IN_THREAD_FROM).is_large
     assert answered("x" * (RENDER_IN_THREAD_FROM + 1)).is_large
+
+
+def test_html_of_calls_counts_for_the_size() -> None:
+    document = HtmlPreview("", "x" * (RENDER_IN_THREAD_FROM + 1))
+    small = answered("x")
+    assert replace(small, entries=(*small.entries, Execution("1", previews=(document,)))).is_large
 
 
 def test_ten_megabytes_are_bounded_in_the_notebook_and_complete_in_the_answer() -> None:
