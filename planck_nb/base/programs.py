@@ -28,7 +28,7 @@ def find_program(name: str, *, search_path: str | None = None, writable: Iterabl
     Returns:
         Its absolute path; None without one.
     """
-    folders = [Path(os.path.realpath(folder)) for folder in (os.curdir, *writable)]
+    folders = [Path(os.path.realpath(folder)) for folder in (Path.cwd(), *writable)]
     folders = [folder for folder in folders if folder != Path(folder.anchor)]
     search_path = os.environ.get("PATH", os.defpath) if search_path is None else search_path
     return next((path for path in _places(name, search_path) if not _is_in(path, folders)), None)

@@ -109,9 +109,10 @@ async def test_missing_hidden_files_cannot_be_made(home: Path) -> None:
 SCRIPT = "#!/bin/sh\necho {} runs\n"
 
 
-def link(path: Path, target: Path) -> None:
+def link(path: Path, target: Path) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.symlink_to(target)
+    return path
 
 
 TOOLCHAINS: dict[str, tuple[str, Callable[[Path], object], dict[str, str]]] = {
