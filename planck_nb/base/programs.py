@@ -1,18 +1,55 @@
-"""Programs outside the folders in which agents' commands can write."""
+"""Programs and modules outside folders in which agents' commands can write."""
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
+from types import ModuleType
 
 PYTHON = os.path.realpath(sys.executable)
 """This Python with links followed, for helpers with the standard library alone.
 
 A link in a project's environment could be replaced.
 """
+
+
+class InstalledModules(MetaPathFinder):
+    """A finder for installed code, which prefers installed modules.
+
+    Otherwise a `pandas.py` which a command leaves in the working directory would run in this process, in place of the
+    installed one. Other code finds modules as usual.
+    """
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """Find a top-level module in the other folders."""
+        if path is not None or not _is_installed(_importer()):
+            return None
+        here = os.path.realpath(os.curdir)
+        folders = [folder for folder in sys.path if folder and os.path.realpath(folder) != here]
+        return PathFinder.find_spec(fullname, folders, target)
+
+
+def _importer() -> str:
+    """Return the file whose code imports a module."""
+    frame = sys._getframe(2)  # noqa: SLF001 - the only way
+    while frame.f_back is not None and "importlib" in frame.f_code.co_filename:
+        frame = frame.f_back
+    return frame.f_code.co_filename
+
+
+def _is_installed(file: str) -> bool:
+    return file.startswith(_OWN_FOLDERS) or "site-packages" in file or "dist-packages" in file
+
+
+_OWN_FOLDERS = (str(Path(__file__).parents[1]) + os.sep, os.path.dirname(os.__file__) + os.sep)  # noqa: PTH120 - a text
+"""This package's folder and the standard library's."""
 
 
 def find_program(name: str, *, search_path: str | None = None, writable: Iterable[Path] = ()) -> str | None:

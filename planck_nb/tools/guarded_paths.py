@@ -2,8 +2,8 @@
 
 A shell, Python, git, an editor or an agent runs or follows them when it starts or opens the folder. A command in the
 sandbox cannot change the existing ones: they are mounted read-only, and each folder above them is a mount, since only a
-mount cannot be moved away. A missing one is no mount, as bubblewrap would create it; what the command leaves there is
-renamed after its end.
+mount cannot be moved away. A missing one is not mounted, as bubblewrap would create it; what the command leaves there
+is renamed after its end.
 """
 
 from __future__ import annotations
@@ -14,9 +14,11 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 
 from planck_nb.agent.approval.obeyed_files import ENDS, IN_GIT, NAMES, NAMES_IN
+from planck_nb.tools.no_links import open_folder, read_bytes, status_of
 
 _NAMED_BY = (
     *("PLANCK_NB_ENV_FILE", "PLANCK_NB_MODELS_FILE", "PLANCK_NB_SKILLS_DIRS", "PLANCK_NB_SESSIONS_DIR"),
@@ -28,10 +30,10 @@ _ORDINARY = frozenset(
     ".cache .npm .conda .venv .ipynb_checkpoints .gitignore .gitattributes .github .yarn .cargo .bundle .mvn .hg .env "
     ".editorconfig .coverage .pytest_cache .ruff_cache .mypy_cache .hypothesis .DS_Store .virtual_documents".split()
 )
-"""Hidden names in a home folder which run nothing."""
+"""Hidden names in a home folder which programs do not obey."""
 
 _OWN = frozenset({"sessions"})
-"""What this process itself writes in a new `.planck`, beside a command."""
+"""This process's own files in a new `.planck`."""
 
 _BARE = frozenset({"HEAD", "objects", "refs"})
 """A folder with these is a repository, wherever it lies."""
@@ -41,7 +43,7 @@ _LATER = re.compile(
     r"|Gruntfile\.js|gulpfile\.js|package\.json|\.pre-commit-config\.yaml|lefthook\.yml|Dockerfile|Vagrantfile|Jenkinsfile"
     r"|\.gitlab-ci\.yml|tox\.ini|pytest\.ini|pyproject\.toml|build\.rs|\.gitattributes|\.gitmodules"
 )
-"""Code and settings which run by themselves later; commands may change them, and the result says so."""
+"""Code and settings which run by themselves later; results name changed ones."""
 
 _SKIPPED = frozenset({"node_modules", "__pycache__", "site-packages", ".git"})
 _MAX_DEPTH = 3
@@ -54,7 +56,7 @@ _HARMLESS = re.compile(
     |\s*(?:url|pushurl)\s*=\s*(?!\s*["']?(?:ext|fd)::|\s*["']?-|[^\n]*\\$)[^\n]*""",
     re.VERBOSE | re.IGNORECASE,
 )
-"""A line of a repository's configuration which runs nothing."""
+"""A harmless line in a repository's configuration."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,16 +99,16 @@ class GuardedPaths:
             existing.setdefault(str(place), "")
         return cls(folder, existing, later, frozenset(_modules(folder)), home)
 
-    def mounts(self, allowed: Sequence[Path] = ()) -> dict[Path, tuple[str, ...]]:
+    def mounts(self, exceptions: Sequence[Path] = ()) -> dict[Path, tuple[str, ...]]:
         """Return bubblewrap's options for the existing paths and the folders above them.
 
         Args:
-            allowed: Paths which the command may change nevertheless.
+            exceptions: Paths which the command may change nevertheless.
         """
         options: dict[Path, tuple[str, ...]] = {}
         for name in self.existing if self.folder != Path("/") else ():
             path = Path(os.path.realpath(name))  # a link is restored after the command
-            if not path.exists() or not path.is_relative_to(self.folder) or _is_below(path, allowed):
+            if not path.exists() or not path.is_relative_to(self.folder) or _is_below(path, exceptions):
                 continue
             for parent in path.parents:
                 if parent == self.folder:
@@ -115,23 +117,23 @@ class GuardedPaths:
             options[path] = ("--ro-bind", str(path), str(path))
         return options
 
-    def clean(self, environment: Mapping[str, str], allowed: Sequence[Path] = ()) -> list[str]:
+    def clean(self, environment: Mapping[str, str], exceptions: Sequence[Path] = ()) -> list[str]:
         """Rename what a command left, and return sentences about it.
 
         Args:
             environment: The commands' environment.
-            allowed: Paths which the command was allowed to change.
+            exceptions: Paths which the command was allowed to change.
         """
         now = GuardedPaths.of(self.folder, environment)
         sentences: list[str] = []
         for name in sorted(now.existing.keys() | self.existing.keys()):
-            if not _is_below(Path(name), allowed) and now.existing.get(name) != self.existing.get(name):
+            if not _is_below(Path(name), exceptions) and now.existing.get(name) != self.existing.get(name):
                 sentences += self._restore(name)
-        changed = sorted(
+        files = sorted(
             os.path.relpath(name, self.folder) for name, stamp in now.later.items() if self.later.get(name) != stamp
         )
-        if changed:
-            sentences.append(f"This command changed what runs by itself later: {', '.join(changed)}.")
+        if files:
+            sentences.append(f"This command changed what runs by itself later: {', '.join(files)}.")
         if shadowing := sorted(_shadowing(now.modules - self.modules)):
             sentences.append(
                 f"New modules in this folder hide installed ones of their name: {', '.join(shadowing)}. Rename them."
@@ -140,11 +142,11 @@ class GuardedPaths:
 
     def _restore(self, name: str) -> list[str]:
         """Put a guarded path back as it was."""
-        shown = os.path.relpath(name, self.folder)
+        place = os.path.relpath(name, self.folder)
         if os.path.basename(name) == ".git" and name not in self.existing and os.path.isdir(name):  # noqa: PTH112, PTH119
             return []  # a new repository, whose settings and hooks are guarded paths
         if _is_settings(Path(name)) and name not in self.existing:
-            return _clean_settings(Path(name), shown)
+            return _clean_settings(Path(name), place)
         if os.path.basename(name) == "hooks" and _has_only_samples(name):  # noqa: PTH119
             return []
         if os.path.basename(name) == ".planck" and os.path.isdir(name) and not os.path.islink(name):  # noqa: PTH112, PTH114, PTH119
@@ -154,23 +156,24 @@ class GuardedPaths:
             if os.path.lexists(name):
                 aside = _set_aside(Path(name))
             if target := self.existing.get(name):
-                Path(name).symlink_to(target)
+                with open_folder(Path(name).parent) as folder:
+                    os.symlink(target, Path(name).name, dir_fd=folder)
         if not aside:
-            return [f"This command moved or removed {shown}."]
-        return [f"This command left {shown}, which programs obey by themselves; it was renamed to {aside}."]
+            return [f"This command moved or removed {place}."]
+        return [f"This command left {place}, which programs obey by themselves; it was renamed to {aside}."]
 
 
 def _walk(folder: str, home: str) -> Iterator[tuple[str, bool]]:
-    """Yield guarded paths and, with False, files which run later, down to a few levels."""
-    waiting, count = [(folder, 0)], 0
-    while waiting and count < _MAX_ENTRIES:
+    """Yield guarded paths and, with False, files which run later."""
+    waiting, entry_count = [(folder, 0)], 0
+    while waiting and entry_count < _MAX_ENTRIES:
         place, depth = waiting.pop(0)
         try:
             with os.scandir(place) as scan:
                 entries = list(scan)
         except OSError:
             continue
-        count += len(entries)
+        entry_count += len(entries)
         names = {entry.name for entry in entries}
         if names >= _BARE:
             yield from ((entry.path, True) for entry in entries if entry.name in IN_GIT)
@@ -203,7 +206,7 @@ def _in_git(entry: os.DirEntry[str]) -> Iterator[tuple[str, bool]]:
 
 
 def _environments(folder: Path, environment: Mapping[str, str]) -> Iterator[Path]:
-    """Yield the environments in use, folders in PATH, and files of settings which variables name."""
+    """Yield environments in use, folders in PATH, and files named by variables."""
     places = [sys.prefix, sys.base_prefix, environment.get("VIRTUAL_ENV", ""), environment.get("CONDA_PREFIX", "")]
     for value in filter(None, (environment.get(name) for name in _NAMED_BY)):
         places += [os.path.join(folder, part) for part in value.split(os.pathsep)]  # noqa: PTH118 - texts
@@ -231,8 +234,8 @@ def _shadowing(modules: frozenset[str]) -> Iterator[str]:
     """Yield the modules with an installed one's name."""
     folders = [path for path in sys.path if "site-packages" in path or "dist-packages" in path]
     for name in modules:
-        installed = (os.path.join(folder, end) for folder in folders for end in (name, f"{name}.py"))  # noqa: PTH118
-        if name in sys.stdlib_module_names or any(map(os.path.exists, installed)):
+        places = (os.path.join(folder, end) for folder in folders for end in (name, f"{name}.py"))  # noqa: PTH118
+        if name in sys.stdlib_module_names or any(map(os.path.exists, places)):
             yield name
 
 
@@ -247,7 +250,7 @@ def _is_below(path: Path, folders: Sequence[Path]) -> bool:
 
 
 def _clean_own(folder: Path) -> list[str]:
-    """Set aside what a command left in a new `.planck`, where this process may have stored a session meanwhile."""
+    """Set aside a command's files in a new `.planck`."""
     names = [f"{entry.name} as {_set_aside(entry)}" for entry in folder.iterdir() if entry.name not in _OWN]
     return [f"This command left files in {folder.name}; they were renamed: {', '.join(names)}."] if names else []
 
@@ -258,29 +261,35 @@ def _has_only_samples(hooks: str) -> bool:
     return False
 
 
-def _clean_settings(file: Path, shown: str) -> list[str]:
-    """Keep the lines of a new repository's configuration which run nothing."""
+def _clean_settings(file: Path, place: str) -> list[str]:
+    """Keep the harmless lines in a new repository's configuration."""
     try:
-        text = file.read_text("utf-8")
+        text = read_bytes(file).decode()
     except (OSError, ValueError):
         text = "\\"
     lines = text.splitlines()
-    kept = [line for line in lines if _HARMLESS.fullmatch(line)]
-    if len(kept) == len(lines):
+    harmless = [line for line in lines if _HARMLESS.fullmatch(line)]
+    if len(harmless) == len(lines):
         return []
     with suppress(OSError):
         aside = _set_aside(file)
-        file.write_text("".join(f"{line}\n" for line in kept), "utf-8")
+        with open_folder(file.parent) as folder:
+            descriptor = os.open(file.name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644, dir_fd=folder)
+        with os.fdopen(descriptor, "w") as new_file:
+            new_file.writelines(f"{line}\n" for line in harmless)
         return [
-            f"This command left settings in {shown} which run programs; all are in {aside}, the harmless ones stay."
+            f"This command left settings in {place} which run programs; all are in {aside}, the harmless ones stay."
         ]
-    return [f"{shown} has settings which run programs; look at it."]
+    return [f"{place} has settings which run programs; look at it."]
 
 
 def _set_aside(path: Path) -> str:
-    """Rename a path, and return its new name."""
-    number = 1
-    while (aside := path.with_name(f"{path.name}.set-aside-{number}")).exists():
-        number += 1
-    path.rename(aside)
-    return aside.name
+    """Rename a path, and return its new name.
+
+    Its folder is opened without following links, which another command may put there meanwhile.
+    """
+    with open_folder(path.parent) as folder:
+        names = (f"{path.name}.set-aside-{number}" for number in count(1))
+        aside = next(name for name in names if status_of(name, folder, path) is None)
+        os.rename(path.name, aside, src_dir_fd=folder, dst_dir_fd=folder)
+    return aside

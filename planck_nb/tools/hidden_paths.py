@@ -1,4 +1,6 @@
-"""Files and folders which commands in the sandbox do not see: keys, passwords, tokens, and this kernel's addresses.
+"""Files and folders hidden from commands in the sandbox.
+
+These have keys, passwords, tokens and this kernel's addresses.
 
 Of the home folder a command sees the ordinary entries, but the hidden ones only as far as its programs need them.
 """
@@ -35,7 +37,7 @@ _IN_TOOLCHAINS = ("bin", "lib", "toolchains", "versions", "candidates", "package
 """Folders of which a toolchain has one."""
 
 _COMPANIONS = {"rustup": ".rustup", "cargo": ".rustup", "julia": ".julia", "juliaup": ".julia", "ghcup": ".ghcup"}
-"""Folders below the home folder which a program uses without a link to them."""
+"""A program's folders in the home folder, without links to them."""
 
 _MAX_ENTRIES = 2_000
 
@@ -60,7 +62,7 @@ def hidden_paths(home: Path | None, environment: Mapping[str, str]) -> list[Path
 
 
 def needed_paths(home: Path, environment: Mapping[str, str]) -> dict[Path, Path]:
-    """Return the paths below the home folder which programs in PATH and this Python need.
+    """Return paths in the home folder for programs in PATH and this Python.
 
     Args:
         home: The home folder, with links followed.
@@ -82,7 +84,7 @@ def needed_paths(home: Path, environment: Mapping[str, str]) -> dict[Path, Path]
 
 @lru_cache(maxsize=16)
 def _needed_paths(home: Path, search_path: str, named: tuple[str, ...]) -> tuple[tuple[Path, Path], ...]:
-    """Look once: what a command leaves in a folder in PATH makes nothing else visible."""
+    """Look once, so a command's new files do not make others visible."""
     own = (sys.prefix, sys.base_prefix, site.getusersitepackages() if site.ENABLE_USER_SITE else "")
     places = [Path(place) for place in (*own, *search_path.split(os.pathsep), *named) if place[:1] == os.sep]
     companions = [home / folder for place in places for name, folder in _COMPANIONS.items() if (place / name).exists()]
@@ -121,7 +123,7 @@ def _links_in(folder: Path) -> list[str]:
 
 
 def _below_home(home: Path, environment: Mapping[str, str]) -> Iterator[Path]:
-    """Yield the hidden entries which no program needs, and secrets by their names in all others."""
+    """Yield hidden entries without needed paths, and secrets by name in all others."""
     needed = set(needed_paths(home, environment).values())
     for path in _entries(home):
         if not path.name.startswith("."):

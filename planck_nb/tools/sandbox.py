@@ -94,7 +94,7 @@ def find_sandbox(writable: Sequence[Path] = ()) -> Sandbox | None:
     """Return the sandbox that works here, None if none does. It is tried once per process.
 
     Args:
-        writable: Folders where commands can write, besides the working directory. Nothing in them is used.
+        writable: Folders where commands can write, besides the working directory; `bwrap` there is not used.
     """
     program = find_program("bwrap", writable=writable) if sys.platform == "linux" else None
     return _first_working(program, os.geteuid()) if program else None

@@ -54,13 +54,13 @@ def mounts(
     found |= guard.mounts(access.write)
     caches = [path for path in _caches(home, environment) if not writable.is_relative_to(path)]
     found |= {path: ("--tmpfs", str(path)) for path in caches}
-    hidden = _hidden(home, environment, writable)
-    found |= hidden
-    needed = {} if home is None else needed_paths(home, environment)
+    covers = _hidden(home, environment, writable)
+    found |= covers
+    tools = {} if home is None else needed_paths(home, environment)
     found |= {
         path: ("--ro-bind", str(real), str(path))
-        for path, real in needed.items()
-        if path not in found and real.exists() and any(path.is_relative_to(folder) for folder in hidden)
+        for path, real in tools.items()
+        if path not in found and real.exists() and any(path.is_relative_to(folder) for folder in covers)
     }
     found |= {path: _bind("--ro-bind", path) for path in access.read}
     found |= {path: _bind("--bind", path) for path in access.write if path.exists()}
@@ -69,9 +69,10 @@ def mounts(
     devices = [word for path in _devices() for word in ("--dev-bind", str(path), str(path))]
     deepest_last = sorted(found, key=lambda path: len(path.parts))
     identity = [word for name, value in git_identity(home, environment) for word in ("--setenv", name, value)]
-    # Nothing that a command writes there would stay.
-    closed = [word for path in hidden if found[path][0] == "--tmpfs" and path not in caches for word in _closed(path)]
-    return [*devices, *variable, *identity, *(word for path in deepest_last for word in found[path]), *closed]
+    # Files there would be lost.
+    empty_folders = (path for path in covers if found[path][0] == "--tmpfs" and path not in caches)
+    read_only = [word for path in empty_folders for word in ("--remount-ro", str(path))]
+    return [*devices, *variable, *identity, *(word for path in deepest_last for word in found[path]), *read_only]
 
 
 def _bind(option: str, path: Path) -> tuple[str, ...]:
@@ -117,22 +118,18 @@ def _hidden(home: Path | None, environment: Mapping[str, str], writable: Path) -
     }
 
 
-def _closed(path: Path) -> tuple[str, ...]:
-    return "--remount-ro", str(path)
-
-
 def git_identity(home: Path | None, environment: Mapping[str, str]) -> list[tuple[str, str]]:
-    """Return variables with git's name and email address, since the file with them is hidden."""
+    """Return variables with git's name and email address."""
     if home is None or "GIT_CONFIG_COUNT" in environment:
         return []
     stamps = [path.stat().st_mtime_ns if path.exists() else 0 for path in (home / name for name in _GIT_FILES)]
     pairs = _git_settings(str(home), environment.get("PATH", ""), tuple(stamps)) if any(stamps) else ()
-    numbered = [
+    variables = [
         item
         for at, (key, value) in enumerate(pairs)
         for item in ((f"GIT_CONFIG_KEY_{at}", key), (f"GIT_CONFIG_VALUE_{at}", value))
     ]
-    return [("GIT_CONFIG_COUNT", str(len(pairs))), *numbered] if pairs else []
+    return [("GIT_CONFIG_COUNT", str(len(pairs))), *variables] if pairs else []
 
 
 @lru_cache(maxsize=8)
@@ -142,17 +139,17 @@ def _git_settings(home: str, search_path: str, _stamps: tuple[int, ...]) -> tupl
         return ()
     words = [git, "config", "--global", "--null", "--get-regexp", r"^(user\.(name|email)|safe\.directory)$"]
     try:
-        done = subprocess.run(  # noqa: S603 - a program outside of the project
+        process = subprocess.run(  # noqa: S603 - a program outside of the project
             words, env={"HOME": home}, cwd="/", capture_output=True, text=True, timeout=_GIT_SECONDS, check=False
         )
     except (OSError, subprocess.SubprocessError):
         return ()
-    lines = [entry.partition("\n") for entry in done.stdout.split("\0") if entry]
+    lines = [entry.partition("\n") for entry in process.stdout.split("\0") if entry]
     return tuple((key, value) for key, _, value in lines)
 
 
 def _hiding(path: Path) -> str:
-    """Return the file in place of another one; settings are empty, since an unreadable one may stop a program."""
+    """Return a file to put in its place; programs may need readable settings."""
     return os.devnull if is_secret_path(path) else str(_EMPTY)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, MutableMapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -23,9 +23,10 @@ from planck_nb.ai.model_lookup.catalogue import get_model
 from planck_nb.ai.models import Model
 from planck_nb.ai.request import Options
 from planck_nb.ai.retries.retry import RetryPolicy
-from planck_nb.base.errors import AgentError, SessionError
+from planck_nb.base.errors import AgentError, SessionError, UsageError
 from planck_nb.base.event_log import Subscription
 from planck_nb.base.secrets import known_secrets, remember_secret
+from planck_nb.base.visible import visible
 from planck_nb.config import Config, FolderTrust, TrustItem
 from planck_nb.sessions import Session, SessionInfo, UnansweredPrompt, query, query_async
 from planck_nb.teams import Team, TeamTemplate, TemplateProblem
@@ -273,7 +274,7 @@ class Workspace:
             tools, teams and sidecars that are not trusted or cannot be used, and about what happened to sidecars since
             the last time.
         """
-        found = [*self.toolbox.foreign_texts(), directory_notice(self.sessions_dir)]
+        found = [*self.toolbox.foreign_texts(), *self._replaced_skills(), directory_notice(self.sessions_dir)]
         events = self.sidecars.progress.take()  # which may happen again, unlike the rest
         found += [left_out_notice(self.config.root, self._config.left_out()), *self.sidecars.notices()]
         if problem := self._store.problem:
@@ -284,6 +285,17 @@ class Workspace:
         new = [sentence for sentence in found if sentence and sentence not in self._notices]
         self._notices.update(new)
         return [*new, *events]
+
+    def _replaced_skills(self) -> Iterator[str]:
+        """Yield a sentence for each replaced skill in the user's folder."""
+        report = self.toolbox.skill_pool.report()
+        for failure in report.skipped:
+            skill = report.skills.get(failure.path.parent.name)
+            if skill is not None and self._is_of_user(failure.path) and not self._is_of_user(skill.path):
+                yield f"This folder's skill {skill.name} replaces your own, {failure.path}; rename one to use both."
+
+    def _is_of_user(self, path: Path) -> bool:
+        return self.config.user_folder is not None and path.is_relative_to(self.config.user_folder)
 
     def _configure(self, config: Config) -> None:
         """Use other settings of the same folder from now on."""
@@ -457,10 +469,13 @@ class Workspace:
 
         Raises:
             AgentError: The name is taken, or the workspace is changing to another session at the moment.
-            UsageError: `on_compact` is neither a compactor nor a function of the messages, or names none.
+            UsageError: The name has lookalike characters, or `on_compact` is neither a compactor nor a function of the
+                messages, or names none.
             TrustError: The folder has settings or models that are not trusted.
         """
         self.require_trusted_settings()
+        if (text := visible(name, lookalikes=True)) != name:
+            raise UsageError(f"{text} cannot be the name of an agent, because it passes for another one; rename it.")
         return self.agent_factory.create(
             name,
             model=model,

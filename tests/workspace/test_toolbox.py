@@ -189,3 +189,27 @@ async def test_settings_reach_the_agents(tmp_path: Path) -> None:
         assert Rule.parse("deny", "bash") in place.approvals.policy.rules
         place.set_limits(Limits(rounds=5))
         assert (await agent.prompt("go")).limit == ""
+
+
+@pytest.mark.parametrize("name", ["pl\u0430nck", "planck\u200b", "\u202eann"])
+def test_a_name_that_passes_for_another_is_refused(tmp_path: Path, name: str) -> None:
+    workspace = Workspace(Config(tmp_path, root=tmp_path))
+    with pytest.raises(UsageError, match="passes for another"):
+        workspace.add_agent(name, model=workspace.model("demo"))
+    assert workspace.add_agent("\u0430\u043d\u043d\u0430", model=workspace.model("demo")).name
+
+
+def test_a_skill_of_the_folder_in_place_of_ones_own_is_said_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "project").mkdir()
+    monkeypatch.chdir(tmp_path / "project")
+    for folder in (tmp_path, tmp_path / "project"):
+        file = folder / ".planck/skills/review/SKILL.md"
+        file.parent.mkdir(parents=True)
+        file.write_text("---\nname: review\ndescription: Reviews.\n---\nLook.")
+    workspace = Workspace(Config.load())
+    notices = [notice for notice in workspace.notices() if "skill review replaces" in notice]
+    assert len(notices) == 1
+    assert "skill review" not in " ".join(workspace.notices())

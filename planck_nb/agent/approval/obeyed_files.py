@@ -31,7 +31,7 @@ NAMES = frozenset(
     .gitconfig .hgrc
     """.split()
 )
-"""Files and folders of editors, agents, shells, languages and repositories, in this order."""
+"""Files and folders for editors, agents, shells, languages and repositories."""
 
 NAMES_IN = {
     ".github": frozenset({"copilot-instructions.md", "instructions", "prompts", "chatmodes", "agents"}),
@@ -49,10 +49,10 @@ IN_GIT = ("config", "config.worktree", "hooks", "modules")
 
 
 def is_obeyed(path: Path, root: Path | None) -> bool:
-    """Return whether programs obey a file by itself, or a folder above it.
+    """Return whether programs obey a file by itself.
 
     Args:
-        path: The file.
+        path: The file, or one in a folder which they obey.
         root: The project's folder, whose own name does not count; None if there is none.
     """
     parts = path.relative_to(root).parts if root is not None and path.is_relative_to(root) else path.parts

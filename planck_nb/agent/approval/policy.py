@@ -300,7 +300,7 @@ class Policy:
         return f"{_doing(touch)} {doing}, because {words[0]} looks like a secret; only a rule with this name allows it."
 
     def _needs_its_own_rule(self, kind: EffectKind, path: Path) -> str:
-        """Return why no rule for several paths allows this one, if so."""
+        """Return why only a rule with this path allows it, if so."""
         if is_secret_path(path):
             return "it looks like a secret"
         if kind == "write" and is_obeyed(path, self._resolved_root):

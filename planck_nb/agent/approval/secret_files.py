@@ -50,7 +50,7 @@ SYSTEM_FOLDERS = ("/etc/sudoers.d", "/etc/ssl/private")
 """Folders of secrets of the system."""
 
 _HARMLESS = frozenset({".ipynb_checkpoints", ".gitignore", ".venv", ".cache"})
-"""Hidden names in a home folder with nothing private."""
+"""Hidden names in a home folder which are not private."""
 
 _ALL_NAMES = (*_NAMES, *(path.rpartition("/")[2] for path in SYSTEM_FILES))
 _FOLDER_PARTS = tuple(tuple(folder.strip("/").split("/")) for folder in (*_FOLDERS, *SYSTEM_FOLDERS))
@@ -75,22 +75,22 @@ def is_secret_path(path: Path | str) -> bool:
 
 
 def is_hidden_at_home(path: Path, root: Path | None) -> bool:
-    """Return whether a path is in a hidden entry of the home folder.
+    """Return whether a path is hidden in the home folder.
 
     This Python's own files and a project in such an entry do not count.
 
     Args:
         path: The path, with links followed.
-        root: The project's folder, with links followed; None if there is none.
+        root: The project's folder, with links followed; None without one.
     """
     home = _home()
     if home is None or not path.is_relative_to(home) or path == home:
         return False
     if root is not None and root != home and root.is_relative_to(home) and path.is_relative_to(root):
         return False
-    own = (sys.prefix, sys.base_prefix, site.getusersitepackages())
+    pythons = (sys.prefix, sys.base_prefix, site.getusersitepackages())
     name = path.relative_to(home).parts[0]
-    return name.startswith(".") and name not in _HARMLESS and not any(path.is_relative_to(folder) for folder in own)
+    return name.startswith(".") and name not in _HARMLESS and not any(path.is_relative_to(folder) for folder in pythons)
 
 
 def _home() -> Path | None:

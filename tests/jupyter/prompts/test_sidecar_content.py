@@ -72,16 +72,17 @@ def review(path: str, tone: str = "kind") -> str:
 @pytest.fixture
 async def notebook(tmp_path: Path) -> AsyncIterator[Notebook]:
     """A notebook whose user has a sidecar of their own, and whose project has one that is not trusted."""
-    (tmp_path / "notes.py").write_text(CODE)
+    (tmp_path / "home/code").mkdir(parents=True)
+    (tmp_path / "home/code/notes.py").write_text(CODE)
     server = {"command": sys.executable, "args": ["-m", "planck_nb.sidecars", "notes"]}
-    env = {"PYTHONPATH": f"{Path(__file__).parents[3]}:{tmp_path}"}
+    env = {"PYTHONPATH": f"{Path(__file__).parents[3]}:{tmp_path}/home/code"}
     for file, servers in {
         "home/.planck/mcp.json": {"notes": {**server, "env": env}, "taken": {"command": "mine"}},
-        ".planck/mcp.json": {"taken": {"command": "theirs"}},
+        "project/.planck/mcp.json": {"taken": {"command": "theirs"}},
     }.items():
         (tmp_path / file).parent.mkdir(parents=True)
         (tmp_path / file).write_text(json.dumps({"mcpServers": servers}))
-    config = Config.load(environment={}, directory=tmp_path, home=tmp_path / "home")
+    config = Config.load(environment={}, directory=tmp_path / "project", home=tmp_path / "home")
     async with Workspace(config) as workspace:
         workspace.sidecars.start_wait = 60.0  # a busy machine starts them slowly
         workspace.set_default_model(scripted_model(["fine"] * 20))

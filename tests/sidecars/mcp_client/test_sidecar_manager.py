@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -11,6 +12,7 @@ from typing import Any
 
 import pytest
 from support.sidecar_links import FAST, Events, hostile, until
+from support.sidecar_server import ROOT, write_sidecar
 
 from planck_nb import Agent, Tool
 from planck_nb.agent.approval import Policy, Rule
@@ -367,3 +369,45 @@ async def test_the_name_of_a_compactor_stays_its_sidecars(tmp_path: Path) -> Non
         with pytest.raises(SidecarError, match="No sidecar that is connected has a compactor short"):
             await manager._call_compactor("short", {})
         assert manager._find_compactor("hostile/short") is not None
+
+
+async def test_a_compactor_that_was_chosen_stays_its_sidecars(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+    first, second = (hostile(tmp_path / name, name=name) for name in ("one", "two"))
+    async with sidecars(first, second) as (manager, _):
+        manager.compactor("short")
+        owners = manager.name_owners()
+    async with sidecars(second, first) as (manager, _):
+        manager.restore_name_owners(owners)
+        match = manager._find_compactor("short")
+        assert match is not None
+        assert match[0].name == "one"
+
+
+async def test_what_a_sidecar_says_of_its_secrets_is_not_passed_on(tmp_path: Path) -> None:
+    body = """
+    import os
+
+    @sidecar.tool(description="Uses " + os.environ["TOKEN"])
+    async def described() -> str:
+        return "x"
+    """
+    write_sidecar(tmp_path, body)
+    secret = "tok-" + "0451abcdef" * 2
+    spec = SidecarSpec(
+        "mine",
+        command=sys.executable,
+        args=("-m", "planck_nb.sidecars", "my_sidecar:sidecar"),
+        cwd=tmp_path,
+        env={"TOKEN": secret, "PYTHONPATH": str(ROOT)},
+        inserted={"TOKEN": secret},
+    )
+    async with sidecars(spec) as (manager, _):
+        description = by_name(manager)["described"].description
+        assert "Uses [" in description
+        assert secret not in description
+    broken = replace(spec, name="broken", cwd=tmp_path / secret)
+    async with sidecars(broken) as (manager, _):
+        assert manager.status("broken")[0].state == "failed"
+        assert secret not in manager.status("broken")[0].reason
