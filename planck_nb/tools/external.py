@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, overload
 
 from planck_nb.agent.calling.json_schema import problem_of
 from planck_nb.agent.calling.tool import Tool, ToolContext
-from planck_nb.base.errors import ConfigError
+from planck_nb.base.errors import ConfigError, ToolError
 from planck_nb.base.json_types import JsonObject
 from planck_nb.base.reading import read_bounded
 from planck_nb.tools.reserved_names import is_reserved
@@ -98,7 +99,8 @@ class ExternalTool:
             dirs: The folders, with `~` for the home folder. One that does not exist has no tools.
             cwd: The folder in which the commands run, as for `BuiltinTools.bash`.
             sandbox: Whether they run in a sandbox, as for `BuiltinTools.bash`.
-            accept: Called with each file and its content; decides whether it is used. By default all are.
+            accept: Called with each file and its content, and before each call; decides whether it is used. By default
+                all are.
 
         Returns:
             The tools, and the files that could not be used with the reasons.
@@ -115,7 +117,8 @@ class ExternalTool:
                 try:
                     content = read_tool_file(path)
                     if accept is None or accept(path, content):
-                        tools.append(_from_content(path, content, cwd, (), sandbox))
+                        is_accepted = _always if accept is None else partial(accept, path, content)
+                        tools.append(_from_content(path, content, cwd, (), sandbox, is_accepted=is_accepted))
                     else:
                         reason = f"{path} is not trusted; look at it, then run `%planck trust`."
                         skipped.append(LoadFailure(path, reason))
@@ -149,21 +152,42 @@ class ExternalTool:
         return _from_content(Path(path), read_tool_file(Path(path)), cwd, tuple(allow_env), sandbox)
 
 
+def _always() -> bool:
+    return True
+
+
 def _from_content(
-    path: Path, content: bytes, cwd: str | Path | None, allow_env: tuple[str, ...], sandbox: SandboxMode
+    path: Path,
+    content: bytes,
+    cwd: str | Path | None,
+    allow_env: tuple[str, ...],
+    sandbox: SandboxMode,
+    *,
+    is_accepted: Callable[[], bool] = _always,
 ) -> Tool:
     data = parse_tool(path, content)
     try:
         template = Template.parse(data["command"])
     except ConfigError as error:
         raise ConfigError(f"TOOL.json at {path}: {error}") from error
-    return _tool(data, template, None if cwd is None else Path(cwd), allow_env, sandbox)
+    return _tool(data, template, None if cwd is None else Path(cwd), allow_env, sandbox, is_accepted=is_accepted)
 
 
 def _tool(
-    data: Mapping[str, Any], template: Template, folder: Path | None, allow_env: tuple[str, ...], sandbox: SandboxMode
+    data: Mapping[str, Any],
+    template: Template,
+    folder: Path | None,
+    allow_env: tuple[str, ...],
+    sandbox: SandboxMode,
+    *,
+    is_accepted: Callable[[], bool],
 ) -> Tool:
     async def execute(args: JsonObject, context: ToolContext) -> str:
+        if not is_accepted():
+            raise ToolError(
+                f"{data['name']} was not run, because a file that its command names is not trusted as it is now; look "
+                "at it with `%planck trust --list`, run `%planck trust`, and call it again."
+            )
         return await run_shell(
             template.fill(args),
             context,
@@ -174,6 +198,9 @@ def _tool(
             sandbox=sandbox,
         )
 
+    def in_folder(other: Path) -> Tool:
+        return _tool(data, template, other, allow_env, sandbox, is_accepted=is_accepted)
+
     return Tool(
         name=data["name"],
         description=data["description"],
@@ -182,7 +209,7 @@ def _tool(
         timeout=None,
         touches=lambda args: command_effects(template.fill(args), folder, _text(args.get("cwd")), sandbox),
         sandboxed=lambda: is_sandboxed(sandbox),
-        at=None if folder else lambda folder: _tool(data, template, folder, allow_env, sandbox),
+        at=None if folder else in_folder,
     )
 
 

@@ -495,6 +495,21 @@ async def test_bytecode_that_a_command_wrote_is_not_run(project: Path) -> None:
     assert not (project / "planted").exists()
 
 
+@pytest.mark.process
+async def test_each_call_of_a_described_tool_compares_what_it_runs(project: Path) -> None:
+    tool("sh tools/t.sh")(project)
+    put(project, "tools/t.sh", "echo mine")
+    async with Workspace(Config.load()) as workspace:
+        workspace.trust()
+        [described] = workspace.toolbox.named(["t"])
+        assert (await described.run({})).text == "mine\n"
+        put(project, "tools/t.sh", "echo other")
+        with pytest.raises(ToolError, match="not trusted as it is now"):
+            await described.run({})
+        workspace.trust()
+        assert (await described.run({})).text == "other\n"
+
+
 def own(project: Path, *args: str) -> Path:
     """The user's own file with a sidecar."""
     entry = {"command": sys.executable, "args": list(args)}
