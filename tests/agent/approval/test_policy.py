@@ -743,3 +743,24 @@ def test_a_rule_that_asks_overrides_no_default_that_denies(default: Action) -> N
     assert policy.decide("write", [Effect("write", str(ROOT / "a"))], {}).action == (
         "deny" if default == "deny" else "ask"
     )
+
+
+OBEYED = ".vscode/tasks.json .git/hooks/pre-commit .git/config .planck/mcp.json .envrc AGENTS.md src/.claude/x.json a.pth"
+
+
+@pytest.mark.parametrize("name", OBEYED.split())
+@pytest.mark.parametrize("rule", ["write", "write:**", "write:./**", "bash"])
+def test_what_programs_obey_by_themselves_asks_unless_a_rule_names_it(tmp_path: Path, name: str, rule: str) -> None:
+    effects = [Effect("write", str(tmp_path / name))]
+    policy = Policy.ask_before_changes(tmp_path).with_rule(Rule.parse("allow", rule))
+    if rule == "bash":
+        effects.append(Effect("execute", "make"))
+    assert policy.decide("bash" if rule == "bash" else "write", effects, {}).action == "ask"
+    remembered = policy.remembering("write", effects[:1])
+    assert policy.with_rule(remembered).decide("write", effects[:1], {}).action == "allow"
+    other = [Effect("write", str(tmp_path / name).removesuffix(Path(name).name) + "other")]
+    assert remembered.covers(effects[0], tmp_path)
+    assert not remembered.covers(other[0], tmp_path)
+    assert policy.decide("write", [Effect("write", str(tmp_path / "src/a.py"))], {}).action == (
+        "ask" if rule == "bash" else "allow"
+    )
