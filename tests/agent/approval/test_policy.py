@@ -745,7 +745,7 @@ def test_a_rule_that_asks_overrides_no_default_that_denies(default: Action) -> N
     )
 
 
-OBEYED = ".vscode/tasks.json .git/hooks/pre-commit .git/config .planck/mcp.json .envrc AGENTS.md src/.claude/x.json a.pth"
+OBEYED = ".vscode/tasks.json .git/hooks/pre-commit .git/config .planck/mcp.json .envrc AGENTS.md src/.claude/x a.pth"
 
 
 @pytest.mark.parametrize("name", OBEYED.split())
