@@ -277,7 +277,8 @@ def test_an_interrupt_ends_everything(terminal: Terminal, folder: Path, moment: 
             terminal.send(CTRL_C)
         shown = terminal.finish(since)
     assert "Out[" not in shown
-    assert shown.count("KeyboardInterrupt") == 1, shown
+    # The second may come when the first has ended everything; then IPython says so in its own words.
+    assert shown.count("KeyboardInterrupt") in (1, times), shown
     assert "Traceback" not in shown
     if times == 1:
         assert shown.rstrip().endswith(INTERRUPTED), shown
