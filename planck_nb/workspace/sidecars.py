@@ -16,6 +16,7 @@ from planck_nb.agent.events import AgentEvent
 from planck_nb.base.async_tasks import cancel_and_wait, spawn
 from planck_nb.base.errors import TrustError, UsageError
 from planck_nb.base.event_log import EventLog, Subscription
+from planck_nb.base.secrets import redact
 from planck_nb.config import TrustItem
 from planck_nb.config.named_files import remove_bytecode
 from planck_nb.sidecars.conventions import ROLE_TOOL
@@ -307,7 +308,9 @@ class WorkspaceSidecars:
                 f"The sidecar {name} is {state}, so what it offers is not known; start it with "
                 f"`%planck sidecar start {name}`."
             )
-        return described_offers(self._sidecars.link(name).definitions(), await self.offers.current(name))
+        link = self._sidecars.link(name)
+        rows = described_offers(link.definitions(), await self.offers.current(name))
+        return [{key: redact(text, link.spec.secrets()) for key, text in row.items()} for row in rows]
 
     def groups(self) -> Mapping[str, tuple[str, ...]]:
         """The names of the tools of each sidecar."""
@@ -375,6 +378,8 @@ class WorkspaceSidecars:
     def _permitted(self, found: FoundSidecar) -> SidecarSpec:
         """The spec with the permissions that the settings give by name; a file of the project gives none."""
         config, spec, is_own = self._config.config, found.spec, found.is_own
+        if is_own and found.item is None:  # its modules are elsewhere
+            spec = replace(spec, env={"PYTHONSAFEPATH": "1", **spec.env})
         return replace(
             spec,
             sampling=spec.name in config.sidecar_sampling or (spec.sampling and is_own),

@@ -545,6 +545,18 @@ def test_ones_own_sidecar_needs_no_trust_elsewhere(
 
 
 @pytest.mark.process
+async def test_ones_own_sidecar_imports_nothing_from_the_folder(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(project.parent))
+    put(project.parent, "code/served.py", (SERVERS / "hostile_sidecar.py").read_text())
+    put(project, "json.py", "raise RuntimeError('planted')")
+    entry = {"command": sys.executable, "args": ["-m", "served"], "env": {"PYTHONPATH": str(project.parent / "code")}}
+    put(project.parent, ".planck/mcp.json", json.dumps({"mcpServers": {"mine": entry}}))
+    async with Workspace(Config.load()) as workspace:
+        [status] = await workspace.sidecars.start(["mine"])
+        assert status.state == "connected", status.reason
+
+
+@pytest.mark.process
 async def test_a_file_that_was_added_is_used_as_it_was_then(project: Path) -> None:
     server = {"command": sys.executable, "args": ["-I", "-S", str(SERVERS / "hostile_sidecar.py")]}
     file = put(project, "servers.json", json.dumps({"mcpServers": {"near": server}}))
