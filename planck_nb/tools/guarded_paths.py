@@ -106,7 +106,8 @@ class GuardedPaths:
             exceptions: Paths which the command may change nevertheless.
         """
         options: dict[Path, tuple[str, ...]] = {}
-        for name in self.existing if self.folder != Path("/") else ():
+        names = [*self.existing, *(link for name in self.existing for link in _links_in(name))]
+        for name in names if self.folder != Path("/") else ():
             path = Path(os.path.realpath(name))  # a link is restored after the command
             if not path.exists() or not path.is_relative_to(self.folder) or _is_below(path, exceptions):
                 continue
@@ -203,6 +204,16 @@ def _in_git(entry: os.DirEntry[str]) -> Iterator[tuple[str, bool]]:
         path = os.path.join(entry.path, name)  # noqa: PTH118 - strings
         if os.path.lexists(path):
             yield path, True
+
+
+def _links_in(name: str) -> Iterator[str]:
+    """Yield a guarded folder's links, whose targets programs obey, too."""
+    for place, folders, files in os.walk(name):
+        for entry in (*folders, *files):
+            if os.path.islink(path := os.path.join(place, entry)):  # noqa: PTH114, PTH118 - texts
+                yield path
+        if place.count(os.sep) > name.count(os.sep):
+            folders.clear()
 
 
 def _environments(folder: Path, environment: Mapping[str, str]) -> Iterator[Path]:

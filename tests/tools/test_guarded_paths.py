@@ -113,6 +113,22 @@ async def test_a_linked_folder_is_as_it_was(project: Path) -> None:
     assert (project / "shared/tasks.json").read_text() == "mine"
 
 
+@pytest.mark.parametrize("link", [".planck/skills", ".planck/sidecar/src", ".vscode/tasks.json"])
+async def test_what_a_link_in_such_a_folder_leads_to_stays_as_it_is(project: Path, link: str) -> None:
+    target = project / "elsewhere" / Path(link).name
+    (target if not target.suffix else target.parent).mkdir(parents=True)
+    file = target if target.suffix else target / "file"
+    file.write_text("mine")
+    (project / link).parent.mkdir(parents=True)
+    (project / link).symlink_to(target)
+    inner = link if target.suffix else f"{link}/file"
+    await run(
+        project,
+        f"echo evil > {inner}; echo evil > {file}; mv elsewhere other; mkdir -p {file.parent}; echo evil > {file}",
+    )
+    assert (project / inner).read_text() == "mine"
+
+
 WORK: dict[str, tuple[str, str]] = {
     "commit": ("echo 1 > a && git add a && git commit -qm one && git log --oneline", "one"),
     "switch": ("git switch -qc other && git switch -q - && git branch", "other"),
