@@ -129,7 +129,7 @@ class GuardedPaths:
         sentences: list[str] = []
         for name in sorted(now.existing.keys() | self.existing.keys()):
             if not _is_below(Path(name), exceptions) and now.existing.get(name) != self.existing.get(name):
-                sentences += self._restore(name)
+                sentences += self._restore(Path(name), is_new=name not in self.existing)
         files = sorted(
             os.path.relpath(name, self.folder) for name, stamp in now.later.items() if self.later.get(name) != stamp
         )
@@ -141,24 +141,22 @@ class GuardedPaths:
             )
         return sentences
 
-    def _restore(self, name: str) -> list[str]:
+    def _restore(self, path: Path, *, is_new: bool) -> list[str]:
         """Put a guarded path back as it was."""
-        place = os.path.relpath(name, self.folder)
-        if os.path.basename(name) == ".git" and name not in self.existing and os.path.isdir(name):  # noqa: PTH112, PTH119
-            return []  # a new repository, whose settings and hooks are guarded paths
-        if _is_settings(Path(name)) and name not in self.existing:
-            return _clean_settings(Path(name), place)
-        if os.path.basename(name) == "hooks" and _has_only_samples(name):  # noqa: PTH119
+        place = os.path.relpath(path, self.folder)
+        if is_new and _is_settings(path):
+            return _clean_settings(path, place)
+        if path.name == "hooks" and _has_only_samples(path):
             return []
-        if os.path.basename(name) == ".planck" and os.path.isdir(name) and not os.path.islink(name):  # noqa: PTH112, PTH114, PTH119
-            return _clean_own(Path(name))
+        if path.name == ".planck" and path.is_dir() and not path.is_symlink():
+            return _clean_own(path)
         aside = ""
         with suppress(OSError):
-            if os.path.lexists(name):
-                aside = _set_aside(Path(name))
-            if target := self.existing.get(name):
-                with open_folder(Path(name).parent) as folder:
-                    os.symlink(target, Path(name).name, dir_fd=folder)
+            if os.path.lexists(path):
+                aside = _set_aside(path)
+            if target := self.existing.get(str(path)):
+                with open_folder(path.parent) as folder:
+                    os.symlink(target, path.name, dir_fd=folder)
         if not aside:
             return [f"This command moved or removed {place}."]
         return [f"This command left {place}, which programs obey by themselves; it was renamed to {aside}."]
@@ -266,9 +264,9 @@ def _clean_own(folder: Path) -> list[str]:
     return [f"This command left files in {folder.name}; they were renamed: {', '.join(names)}."] if names else []
 
 
-def _has_only_samples(hooks: str) -> bool:
-    with suppress(OSError), os.scandir(hooks) as entries:
-        return not os.path.islink(hooks) and all(entry.name.endswith(".sample") for entry in entries)  # noqa: PTH114
+def _has_only_samples(hooks: Path) -> bool:
+    with suppress(OSError):
+        return not hooks.is_symlink() and all(hook.name.endswith(".sample") for hook in hooks.iterdir())
     return False
 
 
