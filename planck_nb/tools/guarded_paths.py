@@ -134,7 +134,7 @@ class GuardedPaths:
             os.path.relpath(name, self.folder) for name, stamp in now.later.items() if self.later.get(name) != stamp
         )
         if files:
-            sentences.append(f"This command changed what runs by itself later: {', '.join(files)}.")
+            sentences.append(f"This command changed files that other programs run automatically: {', '.join(files)}.")
         if shadowing := sorted(_shadowing(now.modules - self.modules)):
             sentences.append(
                 f"New modules in this folder hide installed ones of their name: {', '.join(shadowing)}. Rename them."
@@ -159,7 +159,7 @@ class GuardedPaths:
                     os.symlink(target, path.name, dir_fd=folder)
         if not aside:
             return [f"This command moved or removed {place}."]
-        return [f"This command left {place}, which programs obey by themselves; it was renamed to {aside}."]
+        return [f"This command left {place}, which programs load automatically; it was renamed to {aside}."]
 
 
 def _walk(folder: str, home: str) -> Iterator[tuple[str, bool]]:

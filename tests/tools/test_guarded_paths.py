@@ -189,9 +189,9 @@ async def test_a_folder_that_git_takes_for_a_repository_runs_nothing(project: Pa
 async def test_what_runs_later_is_said(project: Path) -> None:
     (project / "Makefile").write_text("a:\n")
     said = await run(project, "echo 1 > data; touch conftest.py; echo b: >> Makefile; echo x = 1 > pandas.py")
-    assert "changed what runs by itself later: Makefile, conftest.py." in said
+    assert "that other programs run automatically: Makefile, conftest.py." in said
     assert "hide installed ones of their name: pandas" in said
-    assert "later" not in await run(project, "echo 2 > data")
+    assert "automatically" not in await run(project, "echo 2 > data")
 
 
 async def test_what_is_approved_can_be_changed(project: Path) -> None:

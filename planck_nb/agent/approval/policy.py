@@ -304,7 +304,7 @@ class Policy:
         if is_secret_path(path):
             return "it looks like a secret"
         if kind == "write" and is_obeyed(path, self._resolved_root):
-            return "programs obey it by themselves"
+            return "programs load it automatically"
         return "it is hidden in the home folder" if is_hidden_at_home(path, self._resolved_root) else ""
 
     def _allowing(self, rules: list[Rule], touch: Effect) -> Rule | None:
