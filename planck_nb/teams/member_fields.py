@@ -13,7 +13,7 @@ from planck_nb.ai.registry import REGISTRY
 from planck_nb.ai.server_address import server_address
 from planck_nb.base.errors import ConfigError, did_you_mean
 from planck_nb.base.json_types import JsonObject
-from planck_nb.base.visible import is_hidden
+from planck_nb.base.visible import is_hidden, visible
 from planck_nb.teams.member_options import read_options
 from planck_nb.teams.problems import TemplateProblem, named
 from planck_nb.teams.prompt_files import PromptFiles, is_prompt_file
@@ -130,6 +130,9 @@ class MemberReader:
             self.fail(field, f"has {len(text):,} characters; at most {longest} are allowed")
         if any(char in "\n\t" or is_hidden(char) for char in text):
             self.fail(field, f"{named(text)!r} has characters that cannot be seen; write it without them")
+        spelling = visible(text, lookalikes=True)
+        if spelling != visible(text):
+            self.fail(field, f"{spelling!r} has letters that look like others; write it in one alphabet")
         return text
 
     def _description(self) -> str:

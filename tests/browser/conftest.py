@@ -37,7 +37,7 @@ with without_iri_parser():
     import jsonschema
 from jupyterlab.labapp import main
 main()"""
-_DEADLINE_MS = 90_000
+_DEADLINE_MS = 180_000
 """How long anything on a page may take: the cores are shared with other tests."""
 expect.set_options(timeout=_DEADLINE_MS)
 _REDRAWN = 20
@@ -88,7 +88,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if _HERE in item.path.parents:
             item.add_marker("browser")
-            item.add_marker(pytest.mark.timeout(300))
+            item.add_marker(pytest.mark.timeout(480))
 
 
 class Notebook:

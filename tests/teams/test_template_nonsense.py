@@ -170,6 +170,8 @@ def test_every_field_may_have_any_value(field: str, tmp_path: Path) -> None:
         ("name", "Ann\u202e", "'Ann⟨U+202E⟩' has characters that cannot be seen"),
         ("name", "A\u200bnn", "characters that cannot be seen"),
         ("name", "\ud800", "characters that cannot be seen"),
+        ("name", "l\u0435ad", "letters that look like others"),
+        ("type", "c\u043ede", "letters that look like others"),
         ("model", "openai:gpt", "unknown field 'model', which is not used. Did you mean model_id?"),
         ("prompts", "x", "unknown field 'prompts', which is not used."),
         ("system_prompt", ["x"], "must be a string or the path of a .md or .txt file, not a list"),
