@@ -35,7 +35,7 @@ from planck_nb.jupyter.ipython.bridge import (
     wait_for,
     waking_loop,
 )
-from planck_nb.jupyter.ipython.compat import CellEnds, idle_loop
+from planck_nb.jupyter.ipython.compat import CellStatus, idle_loop
 from planck_nb.jupyter.ipython.warm_up import WarmUp
 from planck_nb.jupyter.kernel_tools.steps import running_steps
 from planck_nb.jupyter.kernel_tools.surroundings import NO_MAGIC
@@ -129,7 +129,9 @@ class Extension:
         self._warm_up = WarmUp()
         self._is_terminal = is_terminal(shell)
         handles_clicks = not self._is_terminal and kernel_handles_clicks()
-        self._cell_ends = CellEnds(shell.kernel) if handles_clicks else None  # older kernels handle nothing meanwhile
+        self._cell_status = (
+            CellStatus(shell.kernel) if handles_clicks else None
+        )  # older kernels handle nothing meanwhile
         self._await_magics = partial(syntax.await_magics, only_in_async_code=self._is_terminal)
 
     @property
@@ -153,14 +155,14 @@ class Extension:
         else:
             self._shell.display_formatter.ipython_display_formatter.for_type(Answer, self._show)
             self._warm_up.start()
-        if self._cell_ends is not None:
-            self._cell_ends.install()
+        if self._cell_status is not None:
+            self._cell_status.install()
 
     def remove(self) -> None:
         """Undo `install` and close the workspace."""
         self._warm_up.stop()
-        if self._cell_ends is not None:
-            self._cell_ends.remove()
+        if self._cell_status is not None:
+            self._cell_status.remove()
         wait_for(self._controller.close(), idle_loop)
         for kind in ("line", "cell"):
             for name in (syntax.MAGIC, syntax.AWAITED):

@@ -20,12 +20,15 @@ def idle_loop() -> asyncio.AbstractEventLoop:
     return loop
 
 
-class CellEnds:
-    """Restores the request that a kernel has handled before the kernel reports that it has been handled.
+class CellStatus:
+    """Keeps the kernel's reports about a cell right while it handles other messages.
 
     ipykernel 7.4 handles a message of a widget while a cell awaits. Afterwards it makes current again the request that
     was current when the message arrived. If another cell began meanwhile, its end is then reported as the end of the
-    cell before, and a frontend waits for it forever.
+    cell before, and a frontend waits for it forever. So the cell's own request is restored before its end is reported.
+
+    A subshell reports idle after each of its messages, and JupyterLab takes that for the state of the whole kernel: its
+    indicator says idle while the cell goes on. So busy is reported again.
 
     Args:
         kernel: The kernel of the shell, an `ipykernel.kernelbase.Kernel`.
@@ -34,7 +37,10 @@ class CellEnds:
     def __init__(self, kernel: Any) -> None:  # noqa: ANN401 - ipykernel has no types
         self._kernel = kernel
         self._before, self._after = kernel.pre_handler_hook, kernel.post_handler_hook
-        self._handled = threading.local()  # subshells handle requests in threads of their own
+        self._thread = threading.get_ident()
+        self._handled: tuple[Any, Any] | None = None  # stays None in the cell that loads the extension
+        self._runs = True  # the cell that loads the extension
+        self._reports = threading.Lock()
 
     def install(self) -> None:
         """Use the hooks that ipykernel calls before and after it handles a request."""
@@ -47,14 +53,28 @@ class CellEnds:
             self._kernel.pre_handler_hook, self._kernel.post_handler_hook = self._before, self._after
 
     def _begin(self) -> None:
-        self._handled.request = self._current()
+        if threading.get_ident() == self._thread:
+            self._handled = self._current()
+            self._runs = True
         self._before()
 
     def _end(self) -> None:
-        handled = getattr(self._handled, "request", None)  # None in the cell that has loaded the extension
-        if handled is not None and handled[1] is not self._current()[1]:
-            self._kernel.set_parent(*handled, channel="shell")
+        if threading.get_ident() != self._thread:  # a subshell, which reports idle before its loop turns
+            asyncio.get_running_loop().call_soon(self._report_busy)
+        else:
+            with self._reports:  # no busy follows the idle that ends the cell
+                self._runs = False
+            if self._handled is not None and self._handled[1] is not self._current()[1]:
+                self._kernel.set_parent(*self._handled, channel="shell")
         self._after()
+
+    def _report_busy(self) -> None:
+        with self._reports:
+            if self._runs:
+                parent = None if self._handled is None else self._handled[1]
+                topic = f"kernel.{self._kernel.ident}.status".encode()
+                state = {"execution_state": "busy"}
+                self._kernel.session.send(self._kernel.iopub_socket, "status", state, parent=parent, ident=topic)
 
     def _current(self) -> tuple[Any, Any]:
         """The sender's identity and the message of the request that is current."""

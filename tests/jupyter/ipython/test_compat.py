@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -95,9 +96,56 @@ def test_a_cell_ends_although_a_message_of_the_cell_before_was_handled_meanwhile
     assert kernel.run("1 + 1").plain == "2"
 
 
+MESSAGES = 300
+AWAIT_ALL_MESSAGES = f"""import asyncio
+kernel = get_ipython().kernel
+arrived, loop, complete = [], asyncio.get_running_loop(), asyncio.Event()
+def handle(stream, identity, message):
+    arrived.append(message)
+    if len(arrived) == {MESSAGES}:
+        loop.call_soon_threadsafe(complete.set)
+kernel.shell_handlers["comm_info_request"] = handle
+print("awaits")
+await complete.wait()"""
+
+
+@handles_messages_meanwhile
+def test_the_kernel_is_busy_until_the_cell_ends_although_a_subshell_handles_messages(kernel: Kernel) -> None:
+    client = kernel.client
+    client.control_channel.send(client.session.msg("create_subshell_request"))
+    subshell = client.get_control_msg(timeout=60)["content"]["subshell_id"]
+
+    def send_to_the_subshell() -> str:
+        request = client.session.msg("comm_info_request")
+        request["header"]["subshell_id"] = subshell
+        client.shell_channel.send(request)
+        return str(request["header"]["msg_id"])
+
+    def states_until_idle(request: str) -> list[tuple[bool, str]]:
+        states: list[tuple[bool, str]] = []
+        while (True, "idle") not in states:
+            message = client.get_iopub_msg(timeout=60)
+            if message["msg_type"] == "stream":
+                for _ in range(MESSAGES):
+                    send_to_the_subshell()
+            elif message["msg_type"] == "status":
+                parent = message["parent_header"].get("msg_id")
+                states.append((parent == request, message["content"]["execution_state"]))
+        return states
+
+    for _ in range(3):
+        states = states_until_idle(kernel.start(AWAIT_ALL_MESSAGES))
+        following = [after for state, after in pairwise(states) if state == (False, "idle")]
+        assert following.count((True, "busy")) >= MESSAGES - 2  # the last ones end with the cell
+        assert set(following) <= {(True, "busy"), (True, "idle")}
+        after_the_cell = states_until_idle(send_to_the_subshell())
+        assert after_the_cell[-2:] == [(True, "busy"), (True, "idle")]
+        assert after_the_cell[:-2] in ([], [(False, "idle")])  # of the last message, which ended with the cell
+
+
 @handles_messages_meanwhile
 def test_without_the_extension_the_kernel_has_its_own_hooks(kernel: Kernel) -> None:
-    hooks = "print(sum('CellEnds' in repr(hook) for hook in (kernel.pre_handler_hook, kernel.post_handler_hook)))"
+    hooks = "print(sum('CellStatus' in repr(hook) for hook in (kernel.pre_handler_hook, kernel.post_handler_hook)))"
     assert kernel.run(f"kernel = get_ipython().kernel\n{hooks}").text == "2\n"
     kernel.run("%unload_ext planck_nb")
     assert kernel.run(hooks).text == "0\n"
