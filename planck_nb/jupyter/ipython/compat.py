@@ -62,7 +62,7 @@ class CellStatus:
         if threading.get_ident() != self._thread:  # a subshell, which reports idle before its loop turns
             asyncio.get_running_loop().call_soon(self._report_busy)
         else:
-            with self._reports:  # no busy follows the idle that ends the cell
+            with self._reports:  # the idle state which ends the cell is the last
                 self._runs = False
             if self._handled is not None and self._handled[1] is not self._current()[1]:
                 self._kernel.set_parent(*self._handled, channel="shell")
