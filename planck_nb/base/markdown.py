@@ -149,7 +149,8 @@ def _code_block(_renderer: object, tokens: Sequence[Token], index: int, _options
     code = token.content.rstrip()
     language = _LANGUAGE.match(token.info.strip())
     inner = highlighted(code, language[0] if language else "") or html.escape(code)
-    return f'<pre style="margin:8px 0 12px 0;{CODE_BOX}"><code style="{_CODE_IN_BOX}">{inner}</code></pre>\n'
+    name = f'class="language-{language[0]}" ' if language else ""
+    return f'<pre style="margin:8px 0 12px 0;{CODE_BOX}"><code {name}style="{_CODE_IN_BOX}">{inner}</code></pre>\n'
 
 
 def _preformatted(text: str) -> str:

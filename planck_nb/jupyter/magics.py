@@ -252,10 +252,12 @@ class PlanckMagics:
             {
                 "outcome": "failed" if transcript.error is not None else transcript.outcome,
                 "seconds": round(transcript.seconds, 1),
-                "tokens": transcript.usage.total_tokens if transcript.usage else 0,
+                "spent": transcript.spent,
                 "cost": transcript.cost,
                 "model": transcript.model,
                 "text": answer.text,
+                "trouble": transcript.trouble,
+                "ending": transcript.ending,
                 "key_variable": key_variable(record.agent.model, transcript.error_kind),
             },
             saved=saved,

@@ -75,3 +75,24 @@ export function holdStaticOutput(element: Element, marker: string): () => void {
   observer.observe(area, { childList: true });
   return show;
 }
+
+/** How long the error of a failed run may take to appear below it, in milliseconds. */
+const ERROR_MS = 3000;
+
+/** Hide the error output of the cell which repeats a sentence that the view shows. The saved notebook keeps it. */
+export function hideError(element: Element, sentence: string): void {
+  const area = element.closest('.jp-OutputArea');
+  const beginning = sentence.slice(0, 40);
+  if (area === null || beginning === '') return;
+  const look = (): void => {
+    for (const error of area.querySelectorAll<HTMLElement>('[data-mime-type="application/vnd.jupyter.error"]')) {
+      if (!error.textContent.includes(beginning)) continue;
+      error.closest<HTMLElement>('.jp-OutputArea-child')?.style.setProperty('display', 'none');
+      observer.disconnect();
+    }
+  };
+  const observer = new MutationObserver(look);
+  observer.observe(area, { childList: true, subtree: true });
+  window.setTimeout(() => observer.disconnect(), ERROR_MS);
+  look();
+}

@@ -45,6 +45,13 @@ It may be normal, a stop by the user, an error, an incomplete reply, a refusal, 
 """
 
 
+_TITLES: dict[Outcome, str] = {
+    "cut off": "The answer is cut off",
+    "refused": "The model refused to answer",
+    "no answer": "There is no answer",
+}
+
+
 @dataclass(frozen=True)
 class Transcript:
     """A run's course, without the prompt, and its outcome.
@@ -143,6 +150,18 @@ class Transcript:
         )
 
     @property
+    def spent(self) -> tuple[str, str]:
+        """Return tokens and cost in words; empty for unknown ones."""
+        return spent_of(self.usage, self.cost, self.limits, estimated=self.estimated)
+
+    @property
+    def trouble(self) -> str:
+        """Return the number of failed calls: `1 of 5 calls failed`; empty without failures."""
+        calls = [call for block in self._blocks for call in _calls_in(block)]
+        failed = sum(call.trouble == "failed" for call in calls)
+        return f"{failed} of {len(calls)} calls failed" if failed else ""
+
+    @property
     def _notices(self) -> list[str]:
         """Return the warnings, each once and on one line."""
         return [one_line(encodable(warning), 500) for warning in dict.fromkeys(self.warnings)]
@@ -152,7 +171,7 @@ class Transcript:
         return [f"Not sent: {one_line(encodable(text), 2_000)}" for text in self.returned]
 
     @property
-    def _ending(self) -> tuple[str, str] | None:
+    def ending(self) -> tuple[str, str] | None:
         """Return a title and a sentence for an unusual end.
 
         It is for runs which were stopped, failed, or lack a complete answer.
@@ -160,8 +179,9 @@ class Transcript:
         if self.outcome == "stopped":
             return "Stopped.", "The text so far is kept."
         if self.error is None and self.outcome != "failed":
-            return (encodable(self.warning), "") if self.warning else None
-        return encodable(self.error or "The run failed."), "What was received is kept."
+            return (_TITLES.get(self.outcome, "The answer may be incomplete"), encodable(self.warning)) if self.warning else None
+        kept = "What was received is kept." if self.messages else ""
+        return error_title(self.error_kind), f"{encodable(self.error or '')} {kept}".strip()
 
     @property
     def _blocks(self) -> Iterator[Block]:
@@ -178,11 +198,8 @@ class Transcript:
             *([] if self.team is None else html.story(self.team, self.agent)),
             *map(html.block, self._blocks),
         ]
-        if self.error is not None:
-            reason = f"{encodable(self.error)} What was received is kept."
-            parts.append(html.ending(error_title(self.error_kind), reason, bad=True))
-        elif self._ending is not None:
-            parts.append(html.ending(*self._ending, bad=self.outcome == "failed"))
+        if self.ending is not None:
+            parts.append(html.ending(*self.ending, bad=self.outcome == "failed" or self.error is not None))
         parts += map(html.notice, self._not_sent)
         body = "\n".join(parts)
         style = "font-size:14px;line-height:1.6;text-align:left;max-width:740px;padding:0 0 0 6px"  # as the live view
@@ -192,8 +209,8 @@ class Transcript:
         head = f"**{markdown.to_markdown(one_line(encodable(self.agent)))}** · {markdown.to_markdown(self.figures)}"
         story = [] if self.team is None else list(_markdown_story(self.team, self.agent))
         parts = [head, *map(_quoted, self._notices), *story, *map(_markdown_block, self._blocks)]
-        if self._ending is not None:
-            title, sentence = self._ending
+        if self.ending is not None:
+            title, sentence = self.ending
             parts.append(f"> **{markdown.to_markdown(one_line(title, 2_000))}** {sentence}".rstrip())
         parts += map(_quoted, self._not_sent)
         return "\n\n".join(parts) + "\n"
@@ -202,8 +219,8 @@ class Transcript:
         lines = [f"[{warning}]" for warning in self._notices]
         lines += () if self.team is None else map(_plain_step, self.team.steps)
         lines += (line for block in self._blocks if (line := _plain_block(block)))
-        if self._ending is not None:
-            lines.append(f"[{self._ending[0]}]")
+        if self.ending is not None:
+            lines.append(f"[{encodable(self.error or self.ending[0])}]")
         lines += [f"[{notice}]" for notice in self._not_sent]
         return for_terminal(encodable("\n".join(lines))) or f"[{self.outcome}]"
 
@@ -227,16 +244,29 @@ def figures_of(
     seconds: float | None = None,
     limits: Limits | None = None,
 ) -> str:
-    """Return outcome, number of agents, tokens, cost and model in one line.
-
-    Tokens and cost are followed by the run's limit, unless it is the usual one.
-    """
-    token_limit, cost_limit = chosen_limits(limits or Limits())
+    """Return outcome, number of agents, tokens, cost and model in one line."""
     time = None if seconds is None else elapsed(seconds)
     many = f"{agents} agents" if agents > 1 else None
-    tokens = None if usage is None else f"{count(usage.total_tokens)}{_of(token_limit, count)} tokens"
-    dollar = None if cost is None else f"{'at least ' if estimated else ''}{dollars(cost)}{_of(cost_limit, dollars)}"
-    return " · ".join(encodable(figure) for figure in (outcome, many, time, tokens, dollar, model) if figure)
+    spent = spent_of(usage, cost, limits, estimated=estimated)
+    return " · ".join(encodable(figure) for figure in (outcome, many, time, *spent, model) if figure)
+
+
+def spent_of(usage: Usage | None, cost: float | None, limits: Limits | None, *, estimated: bool = False) -> tuple[str, str]:
+    """Return tokens and cost in words, each followed by the run's limit, unless it is the usual one."""
+    token_limit, cost_limit = chosen_limits(limits or Limits())
+    tokens = "" if usage is None else f"{count(usage.total_tokens)}{_of(token_limit, count)} tokens"
+    price = "" if cost is None else f"{'at least ' if estimated else ''}{dollars(cost)}{_of(cost_limit, dollars)}"
+    return tokens, price
+
+
+def _calls_in(block: Block) -> tuple[ToolCall, ...]:
+    match block:
+        case ToolCall():
+            return (block,)
+        case CallGroup():
+            return block.calls
+        case _:
+            return ()
 
 
 def _of(limit: T | None, format_number: Callable[[T], str]) -> str:
