@@ -63,6 +63,7 @@ _STYLES = {
     "tr": "background-color:transparent",
     "th": f"{_CELL};font-weight:600",
     "td": _CELL,
+    "a": "text-decoration:underline",
     "code": f"{MONO};font-size:0.9em;padding:1px 4px;background-color:rgba(128,128,128,0.1);border-radius:4px",
 }
 _CODE_IN_BOX = f"{MONO};font-size:12px;line-height:20px;padding:0;background-color:transparent"

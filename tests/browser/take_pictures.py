@@ -6,7 +6,9 @@ They are taken by hand: ``PLANCK_NB_SCREENSHOTS=1 python -m pytest -q tests/brow
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -61,12 +63,6 @@ REPLIES = {
     "plot": [{"calls": [call("run_python", code=PLOT)]}, "March is lowest."],
     "cut": [{"text": SERIES, "stop_reason": "length"}],
     "failed": [{"error": "the server closed the connection"}],
-    "team": [{"calls": [call("spawn_agent", type=name, name=name, description="works", system_prompt="Work.")
-        for name in ("reader", "counter")]},
-        {"calls": [call("delegate_task", agent="reader", task="Count the orders per month and format."),
-        call("delegate_task", agent="counter", task="Say which rows moved, and to where.")]},
-        "9,980 in March; 6,331 rows use DD/MM/YY.", "3,760 moved, 2,229 without a date.",
-        "March did not drop. **3,760 orders moved to other months** and 2,229 were lost."],
 }
 
 def scene(name, pace=0.0):
@@ -102,3 +98,23 @@ def test_ends(lab: Lab, open_notebook: Open, theme: str, width: int) -> None:
     notebook.page.wait_for_timeout(1500)
     notebook.page.evaluate("window.jupyterapp.shell.currentWidget.content.scrollToItem(0)")
     notebook.screenshot(f"ends-{theme}-{width}")
+
+
+TEAMS = Path(__file__).parents[2] / "notebooks" / "04_teams.ipynb"
+
+
+@pytest.mark.parametrize("theme", ["Light", "Dark"])
+@pytest.mark.parametrize("width", [1000, 480])
+def test_team(lab: Lab, open_notebook: Open, theme: str, width: int) -> None:
+    path = lab.root / f"team-{theme}-{width}.ipynb"
+    saved = json.loads(TEAMS.read_text(encoding="utf-8"))
+    saved["cells"] = [cell for cell in saved["cells"] if cell["cell_type"] == "code"][:8]
+    path.write_text(json.dumps(saved), encoding="utf-8")
+    notebook = open_notebook(path, width=width, height=2400)
+    notebook.theme(f"JupyterLab {theme}")
+    for cell in range(len(saved["cells"])):
+        notebook.run_only(cell)
+    expect(notebook.output(7).locator(".pk-bar")).to_be_visible()
+    notebook.page.wait_for_timeout(1500)
+    notebook.output(6).locator("summary", has_text="How it was made").click()
+    notebook.screenshot(f"team-{theme}-{width}")

@@ -7,7 +7,7 @@ const COPIED_MS = 2000;
 
 /** Handle the buttons of all code inside an element, also of code that is added later. */
 export function addCodeTools(element: HTMLElement, announcer: Announcer, cell: NotebookCell): void {
-  element.classList.toggle('pk-fixed', !cell.canInsert); // a page without cells offers no insertion
+  element.classList.toggle('pk-fixed', !cell.canInsert); // only notebooks have cells
   element.addEventListener('click', (event) => {
     const button = (event.target as Element).closest<HTMLElement>('.pk-tools > [data-does]');
     const box = button?.closest('.pk-code')?.querySelector<HTMLElement>('pre');

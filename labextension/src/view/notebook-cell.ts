@@ -80,7 +80,7 @@ function editorOf(cell: HTMLElement | null | undefined): HTMLElement | null {
   return cell?.querySelector<HTMLElement>('.jp-InputArea-editor .cm-content') ?? null;
 }
 
-/** Run the cell of an editor that has just got the focus, by the shortcut. */
+/** Run a cell by its shortcut, after its editor got the focus. */
 function pressRun(editor: HTMLElement): void {
   const key = { key: 'Enter', code: 'Enter', keyCode: 13, ctrlKey: true, bubbles: true, cancelable: true };
   // The notebook notices the focus a moment later; until then the shortcut would be that of the mode before.

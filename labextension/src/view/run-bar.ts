@@ -7,7 +7,7 @@ import type { Shape } from './icons.ts';
 /** Facts about a run in words; empty ones are not shown. */
 export interface RunFacts {
   readonly state: string;
-  /** What needs attention: approvals that wait, calls that failed. */
+  /** Approvals to decide, or failed calls. */
   readonly attention: string;
   readonly agent: string;
   readonly time: string;
@@ -23,9 +23,9 @@ export class RunBar {
   private readonly attention = h('span', { class: 'pk-sep' });
   private readonly agent = h('span', { class: 'pk-sep pk-wide' });
   private readonly time = h('span', { class: 'pk-sep pk-num' });
-  private readonly tokens = h('span', { class: 'pk-sep pk-num pk-wide' });
-  private readonly cost = h('span', { class: 'pk-sep pk-num' });
-  private readonly model = h('span', { class: 'pk-sep pk-wide' });
+  private readonly tokens = h('span', { class: 'pk-sep pk-num pk-tokens pk-wide' });
+  private readonly cost = h('span', { class: 'pk-sep pk-num pk-cost' });
+  private readonly model = h('span', { class: 'pk-sep pk-model pk-wide' });
 
   /** With `actions` at its end. */
   constructor(className: string, ...actions: HTMLElement[]) {

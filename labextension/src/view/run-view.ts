@@ -22,7 +22,7 @@ import type { Summary } from './summary-bar.ts';
 import { decorate } from './saved-output.ts';
 import { hideError } from './static-output.ts';
 import { keepPlace, scrollerOf } from './scroll-anchor.ts';
-import { itemsOfAgent, leaderOf, tasksOfApprovals } from '../model/team.ts';
+import { itemsOfAgent, itemsOfLeader, leaderOf, tasksOfApprovals } from '../model/team.ts';
 import { TeamView } from './team-view.ts';
 import { TranscriptView } from './transcript.ts';
 
@@ -147,7 +147,7 @@ export class RunView {
     cancelPaint(this.paintNow);
     for (const cleanup of this.cleanups.splice(0)) cleanup();
     const { run } = this.connection;
-    const items = isTeam(run) ? itemsOfAgent(run, leaderOf(run)) : itemsOf(run);
+    const items = isTeam(run) ? itemsOfLeader(run) : itemsOf(run);
     const wasVisible = isVisible(parts.controls.element);
     const hadFocus = this.root.contains(document.activeElement);
     parts.controls.update(this.connection.run, this.connection.ended); // may put prompts back into the field
@@ -224,7 +224,7 @@ export class RunView {
     const leader = leaderOf(run);
     heading.hidden = !team;
     if (team) setText(heading, nameOf(run, leader));
-    return transcript.update(team ? itemsOfAgent(run, leader) : itemsOf(run));
+    return transcript.update(team ? itemsOfLeader(run) : itemsOf(run));
   }
 
   /** Make a change above the transcript; what the user reads or points at in the transcript stays where it is. */

@@ -1,8 +1,8 @@
 /**
- * Gives the saved output of a run the look of the live view: marks, durations, colours, and the buttons of code.
+ * Makes a saved output look like the live view: marks, durations, colours, code buttons.
  *
  * The file contains plain HTML (`planck_nb/jupyter/transcript/html.py`). Only its elements in the page are changed, so
- * that the notebook is saved as before. What is already as in the live view, such as tables of results, stays.
+ * the notebook is saved as before. Tables in results already look alike, and stay.
  */
 
 import type { Announcer } from './announcer.ts';
@@ -15,7 +15,7 @@ import type { Call, Item, Thinking } from '../model/agent-state.ts';
 import type { NotebookCell } from './notebook-cell.ts';
 import { diffBox, textBox, watchOverflow } from './text-boxes.ts';
 
-/** States of calls by the words that the output has for them. */
+/** States by their words in the output. */
 const STATES = [
   ['failed', 'bad'],
   ['denied', 'deny'],
@@ -26,11 +26,11 @@ const STATES = [
 type Line = Call | Thinking;
 
 /**
- * Change the elements of a saved output.
+ * Change a saved output's elements.
  *
- * @param root The element of the output.
- * @param items What the live view showed, for the durations; none after the page was loaded again.
- * @param note Why the run ended as it did.
+ * @param root The output's element.
+ * @param items The live view's items, for durations; empty after a reload.
+ * @param note The reason for an unusual end.
  * @param cell The cell, below which code can be inserted.
  */
 export function decorate(
@@ -43,7 +43,7 @@ export function decorate(
   if (root.classList.contains('pk-saved')) return;
   root.classList.add('pk', 'pk-saved');
   root.removeAttribute('style');
-  root.closest('.jp-RenderedHTMLCommon')?.classList.remove('jp-RenderedHTMLCommon'); // whose rules are those of HTML without any
+  root.closest('.jp-RenderedHTMLCommon')?.classList.remove('jp-RenderedHTMLCommon'); // its rules are for unstyled HTML
   const lines = items.filter((item): item is Line => item.kind === 'call' || item.kind === 'thinking');
   const [header, ...parts] = [...root.children] as HTMLElement[];
   header?.remove(); // the bar above says the same
@@ -78,7 +78,7 @@ function decorated(part: HTMLElement, lines: Line[]): HTMLElement {
   }
 }
 
-/** The answer is Markdown, whose styles stand in its elements. */
+/** Replace the inline styles in an answer by classes. */
 function prose(part: HTMLElement): HTMLElement {
   part.className = 'pk-prose';
   for (const element of [part, ...part.querySelectorAll<HTMLElement>('[style]')]) {
@@ -128,7 +128,7 @@ function thinkingLine(details: HTMLElement, lines: Line[]): HTMLElement {
   return details;
 }
 
-/** The line of a call, or of a group of calls. */
+/** Rewrite the line for a call or for a group. */
 function callLine(details: HTMLElement, lines: Line[]): HTMLElement {
   const summary = details.querySelector<HTMLElement>(':scope > summary');
   const title = summary?.querySelector('code, b');
@@ -144,9 +144,10 @@ function callLine(details: HTMLElement, lines: Line[]): HTMLElement {
   const mark = icon(({ done: 'check', bad: 'cross', deny: 'cross', stop: 'square' } as const)[state]);
   const what = h('span', { class: 'pk-what' }, h('b', {}, name), h('span', {}, key));
   const body = h('div', { class: 'pk-body' });
+  const inner = title.tagName === 'CODE' ? lines : []; // other agents have their own live transcripts
   for (const box of [...details.children].slice(1) as HTMLElement[]) {
     box.remove();
-    body.append(box.querySelector(':scope > details') === null ? boxOf(box, body, state === 'bad') : group(box, lines));
+    body.append(box.querySelector(':scope > details') === null ? boxOf(box, body, state === 'bad') : group(box, inner));
   }
   rewrite(summary, h('span', { class: 'pk-mark' }, mark), what, meta);
   details.append(body);
@@ -156,7 +157,7 @@ function callLine(details: HTMLElement, lines: Line[]): HTMLElement {
   return details;
 }
 
-/** The first live call with this name that no earlier line has taken. */
+/** Take the next live call with this name. */
 function takeCall(lines: Line[], name: string): Line | undefined {
   const at = lines.findIndex((line) => line.kind === 'call' && line.name === name);
   return at < 0 ? undefined : lines.splice(at, 1)[0];
@@ -168,7 +169,7 @@ function group(box: HTMLElement, lines: Line[]): HTMLElement {
   return flow;
 }
 
-/** A box of the live view for one of the output. A name before a box is put into it. */
+/** Replace a box by its live form, with the name before it inside. */
 function boxOf(box: HTMLElement, body: HTMLElement, isBad: boolean): HTMLElement {
   if (box.tagName === 'PRE') {
     const label = body.lastElementChild?.matches('p.pk-label') ? body.lastElementChild : null;

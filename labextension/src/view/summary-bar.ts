@@ -19,9 +19,9 @@ export interface Summary {
   readonly cost: number | null;
   readonly model: string;
   readonly text: string;
-  /** How many calls failed; empty for none. */
+  /** Failed calls in words; empty without failures. */
   readonly trouble?: string;
-  /** The title and the sentence of an unusual end. */
+  /** Title and sentence for an unusual end. */
   readonly ending?: readonly [title: string, sentence: string] | null;
   /** The environment variable of the API key, if the run has failed because of that key. */
   readonly key_variable?: string;
@@ -39,7 +39,7 @@ export const OUTCOME = {
 /** Actions do nothing for so long, because the bar comes to where other buttons were. */
 const INERT_MS = 400;
 
-/** The agent that answers where none is named. */
+/** The agent for prompts without a name. */
 const USUAL_AGENT = 'planck';
 
 interface Action {
@@ -50,7 +50,7 @@ interface Action {
 /** The bar, with a line below it for what its actions have to tell. */
 export class SummaryBar {
   readonly element: HTMLElement;
-  /** Why the run ended as it did, and what can be done; null for an ordinary end. */
+  /** The reason for an unusual end, and the next steps; null for an ordinary one. */
   readonly note: HTMLElement | null;
   private readonly actions = h('span', { class: 'pk-acts' });
   private readonly message = h('div', { class: 'pk-barnote', hidden: '' });

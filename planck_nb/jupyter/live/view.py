@@ -55,9 +55,9 @@ It only requests the code, which a page gets once.
 class RunSummary(TypedDict):
     """The view's contents for a finished run.
 
-    `spent` is tokens and cost in words; `cost` is in US dollars, None for an unknown price. `trouble` counts failed calls.
-    `ending` is a title and a sentence about an unusual end. `key_variable` is the API key's environment variable, if the
-    run has failed because of the key.
+    `spent` is tokens and cost in words; `cost` is in US dollars, None for an unknown price. `trouble` counts failed
+    calls. `ending` is a title and a sentence about an unusual end. `key_variable` is the API key's environment
+    variable, if the run has failed because of the key.
     """
 
     outcome: Literal["done", "stopped", "failed", "cut off", "refused", "no answer"]

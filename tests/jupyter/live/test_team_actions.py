@@ -108,7 +108,7 @@ async def test_what_is_queued_for_the_lead_belongs_to_the_run(team: Team) -> Non
     sent = FrameEncoder().encode(team.run.events.since(0))
     shown = [e["message"].get("content") for e in sent if e["type"] == "message" and e["message"]["type"] == "user"]
     assert "And an image." in json.dumps(shown), "it is shown, because it is not in the cell"
-    assert "> And an image." in transcript_of("lead", "m", team.run.events.since(0)).bundle()["text/plain"]
+    assert "> You: And an image." in transcript_of("lead", "m", team.run.events.since(0)).bundle()["text/plain"]
 
 
 async def test_a_prompt_that_waits_at_a_worker_is_edited_and_removed_there(team: Team) -> None:
