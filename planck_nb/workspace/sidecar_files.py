@@ -205,6 +205,7 @@ def _item(
         ("gets", f"{written.token_variable} from your environment" if written.token_variable else ""),
         ("sign-in as", written.oauth.client_id),
         ("client secret", _value("client_secret", written.oauth.client_secret)),
+        ("sign-in server", written.oauth.issuer),
         ("client document", written.oauth.metadata_url),
         ("callback port", str(written.oauth.callback_port or "")),
         ("allowed by your rules", _rules(spec.name, config)),

@@ -27,14 +27,31 @@ class OAuthClient:
     Args:
         client_id: The id for a client which was registered by hand.
         client_secret: Its secret, if any.
+        issuer: Address of the authorization server with that client, which alone gets the secret.
         metadata_url: Address of a client metadata document, which some servers accept as an id.
         callback_port: Port of the loopback address for the browser's return, if it was registered; 0 for any.
     """
 
     client_id: str = ""
     client_secret: str = field(default="", repr=False)
+    issuer: str = ""
     metadata_url: str = ""
     callback_port: int = 0
+
+    def problem(self) -> str:
+        """Return a problem with these settings and its solution, empty without one."""
+        if self.client_secret and not self.issuer:
+            return (
+                "a `clientSecret` without the `issuer` that may get it; write the address of its authorization server "
+                "beside it, such as https://login.example.org"
+            )
+        if self.issuer and _problem_of_address(self.issuer):
+            return "an `issuer` that is not an address; write it as https://login.example.org"
+        if self.metadata_url and not re.fullmatch(r"https://[^/\s]+/\S+", self.metadata_url):
+            return "a client metadata document without an address such as https://example.org/client.json; correct it"
+        if not 0 <= self.callback_port < 2**16:
+            return "a callback port that is not a number from 0 to 65535; correct it"
+        return ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,13 +124,8 @@ class SidecarSpec:
             raise ConfigError(f"The headers of the sidecar {self.name} contain line breaks or controls; remove them.")
         if self.url and (problem := _problem_of_address(self.url)):
             raise ConfigError(f"The address of the sidecar {self.name} {problem}.")
-        if (document := self.oauth.metadata_url) and not re.fullmatch(r"https://[^/\s]+/\S+", document):
-            raise ConfigError(
-                f"The client metadata document of the sidecar {self.name} needs an address such as "
-                "https://example.org/client.json."
-            )
-        if not 0 <= self.oauth.callback_port < 2**16:
-            raise ConfigError(f"The callback port of the sidecar {self.name} must be a number from 0 to 65535.")
+        if problem := self.oauth.problem():
+            raise ConfigError(f"The sidecar {self.name} has {problem}.")
 
     @property
     def transport(self) -> str:
