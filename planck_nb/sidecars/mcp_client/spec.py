@@ -77,6 +77,7 @@ class SidecarSpec:
         observers: Whether its observers get the session's events; a configuration file cannot say so.
         oauth: planck_nb as a client at a server which requires a sign-in.
         inserted: Values of environment variables in its entry, by variable; they are secrets.
+        npx_shell: File for a shell, if npx must not take packages from the working directory.
 
     Raises:
         ConfigError: If a field is invalid, or there is neither a command nor an address, or both.
@@ -101,6 +102,7 @@ class SidecarSpec:
     observers: bool = True
     oauth: OAuthClient = field(default_factory=OAuthClient)
     inserted: Mapping[str, str] = field(default_factory=dict, repr=False)
+    npx_shell: Path | None = None
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):
