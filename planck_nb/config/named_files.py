@@ -146,7 +146,7 @@ def _names(words: Sequence[str]) -> list[str]:
 
 
 def _package_files(word: str) -> Iterator[str]:
-    """Yield files which npx prefers to an installation, for a package such as `@scope/name@1.0`."""
+    """Yield files which npx prefers to an installation, by a package's name."""
     name = word[:1] + word[1:].partition("@")[0]
     for program in {name, name.rpartition("/")[2]}:
         yield f"node_modules/.bin/{program}"

@@ -15,7 +15,10 @@ from planck_nb.base.atomic import write_atomically
 from planck_nb.base.errors import SidecarError
 
 SEARCH_FOLDER = Path("/")
-"""Working directory for npx: the only folder without parents, in all of which it looks for packages."""
+"""Working directory for npx.
+
+It looks for packages in parents, too, and this folder is alone.
+"""
 
 _SHELL = b"""#!/bin/sh
 # npm starts servers and the install scripts of packages with this shell.
@@ -40,7 +43,7 @@ def runs_npx(command: Sequence[str]) -> bool:
 
 
 def npx_environment(shell: Path, folder: Path) -> dict[str, str]:
-    """Return variables for npx, which runs in `SEARCH_FOLDER` and starts the server in another folder.
+    """Return variables for npx in `SEARCH_FOLDER`, with a server in another folder.
 
     Args:
         shell: The file for a shell which goes there; it is written on demand.
