@@ -187,7 +187,13 @@ class OAuthSignIn(httpx2.Auth):
         """
         metadata, issuer = self._provider.context.oauth_metadata, self._spec.oauth.issuer
         if metadata is None:
-            raise self._unsafe("does not describe its authorization server; its provider has to add the metadata")
+            server, root = httpx2.URL(self._spec.url), b"/"
+            if issuer and httpx2.URL(issuer).copy_with(raw_path=root) == server.copy_with(raw_path=root):
+                return  # the protocol's first version has fixed addresses, all at the server itself
+            raise self._unsafe(
+                "does not describe its authorization server; if you know that the server itself is one, write its "
+                "`issuer` into the entry"
+            )
         if issuer and str(metadata.issuer).rstrip("/") != issuer.rstrip("/"):
             raise self._unsafe(
                 f"wants a sign-in at {shown_host(str(metadata.issuer))}, but `issuer` in its entry is "

@@ -27,16 +27,16 @@ class OAuthClient:
     Args:
         client_id: The id for a client which was registered by hand.
         client_secret: Its secret, if any.
-        issuer: Address of the authorization server with that client, which alone gets the secret.
         metadata_url: Address of a client metadata document, which some servers accept as an id.
         callback_port: Port of the loopback address for the browser's return, if it was registered; 0 for any.
+        issuer: Address of the authorization server with that client, which alone gets the secret.
     """
 
     client_id: str = ""
     client_secret: str = field(default="", repr=False)
-    issuer: str = ""
     metadata_url: str = ""
     callback_port: int = 0
+    issuer: str = ""
 
     def problem(self) -> str:
         """Return a problem with these settings and its solution, empty without one."""

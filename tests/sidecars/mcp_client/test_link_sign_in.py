@@ -177,7 +177,7 @@ async def test_time_limits_wait_for_the_person(server: OAuthServer, tmp_path: Pa
 
 async def test_a_client_that_was_registered_by_hand(server: OAuthServer, tmp_path: Path) -> None:
     server.clients["by-hand"] = "the-secret-of-the-client"
-    client = OAuthClient("by-hand", "the-secret-of-the-client", server.address)
+    client = OAuthClient("by-hand", "the-secret-of-the-client", issuer=server.address)
     async with linked(server, tmp_path, paste, oauth=client) as (link, _):
         await link.start()
     assert server.registered == 0
@@ -309,7 +309,7 @@ def test_files_describe_a_client_that_was_registered_by_hand() -> None:
 
     spec = read(clientId="me", clientSecret="${SECRET}", issuer="https://login.example", callbackPort=8_123)
     assert isinstance(spec, SidecarSpec)
-    assert spec.oauth == OAuthClient("me", "s3cr3t-value-1", "https://login.example", "", 8_123)
+    assert spec.oauth == OAuthClient("me", "s3cr3t-value-1", "", 8_123, "https://login.example")
     assert "s3cr3t-value-1" in spec.secrets()
     assert "without the `issuer` that may get it" in str(read(clientId="me", clientSecret="x"))
     assert "an `issuer` that is not an address" in str(read(issuer="login.example"))

@@ -271,6 +271,7 @@ BAD: list[tuple[dict[str, Any], str, str]] = [
         )
     ),
     ({"metadata": None}, "does not describe", "/register"),
+    ({"metadata": None, "issuers": ()}, "does not describe", "/register"),
     ({"url": "http://127.0.0.1:1/mcp", "peer": "127.0.0.1", **names("http://10.0.0.7")}, "not encrypted", "10.0.0.7"),
     ({"url": "http://127.0.0.1:1/mcp", "peer": "::1", **names("http://login.example")}, "not encrypted", PUBLIC),
     ({"url": "http://mcp.example/mcp"}, "its own address is not encrypted", "login.example"),
@@ -311,6 +312,7 @@ GOOD: list[tuple[dict[str, Any], Sequence[str], dict[str, Any]]] = [
     ({"metadata": described(LOGIN, code_challenge_methods_supported=None)}, (), {"issuer": LOGIN}),  # as Entra
     ({"metadata": described(LOGIN, code_challenge_methods_supported=None)}, (), {"issuer": f"{LOGIN}/"}),
     ({"metadata": described(LOGIN, registration_endpoint=None)}, (), {"client_id": "me"}),
+    ({"issuers": (), "metadata": None}, (), {"issuer": "https://mcp.example"}),  # of the protocol's first version
     # An internal server may name internal hosts, also where its name has another address elsewhere (split DNS).
     ({"peer": "10.0.0.9", "addresses": at("login.example", "10.0.0.7")}, (), {}),
     ({"peer": "fd12::9", "addresses": at("login.example", "10.0.0.7")}, (), {}),
@@ -457,7 +459,7 @@ async def test_a_host_is_confirmed_by_its_name(typed: str, tmp_path: Path) -> No
 
 
 SECRET = "the-secret-of-the-client"
-BY_HAND = OAuthClient("me", SECRET, LOGIN)
+BY_HAND = OAuthClient("me", SECRET, issuer=LOGIN)
 
 
 def secret_hosts(requests: Iterable[httpx2.Request]) -> set[str]:
