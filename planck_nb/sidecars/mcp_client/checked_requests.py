@@ -19,6 +19,7 @@ import httpx2
 from planck_nb.ai.server_address import shown_host
 from planck_nb.base.errors import SidecarSignInError
 from planck_nb.sidecars.mcp_client.address_kinds import AddressKind, kind_of
+from planck_nb.sidecars.mcp_client.http_transport import is_compressed
 
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 _MAX_ADDRESSES = 4
@@ -139,6 +140,8 @@ class CheckedTransport(httpx2.AsyncBaseTransport):
             response = await transport.handle_async_request(direct_request)
             assert isinstance(response.stream, httpx2.AsyncByteStream)  # noqa: S101 - for type checkers
             try:
+                if is_compressed(response):
+                    raise httpx2.ReadError(f"{name} sent a compressed answer, which was not asked for")
                 body = await self._body(response.stream, name)
             finally:
                 await response.aclose()

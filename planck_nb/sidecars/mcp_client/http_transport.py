@@ -69,7 +69,11 @@ class BoundedTransport(httpx2.AsyncBaseTransport):
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         """Send a request, for httpx."""
+        request.headers["Accept-Encoding"] = "identity"
         response = await self._transport.handle_async_request(request)
+        if is_compressed(response):
+            await response.aclose()
+            raise TooLargeError("it sent a compressed message, whose size is unknown")
         if (stream := response.extensions.get("network_stream")) is not None:
             with suppress(OSError):  # the other end has closed the connection
                 peer = stream.get_extra_info("server_addr")
@@ -81,6 +85,14 @@ class BoundedTransport(httpx2.AsyncBaseTransport):
     async def aclose(self) -> None:
         """Close all connections."""
         await self._transport.aclose()
+
+
+def is_compressed(response: httpx2.Response) -> bool:
+    """Return whether a body is compressed.
+
+    A short one may then become a very long text.
+    """
+    return response.headers.get("content-encoding", "identity").strip().lower() not in ("", "identity")
 
 
 class TooLargeError(httpx2.StreamError):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import gzip
 import json
 import re
 import socket
@@ -427,6 +428,12 @@ async def test_a_redirect_leads_nowhere_else(location: str, count: int, tmp_path
         await sign_in(internet, tmp_path)
     assert internet.contacted <= {PUBLIC, "login.example", "mcp.example"}
     assert [request.url.path for request in internet.requests].count("/token2") == count
+
+
+async def test_a_compressed_answer_is_not_read(tmp_path: Path) -> None:
+    page = httpx2.Response(200, headers={"content-encoding": "gzip"}, content=gzip.compress(b"{" * 2_000_000))
+    with pytest.raises(SidecarSignInError, match="compressed answer"):
+        await sign_in(Internet(pages={f"{LOGIN}{METADATA}": page}), tmp_path)
 
 
 async def test_an_endless_answer_is_not_read(tmp_path: Path) -> None:
