@@ -17,10 +17,10 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Literal, TypeAlias, get_args
 
+from planck_nb.agent.approval.sandbox_access import VARIABLE, SandboxAccess
 from planck_nb.base.errors import ToolError
 from planck_nb.base.programs import find_program
 from planck_nb.tools.guarded_paths import GuardedPaths
-from planck_nb.tools.sandbox_access import VARIABLE, SandboxAccess
 from planck_nb.tools.sandbox_mounts import mounts
 
 SandboxMode: TypeAlias = Literal["auto", "off", "required"]

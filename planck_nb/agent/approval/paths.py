@@ -127,11 +127,27 @@ class PathPattern:
         return path is not None and self._is_absolute and self._matches(path)
 
     def names(self, target: str) -> bool:
-        """Whether the pattern is the path itself, and not one of a folder above it or one with a wildcard."""
+        """Whether the pattern is the path itself: not a folder above it, not a wildcard, not a link to it.
+
+        A link may be newer than the rule. Wildcards that stand for themselves, as `escape` writes them, are none.
+        """
+        path = resolved(target, self.root)
+        return path is not None and self._spelling == escape(str(path))
+
+    def spells(self, target: str) -> bool:
+        """Whether the pattern is the path itself, or matches it by wildcards, without following a link."""
         path = resolved(target, self.root)
         if path is None:
             return False
-        return self.text == escape(str(path)) or (not has_magic(self.text) and resolved(self.text, self.root) == path)
+        plain, glob = _split(self._spelling)
+        names = path.parts[len(plain.parts) :]
+        return path.parts[: len(plain.parts)] == plain.parts and (_names_match(names, glob) if glob else not names)
+
+    @property
+    def _spelling(self) -> str:
+        """The pattern from the root on, without `..`."""
+        root = "" if self.root is None else str(resolved(str(self.root), None) or self.root)
+        return os_path.normpath(os_path.join(escape(root), self.text))  # noqa: PTH118 - Path would keep `..`
 
     def may_catch(self, target: str) -> bool:
         """Whether it is not known if the pattern matches, because it or the path cannot be resolved."""

@@ -1,0 +1,261 @@
+"""A shell command as one value: what it runs, where, and what it needs.
+
+Its text is parsed once for each call. Rules, the request for approval, the sandbox and the process all use the value.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from planck_nb.agent.approval.obeyed_files import obeyed_words
+from planck_nb.agent.approval.sandbox_access import SandboxAccess
+from planck_nb.agent.approval.secret_files import secret_words
+from planck_nb.agent.effect import Effect
+from planck_nb.base.shell import Lexeme, lex
+from planck_nb.base.visible import is_hidden
+
+BLANKS = " \t\n"
+
+MAX_COMMAND_LENGTH = 10_000
+"""Characters of the longest command that is analysed; a longer one is uncertain: analysing it takes too long."""
+
+_DOUBTFUL = re.compile(r"[\s#\x00-\x1f\x7f]")
+"""Characters outside of quotes that some shells take for blanks or comments."""
+
+_ASSIGNMENT = re.compile(r"\w+\+?=")
+_PREFIXES = frozenset("! { builtin command do doas else env elif exec if nice nohup sudo then time until while".split())
+_INTERPRETERS = frozenset(". bash dash eval fish ksh sh source trap zsh".split())
+_COMPUTED = re.compile(r"[$*?{]|\[[^\[]")
+
+_MAX_PREFIXES = 20
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramCall:
+    """One command in a text, as well as it can be found.
+
+    Args:
+        invocations: Its words without quotes and redirections, from each one that may be the program: after
+            assignments, and after words such as `sudo`. A substitution is a `$` where it starts.
+        written: The files to which its output is redirected.
+    """
+
+    invocations: tuple[tuple[str, ...], ...]
+    written: tuple[str, ...] = ()
+
+    @property
+    def texts(self) -> Iterator[str]:
+        """Its invocations as texts, with the program as it is written and without its folder."""
+        for words in self.invocations:
+            yield " ".join(words)
+            yield " ".join([program_of(words), *words[1:]])
+
+
+@dataclass(frozen=True, slots=True)
+class ShellCommand(Effect):
+    r"""A command for /bin/sh, with all that its text and folder say about it.
+
+    Args:
+        kind: "execute".
+        target: The text, which runs as it is.
+        cwd: The folder in which it runs, empty if that is `root`.
+        root: The working directory of the tool, links followed; None if it is not known.
+        folder: The folder in which it runs, links followed; None if it is not known.
+        parts: The commands that a shell certainly runs for the text, with single blanks. None if that is not certain:
+            only words, quotes, and `;`, `&`, `|` and line ends between commands are.
+        calls: The commands that can be found in the text, even if a shell may read it differently.
+        computes: Whether it runs something whose name it does not contain.
+        access: What it needs beyond the sandbox.
+        secrets: The words that name secrets.
+        obeyed: The words that name files which programs load automatically, unless its programs only read them.
+        sandboxed: Whether it runs in a sandbox, where those files are read-only.
+
+    Example:
+        >>> command = ShellCommand.parse("cd src && git push | tee log")
+        >>> command.parts, command.programs, command.access.network
+        (('cd src', 'git push', 'tee log'), ('cd', 'git', 'tee'), True)
+    """
+
+    root: Path | None = None
+    folder: Path | None = None
+    parts: tuple[str, ...] | None = None
+    calls: tuple[ProgramCall, ...] = ()
+    computes: bool = False
+    access: SandboxAccess = field(default_factory=SandboxAccess)
+    secrets: tuple[str, ...] = ()
+    obeyed: tuple[str, ...] = ()
+    sandboxed: bool = False
+
+    @classmethod
+    def parse(
+        cls, text: str, root: Path | None = None, folder: Path | None = None, *, sandboxed: bool = False
+    ) -> ShellCommand:
+        """Parse a command.
+
+        Args:
+            text: The command.
+            root: The working directory of the tool, links followed.
+            folder: The folder in which the command runs, links followed; by default `root`.
+            sandboxed: Whether it runs in a sandbox.
+
+        Returns:
+            The command with what it does.
+        """
+        folder = folder or root
+        lexemes = list(lex(text))
+        short = len(text) <= MAX_COMMAND_LENGTH
+        calls = tuple(_calls(lexemes)) if short else ()
+        invocations = [words for call in calls for words in call.invocations]
+        moves = any(program_of(words) in ("cd", "pushd") for words in invocations)
+        return cls(
+            "execute",
+            text,
+            cwd="" if folder == root else str(folder),
+            root=root,
+            folder=folder,
+            parts=_certain_parts(lexemes) if short else None,
+            calls=calls,
+            computes=any(program_of(words) in _INTERPRETERS or _COMPUTED.search(words[0]) for words in invocations),
+            access=SandboxAccess.of(text, invocations),
+            secrets=tuple(secret_words("".join(lexeme.value for lexeme in lexemes), folder)),
+            obeyed=tuple(
+                obeyed_words(((call.invocations, call.written) for call in calls), None if moves else folder, root)
+            ),
+            sandboxed=sandboxed,
+        )
+
+    @classmethod
+    def of(cls, effect: Effect, root: Path | None) -> ShellCommand:
+        """Return the command that an effect is, parsed if it is only a text.
+
+        Args:
+            effect: An effect of kind "execute".
+            root: The working directory for a text.
+        """
+        if isinstance(effect, ShellCommand):
+            return effect
+        return cls.parse(effect.target, root, Path(effect.cwd) if effect.cwd else None)
+
+    @property
+    def is_unknown(self) -> bool:
+        """Return whether it cannot be told what runs: there is no text, or one that is too long."""
+        return not self.target or len(self.target) > MAX_COMMAND_LENGTH
+
+    @property
+    def programs(self) -> tuple[str, ...]:
+        """Return the names of the programs that can be found, without their folders."""
+        return tuple(dict.fromkeys(program_of(words) for call in self.calls for words in call.invocations))
+
+
+def program_of(words: Sequence[str]) -> str:
+    """Return the name of the program, without its folder."""
+    return words[0].rpartition("/")[2]
+
+
+def _certain_parts(lexemes: Iterable[Lexeme]) -> tuple[str, ...] | None:
+    """The commands that a shell runs for a text, with single blanks, or None unless that is certain.
+
+    Everything that has another meaning for a shell (redirection, substitution, variables, subshells, comments,
+    backslashes) is uncertain.
+    """
+    found, current = [], ""
+    for lexeme in lexemes:
+        match lexeme.kind:
+            case "blank":
+                current += " "
+            case "control" if lexeme.text not in "()":
+                found.append(current)
+                current = ""
+            case "quote":
+                current += lexeme.text
+            case "text" if not _is_doubtful(lexeme):
+                current += lexeme.text
+            case _:
+                return None
+    return tuple(part.strip(BLANKS) for part in (*found, current) if part.strip(BLANKS))
+
+
+def _is_doubtful(lexeme: Lexeme) -> bool:
+    """Whether shells or readers may take a text for something else. Hidden characters may only appear in quotes."""
+    text = lexeme.text
+    if lexeme.quotes != "bare":
+        return "\0" in text
+    return _DOUBTFUL.search(text) is not None or (not text.isascii() and any(map(is_hidden, text)))
+
+
+def _calls(lexemes: Iterable[Lexeme]) -> Iterator[ProgramCall]:
+    """The commands in a text, without those that have no words."""
+    call = _UnfinishedCall()
+    for lexeme in (*lexemes, Lexeme("control", "\n", 0, "bare")):
+        if lexeme.kind == "continuation" or (lexeme.kind == "escape" and len(lexeme.text) == 1):
+            continue
+        backtick = lexeme.kind == "expansion" and lexeme.quotes == "bare" and lexeme.text == "`"
+        if lexeme.kind in ("control", "substitution") or backtick:
+            if backtick:
+                call.word = (call.word or "") + "$"
+            call.end_word()
+            if call.words or call.written:
+                yield ProgramCall(tuple(_invocations(call.words)), tuple(call.written))
+            call = _UnfinishedCall()
+        else:
+            call.add(lexeme)
+
+
+@dataclass(slots=True)
+class _UnfinishedCall:
+    """The words of a command up to a place in its text.
+
+    Args:
+        words: Its words, without redirections.
+        written: The files to which its output is redirected.
+        word: The word that the place is in, None between words; an empty one is written as two quotes.
+        number: Whether that word is a number, such as the one in "2>".
+        redirection: The redirection that the next word belongs to.
+    """
+
+    words: list[str] = field(default_factory=list)
+    written: list[str] = field(default_factory=list)
+    word: str | None = None
+    number: bool = False
+    redirection: str = ""
+
+    def add(self, lexeme: Lexeme) -> None:
+        if lexeme.kind == "redirection":
+            if self.number:
+                self.word = None
+            self.end_word()
+            self.redirection = lexeme.text
+        elif lexeme.kind == "blank":
+            self.end_word()
+        else:
+            bare = lexeme.kind == "text" and lexeme.quotes == "bare"
+            self.number = bare and (self.number or self.word is None) and lexeme.text.isdigit()
+            self.word = (self.word or "") + lexeme.value
+
+    def end_word(self) -> None:
+        if self.word is None:
+            return
+        if not self.redirection:
+            self.words.append(self.word)
+        elif ">" in self.redirection:
+            self.written.append(self.word)
+        self.word, self.number, self.redirection = None, False, ""
+
+
+def _invocations(words: Sequence[str]) -> Iterator[tuple[str, ...]]:
+    """The words from each one that may be the program: the first after assignments, and after words such as `sudo`."""
+    after_prefix = False
+    for index, word in enumerate(words):
+        if index > _MAX_PREFIXES:
+            yield ("$",)  # going on takes quadratic time: the name of the program is taken as unknown
+            return
+        if _ASSIGNMENT.match(word) or (after_prefix and word.startswith("-")):
+            continue
+        found = tuple(words[index:])
+        yield found
+        if program_of(found) not in _PREFIXES:
+            return
+        after_prefix = True
