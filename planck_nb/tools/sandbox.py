@@ -13,7 +13,6 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 from typing import Literal, TypeAlias, get_args
 
@@ -100,6 +99,12 @@ def find_sandbox(writable: Sequence[Path] = ()) -> Sandbox | None:
     return _first_working(program, os.geteuid()) if program else None
 
 
+def is_sandbox_known() -> bool:
+    """Return whether a sandbox was tried before and works; unlike `find_sandbox`, this starts no process."""
+    program = find_program("bwrap") if sys.platform == "linux" else None
+    return program is not None and _tried.get((program, os.geteuid())) is not None
+
+
 def require_sandbox(writable: Sequence[Path] = ()) -> Sandbox:
     """Return the sandbox that works here, like `find_sandbox`.
 
@@ -145,9 +150,15 @@ def candidates(user: int) -> list[tuple[str, ...]]:
     return [(*_ISOLATED, *identity, *proc) for proc in (_PROC, ()) for identity in identities]
 
 
-@lru_cache(maxsize=8)
+_tried: dict[tuple[str, int], Sandbox | None] = {}
+"""The sandbox that works, by program and user id."""
+
+
 def _first_working(program: str, user: int) -> Sandbox | None:
-    return next(filter(_works, (Sandbox(program, options) for options in candidates(user))), None)
+    if (program, user) not in _tried:
+        found = filter(_works, (Sandbox(program, options) for options in candidates(user)))
+        _tried[program, user] = next(found, None)
+    return _tried[program, user]
 
 
 def _works(sandbox: Sandbox) -> bool:

@@ -27,6 +27,7 @@ from planck_nb.tools.sandbox import (
     SandboxMode,
     denial,
     find_sandbox,
+    is_sandbox_known,
     require_sandbox,
     why_none,
 )
@@ -125,7 +126,10 @@ def shell_command(text: str, cwd: Path | None, within: str | None, sandbox: Sand
     Raises:
         ToolError: The folder cannot be found.
     """
-    return ShellCommand.parse(text, _folder(cwd, None), _folder(cwd, within), sandboxed=is_sandboxed(sandbox))
+    root, folder = _folder(cwd, None), _folder(cwd, within)
+    # The gate has asked before whether there is a sandbox, which may take long.
+    sandboxed = sandbox == "required" or (sandbox == "auto" and is_sandbox_known())
+    return ShellCommand.parse(text, root, folder, sandboxed=sandboxed)
 
 
 def command_effects(text: str, cwd: Path | None, within: str | None, sandbox: SandboxMode) -> list[Effect]:
