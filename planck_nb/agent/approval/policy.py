@@ -393,7 +393,7 @@ def _by_default(action: Action, doing: str) -> str:
 def _doing(touch: Effect) -> str:
     target = " ".join(touch.target.split())
     if len(target) > _MAX_TARGET_CHARACTERS:
-        target = f"{target[:_MAX_TARGET_CHARACTERS]}…"
+        target = f"{target[:_MAX_TARGET_CHARACTERS]}..."
     if touch.kind == "execute":
         return f"Running `{target}`" if target else "Running commands"
     return f"{_DOING[touch.kind]} {target or ('the network' if touch.kind == 'network' else 'files')}"
