@@ -415,6 +415,7 @@ export interface QuestionDisplay {
   readonly fields: readonly QuestionField[];
   readonly problem: string;
   readonly deadline: number;
+  readonly images: readonly string[];
 }
 
 export interface QuestionField {

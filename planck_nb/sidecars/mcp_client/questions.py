@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 from planck_nb.agent.calling.json_schema import errors_of, problem_of, validator
+from planck_nb.ai.messages import ImagePart
 from planck_nb.base.errors import ToolError
 from planck_nb.base.json_types import JsonObject
 from planck_nb.base.visible import visible
@@ -31,6 +32,7 @@ class Question:
         agent_id: The agent whose call made the sidecar ask; empty if unknown.
         call_id: The call, likewise.
         seconds: Time for the person.
+        images: Images that belong to the question; an answer counts only where they were shown.
     """
 
     sidecar: str
@@ -40,6 +42,7 @@ class Question:
     agent_id: str = ""
     call_id: str = ""
     seconds: float = DEADLINE
+    images: tuple[ImagePart, ...] = ()
 
     def problem_of(self, content: Mapping[str, object]) -> str:
         """Return a problem with an answer's fields, after filling in defaults.
