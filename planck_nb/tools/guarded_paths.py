@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 import sys
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -48,6 +50,10 @@ _LATER = re.compile(
 _SKIPPED = frozenset({"node_modules", "__pycache__", "site-packages", ".git"})
 _MAX_DEPTH = 3
 _MAX_ENTRIES = 20_000
+_IDENTITY = stat.S_ISUID | stat.S_ISGID
+_CLOCK_STEP = 100_000_000
+"""Nanoseconds by which a file system's time may lag behind the clock."""
+
 _HARMLESS = re.compile(
     r"""\s*(?:[#;].*)?
     |\s*\[(?:core|init|user|pull|push|merge|extensions|(?:remote|branch|submodule)\s+"[^"\\\n]*")\]\s*
@@ -71,6 +77,7 @@ class GuardedPaths:
         later: Stamps of files which run by themselves later.
         modules: Names of modules at the top level.
         home: The home folder if commands can write in it, whose hidden entries are all guarded.
+        since: The time in nanoseconds since the epoch.
     """
 
     folder: Path
@@ -80,6 +87,7 @@ class GuardedPaths:
     later: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     modules: frozenset[str] = frozenset()
     home: str = ""
+    since: int = 0
 
     @classmethod
     def of(cls, folder: Path, environment: Mapping[str, str]) -> GuardedPaths:
@@ -107,7 +115,9 @@ class GuardedPaths:
         for place in _environments(folder, environment):
             existing.setdefault(str(place), "")
         links = {name: target for name, target in links.items() if name not in existing}
-        return cls(folder, existing, links, frozenset(missing), later, frozenset(_modules(folder)), home)
+        return cls(
+            folder, existing, links, frozenset(missing), later, frozenset(_modules(folder)), home, time.time_ns()
+        )
 
     def mounts(self, exceptions: Sequence[Path] = ()) -> dict[Path, tuple[str, ...]]:
         """Return bubblewrap's options for the existing paths and the folders above them.
@@ -148,6 +158,10 @@ class GuardedPaths:
         for name in sorted(self.missing):
             if Path(name).is_relative_to(self.folder) and os.path.lexists(name):
                 sentences += self._restore(Path(name), is_new=True)
+        if os.geteuid() == 0 and (programs := sorted(_clear_identity(self.folder, self.since))):
+            sentences.append(
+                f"These programs would have given root's rights to other users, and no longer do: {', '.join(programs)}."
+            )
         files = sorted(
             os.path.relpath(name, self.folder) for name, stamp in now.later.items() if self.later.get(name) != stamp
         )
@@ -220,6 +234,30 @@ def _in_git(entry: os.DirEntry[str]) -> Iterator[tuple[str, bool]]:
         path = os.path.join(entry.path, name)  # noqa: PTH118 - strings
         if os.path.lexists(path):
             yield path, True
+
+
+def _clear_identity(folder: Path, since: int) -> Iterator[str]:
+    """Take the rights of their owner from programs that changed, and yield their names."""
+    entry_count = 0
+    for place, _, files in os.walk(folder):
+        entry_count += len(files)
+        if entry_count > _MAX_ENTRIES:
+            return
+        for name in files:
+            path = Path(place, name)
+            with suppress(OSError):
+                status = path.lstat()
+                if not stat.S_ISREG(status.st_mode) or not status.st_mode & _IDENTITY:
+                    continue
+                if status.st_ctime_ns < since - _CLOCK_STEP:
+                    continue
+                with open_folder(path.parent) as parent:
+                    descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=parent)
+                try:
+                    os.fchmod(descriptor, stat.S_IMODE(os.fstat(descriptor).st_mode) & ~_IDENTITY)
+                finally:
+                    os.close(descriptor)
+                yield os.path.relpath(path, folder)
 
 
 def _links_in(name: str) -> Iterator[str]:

@@ -171,6 +171,16 @@ async def test_a_link_to_the_folder_itself_changes_nothing(project: Path, target
     assert (project / ".vscode").readlink() == Path(target)
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root's programs give rights to others")
+async def test_no_program_with_roots_rights_is_left(project: Path) -> None:
+    said = await run(
+        project, "mkdir -p a/b/c/d; cp /bin/sh a/b/c/d/sh; chmod 6755 a/b/c/d/sh; cp /bin/sh plain; ln -s plain link"
+    )
+    assert (project / "a/b/c/d/sh").stat().st_mode & 0o7777 == 0o755
+    assert "would have given root's rights to other users, and no longer do: " in said
+    assert "a/b/c/d/sh" in said
+
+
 WORK: dict[str, tuple[str, str]] = {
     "commit": ("echo 1 > a && git add a && git commit -qm one && git log --oneline", "one"),
     "switch": ("git switch -qc other && git switch -q - && git branch", "other"),
