@@ -159,8 +159,9 @@ class GuardedPaths:
             if Path(name).is_relative_to(self.folder) and os.path.lexists(name):
                 sentences += self._restore(Path(name), is_new=True)
         if os.geteuid() == 0 and (programs := sorted(_clear_identity(self.folder, self.since))):
+            names = ", ".join(programs)
             sentences.append(
-                f"These programs would have given root's rights to other users, and no longer do: {', '.join(programs)}."
+                f"These programs would have given root's rights to other users, and no longer do: {names}."
             )
         files = sorted(
             os.path.relpath(name, self.folder) for name, stamp in now.later.items() if self.later.get(name) != stamp
