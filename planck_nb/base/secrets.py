@@ -89,7 +89,7 @@ It is then inside encrypted reasoning or an image.
 """
 
 _AMBIGUOUS_ENDS = ("SIGNING", "SIGNATURE", "HMAC", "SALT", "PEPPER", "MNEMONIC")
-"""Ends of variables' names that hold a secret if the value is a generated key."""
+"""Ends of variables' names, which count beside a generated key."""
 
 # The vendors' own formats. Each begins with a literal, which makes the search fast, or has a sign in `_SIGNS`.
 _FORMATS: Mapping[str, re.Pattern[str]] = {
@@ -110,7 +110,7 @@ _FORMATS: Mapping[str, re.Pattern[str]] = {
         "a SendGrid key": r"SG\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}",
         "a Slack token": r"xox[abeprs]-[A-Za-z0-9-]{10,}",
         "a Slack webhook": r"https://hooks\.slack\.com/services/[A-Za-z0-9/_-]{20,}",
-        # A key's secret has no format of its own, but is beside the key.
+        # A key's secret is recognised only beside the key.
         "an AWS key with its secret": r"A[KS]IA[A-Z0-9]{16}(?![A-Za-z0-9+/=])[\s\S]{1,200}?(?<![A-Za-z0-9+/=])"
         r"(?=[A-Za-z0-9+/]*[a-z])(?=[A-Za-z0-9+/]*[A-Z])(?=[A-Za-z0-9+/]*[0-9])[A-Za-z0-9/+]{40}(?![A-Za-z0-9/+=])",
         "an AWS key": r"A[KS]IA[A-Z0-9]{16}(?![A-Za-z0-9+/=])",
@@ -145,7 +145,10 @@ _FORMATS: Mapping[str, re.Pattern[str]] = {
 }
 
 _SIGNS = {"an Azure key": "JQQJ9", "an Azure client secret": "Q~", "an Azure storage key": "=="}
-"""A part of each format that does not begin with a literal: texts without it are not searched."""
+"""Parts of formats without a literal at their beginning.
+
+Texts without it are not searched.
+"""
 
 _used: dict[str, str] = {}
 """Credentials which this process has used, with descriptions.

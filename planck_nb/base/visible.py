@@ -39,7 +39,7 @@ _LOOKALIKE_SCRIPTS = frozenset(
     "EXTENDED GEORGIAN GREEK GUJARATI GURMUKHI HEBREW KANNADA LAO LISU LYCIAN MALAYALAM MIAO MYANMAR NKO OLD ORIYA "
     "OSAGE RUNIC TAMIL TELUGU THAI TIFINAGH TIRHUTA VAI WARANG".split()
 )
-"""First words in the names of letters and digits whose scripts resemble ASCII."""
+"""First words in names, for scripts which resemble ASCII."""
 
 _WHOLE_WORDS = frozenset(
     map(
@@ -52,7 +52,7 @@ _WHOLE_WORDS = frozenset(
         ),
     )
 )
-"""Cyrillic and Greek letters which make up words that resemble ASCII as a whole."""
+"""Cyrillic and Greek letters in words which resemble ASCII as a whole."""
 
 LOOKALIKES = {
     "!": "01C3",
@@ -83,9 +83,10 @@ LOOKALIKES = {
     "a-z": "0131 0184 018D 0196 01BD 0251 0261 0263 0269 026A 026F 028B 028F 1D04 1D0F 1D11 1D1C 1D20 1D21 1D22 1D83 "
     "1D8C 1E9D 1EFF A731 A799 A79F AB32 AB35 AB3D AB47 AB48 AB4E AB52 AB5A",
 }
-"""Codes of other characters by what they resemble; see https://www.unicode.org/reports/tr39/#Confusable_Detection.
+"""Codes by the characters which they resemble.
 
-Letters and digits among them are spelled out beside those of ASCII, all others everywhere.
+Letters and digits are spelled out beside ASCII ones, all others everywhere. The facts are Unicode's:
+https://www.unicode.org/reports/tr39/#Confusable_Detection.
 """
 
 _LOOKALIKES = frozenset(chr(int(code, 16)) for codes in LOOKALIKES.values() for code in codes.split())
@@ -185,7 +186,7 @@ def _without_lookalikes(match: re.Match[str]) -> str:
 
 
 def _spelled_word(match: re.Match[str]) -> str:
-    """Spell out a word's foreign letters, if it has ASCII ones or resembles them as a whole."""
+    """Spell out a word's foreign letters if it resembles ASCII."""
     word = match[0]
     if word.isascii() or not (re.search("[A-Za-z]", word) or _WHOLE_WORDS.issuperset(word)):
         return word

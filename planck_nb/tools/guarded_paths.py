@@ -238,7 +238,7 @@ def _in_git(entry: os.DirEntry[str]) -> Iterator[tuple[str, bool]]:
 
 
 def _clear_identity(folder: Path, since: int) -> Iterator[str]:
-    """Take the rights of their owner from programs that changed, and yield their names."""
+    """Take their owner's rights from changed programs, and yield their names."""
     entry_count = 0
     for place, _, files in os.walk(folder):
         entry_count += len(files)
@@ -272,7 +272,7 @@ def _links_in(name: str) -> Iterator[str]:
 
 
 def _links_on_way(path: Path, folder: Path) -> Iterator[Path]:
-    """Yield the links in a folder through which a path leads, as the system follows them."""
+    """Yield the links in a folder through which a path leads."""
     place, names = folder, [*reversed(path.relative_to(folder).parts)]
     found = set[Path]()
     while names:

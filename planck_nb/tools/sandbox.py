@@ -100,9 +100,12 @@ def find_sandbox(writable: Sequence[Path] = ()) -> Sandbox | None:
 
 
 def is_sandbox_known() -> bool:
-    """Return whether a sandbox was tried before and works; unlike `find_sandbox`, this starts no process."""
+    """Return whether a sandbox is known to work.
+
+    Unlike `find_sandbox`, this never starts a process.
+    """
     program = find_program("bwrap") if sys.platform == "linux" else None
-    return program is not None and _tried.get((program, os.geteuid())) is not None
+    return program is not None and _working.get((program, os.geteuid())) is not None
 
 
 def require_sandbox(writable: Sequence[Path] = ()) -> Sandbox:
@@ -150,15 +153,15 @@ def candidates(user: int) -> list[tuple[str, ...]]:
     return [(*_ISOLATED, *identity, *proc) for proc in (_PROC, ()) for identity in identities]
 
 
-_tried: dict[tuple[str, int], Sandbox | None] = {}
+_working: dict[tuple[str, int], Sandbox | None] = {}
 """The sandbox that works, by program and user id."""
 
 
 def _first_working(program: str, user: int) -> Sandbox | None:
-    if (program, user) not in _tried:
-        found = filter(_works, (Sandbox(program, options) for options in candidates(user)))
-        _tried[program, user] = next(found, None)
-    return _tried[program, user]
+    if (program, user) not in _working:
+        sandboxes = (Sandbox(program, options) for options in candidates(user))
+        _working[program, user] = next(filter(_works, sandboxes), None)
+    return _working[program, user]
 
 
 def _works(sandbox: Sandbox) -> bool:

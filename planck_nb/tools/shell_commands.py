@@ -115,11 +115,11 @@ async def run_shell(
 
 
 def shell_command(text: str, cwd: Path | None, within: str | None, sandbox: SandboxMode) -> ShellCommand:
-    """Parse the command of a call, with the folders as they are now.
+    """Parse a call's command, with the folders as they are now.
 
     Args:
         text: The command.
-        cwd: The working directory of the tool, by default the process's now.
+        cwd: The tool's working directory, by default the process's now.
         within: The folder in which the command runs, relative to `cwd`.
         sandbox: The mode in which it runs.
 
@@ -145,7 +145,7 @@ def command_effects(text: str, cwd: Path | None, within: str | None, sandbox: Sa
 def _approved(
     text: str, context: ToolContext, cwd: Path | None, within: str | None, sandbox: SandboxMode
 ) -> ShellCommand:
-    """The command as it was parsed for approval; without approval, as it is now."""
+    """Return the command as parsed for approval, otherwise as it is now."""
     approved = (touch for touch in context.touches or () if isinstance(touch, ShellCommand) and touch.root is not None)
     found = next((touch for touch in approved if touch.target == text), None)
     if found is not None:

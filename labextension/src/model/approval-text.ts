@@ -51,7 +51,6 @@ export function effectSentences(request: ApprovalDisplay, name = ''): Piece[] {
   }
   if (has(request, 'network')) {
     const hosts = targetsOf(request, 'network');
-    // A sandbox has the network of this computer or none.
     const anywhere = has(request, 'execute') && hosts.length === 0;
     pieces.push(['Uses ', false], ['the network', true], [anywhere ? ", also this computer's own servers. " : listed(hosts), false]);
   }

@@ -64,7 +64,7 @@ _READERS = frozenset(
     ". [ basename cat cmp cut diff dirname du echo egrep export false fgrep grep head ls md5sum nl od printf pwd "
     "readlink realpath rg sha1sum sha256sum source stat tail test true type unset wc which".split()
 )
-"""Programs whose arguments name no files that they change."""
+"""Programs which only read their arguments."""
 
 _READERS_OF_GIT = frozenset("add blame check-ignore commit diff log ls-files rev-parse show status".split())
 _CHANGING = {"git": ("--output",), "find": ("-exec", "-ok", "-delete", "-fprint", "-fls")}
@@ -98,7 +98,7 @@ def is_obeyed(path: Path, root: Path | None) -> bool:
 
 
 def _is_in_environment(path: Path, root: Path | None) -> bool:
-    """Return whether a path is in a Python environment, whose programs and modules run when anything of it starts."""
+    """Return whether a path is in a Python environment."""
     folders = [folder for folder in path.parents if root is None or (folder != root and folder.is_relative_to(root))]
     if path.name in _ENVIRONMENT or "site-packages" in path.parts[len(root.parts) if root else 0 :]:
         return True
@@ -112,16 +112,18 @@ def _is_in_environment(path: Path, root: Path | None) -> bool:
 def obeyed_words(
     calls: Iterable[tuple[Sequence[Sequence[str]], Sequence[str]]], folder: Path | None, root: Path | None
 ) -> list[str]:
-    """Return the words of a command that name such a file, unless its programs only read it.
+    """Return a command's words for such files.
+
+    Programs which only read them do not count.
 
     Args:
-        calls: For each call of a program, its invocations and the files to which its output is redirected.
-        folder: The folder in which it runs; None if that is not known.
+        calls: For each call, its invocations and the files to which its output is redirected.
+        folder: The folder in which it runs; None if unknown.
         root: The project's folder.
     """
     words: list[str] = []
-    for invocations, written in calls:
-        words += written
+    for invocations, outputs in calls:
+        words += outputs
         if invocations and not _only_reads(invocations[-1]):
             words += invocations[0][1:]
     pieces = dict.fromkeys(piece for word in words for piece in path_words(word))

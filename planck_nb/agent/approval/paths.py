@@ -57,7 +57,7 @@ def resolved(target: str, root: Path | None) -> Path | None:
 
 
 def below(path: Path, folder: Path) -> bool:
-    """Whether a resolved path is a resolved folder or is inside it."""
+    """Return whether a resolved path is a resolved folder or inside it."""
     inner, outer = path.parts[: len(folder.parts)], folder.parts
     return inner == outer or (ignores_case(path) and _folded(inner) == _folded(outer))
 
@@ -127,15 +127,15 @@ class PathPattern:
         return path is not None and self._is_absolute and self._matches(path)
 
     def names(self, target: str) -> bool:
-        """Whether the pattern is the path itself: not a folder above it, not a wildcard, not a link to it.
+        """Return whether the pattern is the path itself.
 
-        A link may be newer than the rule. Wildcards that stand for themselves, as `escape` writes them, are none.
+        A folder above it, a wildcard and a link to it do not count; a link may be newer than the rule.
         """
         path = resolved(target, self.root)
         return path is not None and self._spelling == escape(str(path))
 
     def spells(self, target: str) -> bool:
-        """Whether the pattern is the path itself, or matches it by wildcards, without following a link."""
+        """Return whether the pattern matches a path, without following a link."""
         path = resolved(target, self.root)
         if path is None:
             return False

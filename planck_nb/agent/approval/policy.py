@@ -288,7 +288,7 @@ class Policy:
         return Verdict(self.undeclared, None, _by_default(self.undeclared, f"Calling {tool}"))
 
     def _secret(self, rules: list[Rule], touch: Effect) -> str:
-        """A sentence about the secret that the effect concerns; empty if there is none, or a rule allows it by name."""
+        """Return a sentence about a secret in the effect; empty if a rule allows it by name."""
         allowing = [rule for rule in rules if rule.action == "allow"]
         doing = "needs approval" if self.secrets == "ask" else "is forbidden"
         if touch.kind in ("read", "write"):
@@ -307,9 +307,9 @@ class Policy:
             for rule in allowing
             if any(rule.covers_part(touch, part, self.root) for part in touch.parts or ())
         ]
-        named = {word for pattern in patterns for word in path_words(pattern) if "*" not in word and word != TOO_MANY}
+        allowed_words = {word for pattern in patterns for word in path_words(pattern) if "*" not in word} - {TOO_MANY}
         for word in (*touch.secrets, *(() if touch.sandboxed else touch.obeyed)):
-            if word not in named:
+            if word not in allowed_words:
                 return f"{_doing(touch)} {doing}, because {_why(touch, word)}; only a rule with this name allows it."
         return ""
 
@@ -322,7 +322,7 @@ class Policy:
         return "it is hidden in the home folder" if is_hidden_at_home(path, self._resolved_root) else ""
 
     def _allowing(self, rules: list[Rule], touch: Effect) -> Rule | None:
-        """The rule that allows the whole effect, or the first of those that together allow each part of a command."""
+        """Return the rule for the whole effect, or the first among those for a command's parts."""
         covering = next((rule for rule in rules if rule.covers(touch, self.root)), None)
         if covering is not None or touch.kind != "execute":
             return covering
@@ -358,26 +358,26 @@ def _with_network(effects: tuple[Effect, ...], verdicts: list[Verdict]) -> list[
 
 
 def _why(command: ShellCommand, word: str) -> str:
-    """Why a word of a command needs approval, as the end of a sentence."""
+    """Say why a command's word needs approval, as a sentence's end."""
     if word == TOO_MANY:
         return "it has too many words to look at"
     return f"{word} looks like a secret" if word in command.secrets else f"programs load {word} automatically"
 
 
 def _remarks(command: ShellCommand) -> Iterator[str]:
-    """Sentences on what a person should know about a command before it runs."""
+    """Yield sentences about a command before it runs."""
     if secrets := _names(command.secrets):
         yield f"By their names, there are secrets in {secrets}."
-    if not command.sandboxed and (obeyed := _names(command.obeyed)):
-        yield f"It names {obeyed}, which programs load automatically."
+    if not command.sandboxed and (names := _names(command.obeyed)):
+        yield f"It names {names}, which programs load automatically."
     if command.computes:
         yield "A part of it is known only when it runs."
 
 
 def _names(words: Iterable[str]) -> str:
-    """The first words that were found, as a part of a sentence."""
-    found = [word for word in words if word != TOO_MANY]
-    return series([*found[:_SHOWN_WORDS], "others"] if len(found) > _SHOWN_WORDS else found) if found else ""
+    """Return the first words, for a sentence."""
+    names = [word for word in words if word != TOO_MANY]
+    return series([*names[:_SHOWN_WORDS], "others"] if len(names) > _SHOWN_WORDS else names) if names else ""
 
 
 def _only_asks(verdict: Verdict) -> bool:

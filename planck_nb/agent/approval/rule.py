@@ -24,7 +24,7 @@ KINDS: tuple[EffectKind, ...] = get_args(EffectKind)
 
 _TOOL = re.compile(r"[\w.*?\[\]!/-]+")
 _LIMIT = re.compile(r"""\s*(agent_id|agent|role|cwd)=("(?:[^"\\]|\\.)*"|[^\s"]+)\s+""")
-"""The beginning of the text of a rule that is for one agent, role or folder; no tool's name contains `=`."""
+"""The beginning of a rule for one agent, role or folder; tools' names never contain `=`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,7 +208,7 @@ class Rule:
         return not self.pattern or self._narrowed(touch.kind, root).covers(touch.target)
 
     def covers_part(self, command: ShellCommand, part: str, root: Path | None) -> bool:
-        """Check whether the rule certainly matches one of the parts of a command.
+        """Check whether the rule certainly matches a command's part.
 
         Args:
             command: The command.

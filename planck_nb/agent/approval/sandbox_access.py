@@ -1,4 +1,7 @@
-"""What a command may reach outside its sandbox, derived from its text: shown for approval, then allowed."""
+"""What a command may reach outside its sandbox, derived from its text.
+
+It is shown for approval, then allowed.
+"""
 
 from __future__ import annotations
 
@@ -69,15 +72,15 @@ class SandboxAccess:
 
     @classmethod
     def of(cls, command: str, invocations: Iterable[Sequence[str]]) -> SandboxAccess:
-        """Return what a command needs: the network if it runs a program that uses it, and what it requests itself.
+        """Return a command's needs.
 
-        A request is an assignment at its beginning, such as `PLANCK_NB_SANDBOX_ALLOW="network write:/opt/venv"`. A path
-        is allowed only as it is written, absolute or with `~` and without links, so that what is approved is what is
-        allowed.
+        It needs the network if it runs a program which uses it. It may request more by an assignment at its beginning,
+        such as `PLANCK_NB_SANDBOX_ALLOW="network write:/opt/venv"`. A path is allowed only as written, absolute or with
+        `~` and without links: what is approved is what is allowed.
 
         Args:
             command: Its text.
-            invocations: The programs that it runs, with their arguments.
+            invocations: The programs which it runs, with their arguments.
         """
         words = _requested(command)
         network = "network" in words or any(map(_uses_network, invocations))

@@ -61,7 +61,7 @@ _SEPARATORS = re.compile(r"[\s;&|<>()'\"`,=:@!$#]+")
 _BRACES = re.compile(r"\{([^{}]*,[^{}]*)\}")
 _MAX_WORDS = 5_000
 TOO_MANY = " "
-"""In place of the words beyond a limit: looking at all would take too long."""
+"""In place of further words, which would take too long."""
 
 _MAX_DEPTH = 3
 _MAX_FILES = 2_000
@@ -103,7 +103,7 @@ def _home() -> Path | None:
 
 
 def secret_words(text: str, folder: Path | None) -> list[str]:
-    """Return the words of a command that name a secret, as far as its text shows.
+    """Return a command's words for secrets, as far as its text shows them.
 
     Patterns are compared with existing files; what variables, substitutions or programs make of the text is not known.
 
@@ -120,7 +120,7 @@ def secret_words(text: str, folder: Path | None) -> list[str]:
 
 
 def path_words(text: str) -> list[str]:
-    """Return the pieces of a text that may be paths, with alternatives in braces written out.
+    """Return the possible paths in a text, with alternatives in braces written out.
 
     Args:
         text: The text of a command, or one of its words.
@@ -128,23 +128,23 @@ def path_words(text: str) -> list[str]:
     Returns:
         Each piece once, and `TOO_MANY` at the end if there are more.
     """
-    found: dict[str, None] = {}
+    pieces: dict[str, None] = {}
     waiting = text.split()[::-1]
     for _ in range(2 * _MAX_WORDS):
         if not waiting:
-            return list(found)
+            return list(pieces)
         word = waiting.pop()
         braces = _BRACES.search(word)
         if braces is not None:
             waiting += [word[: braces.start()] + part + word[braces.end() :] for part in braces[1].split(",")]
             continue
         for piece in _SEPARATORS.split(word):
-            found[piece] = None
+            pieces[piece] = None
             if piece.startswith("-") and not piece.startswith("--"):
-                found[piece[2:]] = None  # such as -f.env
-        if len(found) > _MAX_WORDS:
+                pieces[piece[2:]] = None  # such as -f.env
+        if len(pieces) > _MAX_WORDS:
             break
-    return [*found, TOO_MANY]
+    return [*pieces, TOO_MANY]
 
 
 def _names_secret(word: str, root: Path | None) -> bool:
@@ -159,18 +159,18 @@ def _names_secret(word: str, root: Path | None) -> bool:
         name = word.rstrip("/").rpartition("/")[2].casefold()
         samples = _HIDDEN_SAMPLES if name.startswith(".") else _SAMPLES
         return any(fnmatchcase(sample, name) for sample in samples)
-    found = matching_files(word, root)
-    return found is None or any(is_secret_path(path) for path in found)
+    files = matching_files(word, root)
+    return files is None or any(is_secret_path(path) for path in files)
 
 
 def matching_files(pattern: str, folder: Path) -> list[Path] | None:
-    """Return the files that a pattern in a command matches, links followed; None if they are too many to tell."""
+    """Return a pattern's files, links followed; None for too many."""
     try:
         names = iglob(_expanded(pattern), root_dir=folder)  # noqa: PTH207 - skips hidden files, as a shell does
-        found = [resolved(name, folder) or folder / name for name in islice(names, _MAX_FILES)]
+        files = [resolved(name, folder) or folder / name for name in islice(names, _MAX_FILES)]
     except (OSError, ValueError, re.error):
         return None
-    return None if len(found) == _MAX_FILES else found
+    return None if len(files) == _MAX_FILES else files
 
 
 def _expanded(word: str) -> str:

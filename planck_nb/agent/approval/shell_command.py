@@ -1,6 +1,6 @@
-"""A shell command as one value: what it runs, where, and what it needs.
+"""Shell commands as values.
 
-Its text is parsed once for each call. Rules, the request for approval, the sandbox and the process all use the value.
+A call's command is parsed once. Rules, the request for approval, the sandbox and the process all use this value.
 """
 
 from __future__ import annotations
@@ -20,10 +20,13 @@ from planck_nb.base.visible import is_hidden
 BLANKS = " \t\n"
 
 MAX_COMMAND_LENGTH = 10_000
-"""Characters of the longest command that is analysed; a longer one is uncertain: analysing it takes too long."""
+"""Longest analysed command in characters.
+
+A longer one is uncertain: its analysis takes too long.
+"""
 
 _DOUBTFUL = re.compile(r"[\s#\x00-\x1f\x7f]")
-"""Characters outside of quotes that some shells take for blanks or comments."""
+"""Characters outside quotes which some shells take for blanks or comments."""
 
 _ASSIGNMENT = re.compile(r"\w+\+?=")
 _PREFIXES = frozenset("! { builtin command do doas else env elif exec if nice nohup sudo then time until while".split())
@@ -35,20 +38,20 @@ _MAX_PREFIXES = 20
 
 @dataclass(frozen=True, slots=True)
 class ProgramCall:
-    """One command in a text, as well as it can be found.
+    """A command in a text, as far as the text shows it.
 
     Args:
-        invocations: Its words without quotes and redirections, from each one that may be the program: after
-            assignments, and after words such as `sudo`. A substitution is a `$` where it starts.
-        written: The files to which its output is redirected.
+        invocations: Its words without quotes and redirections, from each possible program on: after assignments, and
+            after words such as `sudo`. A substitution is a `$` where it starts.
+        outputs: The files to which its output is redirected.
     """
 
     invocations: tuple[tuple[str, ...], ...]
-    written: tuple[str, ...] = ()
+    outputs: tuple[str, ...] = ()
 
     @property
     def texts(self) -> Iterator[str]:
-        """Its invocations as texts, with the program as it is written and without its folder."""
+        """Yield its invocations as texts, with and without the program's folder."""
         for words in self.invocations:
             yield " ".join(words)
             yield " ".join([program_of(words), *words[1:]])
@@ -56,21 +59,21 @@ class ProgramCall:
 
 @dataclass(frozen=True, slots=True)
 class ShellCommand(Effect):
-    r"""A command for /bin/sh, with all that its text and folder say about it.
+    """A command for /bin/sh, with the facts in its text and folder.
 
     Args:
         kind: "execute".
         target: The text, which runs as it is.
-        cwd: The folder in which it runs, empty if that is `root`.
-        root: The working directory of the tool, links followed; None if it is not known.
-        folder: The folder in which it runs, links followed; None if it is not known.
-        parts: The commands that a shell certainly runs for the text, with single blanks. None if that is not certain:
-            only words, quotes, and `;`, `&`, `|` and line ends between commands are.
-        calls: The commands that can be found in the text, even if a shell may read it differently.
+        cwd: The folder in which it runs; empty for `root`.
+        root: The tool's working directory, links followed; None if unknown.
+        folder: The folder in which it runs, links followed; None if unknown.
+        parts: The commands which a shell certainly runs for the text, with single blanks; None if uncertain. Certain
+            are words, quotes, and `;`, `&`, `|` and line ends between commands.
+        calls: The commands in the text, even if a shell may read it differently.
         computes: Whether it runs something whose name it does not contain.
-        access: What it needs beyond the sandbox.
-        secrets: The words that name secrets.
-        obeyed: The words that name files which programs load automatically, unless its programs only read them.
+        access: Its needs beyond the sandbox.
+        secrets: Words which name secrets.
+        obeyed: Words which name files loaded automatically by programs, unless its own programs only read them.
         sandboxed: Whether it runs in a sandbox, where those files are read-only.
 
     Example:
@@ -97,12 +100,12 @@ class ShellCommand(Effect):
 
         Args:
             text: The command.
-            root: The working directory of the tool, links followed.
+            root: The tool's working directory, links followed.
             folder: The folder in which the command runs, links followed; by default `root`.
             sandboxed: Whether it runs in a sandbox.
 
         Returns:
-            The command with what it does.
+            The command with its facts.
         """
         folder = folder or root
         lexemes = list(lex(text))
@@ -122,17 +125,19 @@ class ShellCommand(Effect):
             access=SandboxAccess.of(text, invocations),
             secrets=tuple(secret_words("".join(lexeme.value for lexeme in lexemes), folder)),
             obeyed=tuple(
-                obeyed_words(((call.invocations, call.written) for call in calls), None if moves else folder, root)
+                obeyed_words(((call.invocations, call.outputs) for call in calls), None if moves else folder, root)
             ),
             sandboxed=sandboxed,
         )
 
     @classmethod
     def of(cls, effect: Effect, root: Path | None) -> ShellCommand:
-        """Return the command that an effect is, parsed if it is only a text.
+        """Return an effect as a command.
+
+        A mere text is parsed.
 
         Args:
-            effect: An effect of kind "execute".
+            effect: An effect with the kind "execute".
             root: The working directory for a text.
         """
         if isinstance(effect, ShellCommand):
@@ -141,33 +146,33 @@ class ShellCommand(Effect):
 
     @property
     def is_unknown(self) -> bool:
-        """Return whether it cannot be told what runs: there is no text, or one that is too long."""
+        """Return whether the text is missing or too long to be analysed."""
         return not self.target or len(self.target) > MAX_COMMAND_LENGTH
 
     @property
     def programs(self) -> tuple[str, ...]:
-        """Return the names of the programs that can be found, without their folders."""
+        """Return the programs' names, without their folders."""
         return tuple(dict.fromkeys(program_of(words) for call in self.calls for words in call.invocations))
 
 
 def program_of(words: Sequence[str]) -> str:
-    """Return the name of the program, without its folder."""
+    """Return the program's name, without its folder."""
     return words[0].rpartition("/")[2]
 
 
 def _certain_parts(lexemes: Iterable[Lexeme]) -> tuple[str, ...] | None:
-    """The commands that a shell runs for a text, with single blanks, or None unless that is certain.
+    """Return the commands which a shell certainly runs, with single blanks.
 
-    Everything that has another meaning for a shell (redirection, substitution, variables, subshells, comments,
-    backslashes) is uncertain.
+    The result is None if the text has another meaning for a shell: redirection, substitution, variables, subshells,
+    comments or backslashes.
     """
-    found, current = [], ""
+    parts, current = [], ""
     for lexeme in lexemes:
         match lexeme.kind:
             case "blank":
                 current += " "
             case "control" if lexeme.text not in "()":
-                found.append(current)
+                parts.append(current)
                 current = ""
             case "quote":
                 current += lexeme.text
@@ -175,11 +180,14 @@ def _certain_parts(lexemes: Iterable[Lexeme]) -> tuple[str, ...] | None:
                 current += lexeme.text
             case _:
                 return None
-    return tuple(part.strip(BLANKS) for part in (*found, current) if part.strip(BLANKS))
+    return tuple(part.strip(BLANKS) for part in (*parts, current) if part.strip(BLANKS))
 
 
 def _is_doubtful(lexeme: Lexeme) -> bool:
-    """Whether shells or readers may take a text for something else. Hidden characters may only appear in quotes."""
+    """Return whether shells or readers may take a text for something else.
+
+    Hidden characters may only appear in quotes.
+    """
     text = lexeme.text
     if lexeme.quotes != "bare":
         return "\0" in text
@@ -187,7 +195,7 @@ def _is_doubtful(lexeme: Lexeme) -> bool:
 
 
 def _calls(lexemes: Iterable[Lexeme]) -> Iterator[ProgramCall]:
-    """The commands in a text, without those that have no words."""
+    """Yield the commands in a text, without empty ones."""
     call = _UnfinishedCall()
     for lexeme in (*lexemes, Lexeme("control", "\n", 0, "bare")):
         if lexeme.kind == "continuation" or (lexeme.kind == "escape" and len(lexeme.text) == 1):
@@ -197,8 +205,8 @@ def _calls(lexemes: Iterable[Lexeme]) -> Iterator[ProgramCall]:
             if backtick:
                 call.word = (call.word or "") + "$"
             call.end_word()
-            if call.words or call.written:
-                yield ProgramCall(tuple(_invocations(call.words)), tuple(call.written))
+            if call.words or call.outputs:
+                yield ProgramCall(tuple(_invocations(call.words)), tuple(call.outputs))
             call = _UnfinishedCall()
         else:
             call.add(lexeme)
@@ -206,18 +214,18 @@ def _calls(lexemes: Iterable[Lexeme]) -> Iterator[ProgramCall]:
 
 @dataclass(slots=True)
 class _UnfinishedCall:
-    """The words of a command up to a place in its text.
+    """A command's words up to a place in its text.
 
     Args:
         words: Its words, without redirections.
-        written: The files to which its output is redirected.
-        word: The word that the place is in, None between words; an empty one is written as two quotes.
-        number: Whether that word is a number, such as the one in "2>".
-        redirection: The redirection that the next word belongs to.
+        outputs: The files to which its output is redirected.
+        word: The word at this place, None between words; an empty one is written as two quotes.
+        number: Whether this word is a number, such as the one in "2>".
+        redirection: The redirection before the next word.
     """
 
     words: list[str] = field(default_factory=list)
-    written: list[str] = field(default_factory=list)
+    outputs: list[str] = field(default_factory=list)
     word: str | None = None
     number: bool = False
     redirection: str = ""
@@ -241,21 +249,24 @@ class _UnfinishedCall:
         if not self.redirection:
             self.words.append(self.word)
         elif ">" in self.redirection:
-            self.written.append(self.word)
+            self.outputs.append(self.word)
         self.word, self.number, self.redirection = None, False, ""
 
 
 def _invocations(words: Sequence[str]) -> Iterator[tuple[str, ...]]:
-    """The words from each one that may be the program: the first after assignments, and after words such as `sudo`."""
+    """Yield the words from each possible program on.
+
+    It is the first word after assignments, and after words such as `sudo`.
+    """
     after_prefix = False
     for index, word in enumerate(words):
         if index > _MAX_PREFIXES:
-            yield ("$",)  # going on takes quadratic time: the name of the program is taken as unknown
+            yield ("$",)  # going on takes quadratic time: the program's name is taken as unknown
             return
         if _ASSIGNMENT.match(word) or (after_prefix and word.startswith("-")):
             continue
-        found = tuple(words[index:])
-        yield found
-        if program_of(found) not in _PREFIXES:
+        invocation = tuple(words[index:])
+        yield invocation
+        if program_of(invocation) not in _PREFIXES:
             return
         after_prefix = True

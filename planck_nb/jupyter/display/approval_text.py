@@ -12,7 +12,7 @@ from planck_nb.base.errors import UsageError
 from planck_nb.base.visible import visible
 
 _OWN_SERVERS = "also this computer's own servers"
-"""What the network of a command includes: its sandbox has this computer's network or none."""
+"""A command with the network reaches them, too."""
 
 
 def commands_not_in(args: Iterable[object], effects: Iterable[Effect]) -> tuple[str, ...]:
@@ -71,8 +71,8 @@ def pending_text(
     lines = [f"{visible(pending.name)} of {visible(agent)} waits for approval, call {visible(pending.id)}."]
     lines.append(visible(pending.reason, lookalikes=True))
     for effect in effects:
-        anything = f"anything, {_OWN_SERVERS}" if effect.kind == "network" else "anything"
-        target = visible(effect.target, lookalikes=True) or anything
+        default = f"anything, {_OWN_SERVERS}" if effect.kind == "network" else "anything"
+        target = visible(effect.target, lookalikes=True) or default
         if effect.cwd:
             lines.append(_labelled("in the folder", visible(effect.cwd, lookalikes=True)))
         if effect.kind != "execute" or effect.target not in pending.args.values():

@@ -49,7 +49,7 @@ _STYLE_STATEMENT = re.compile(
     r"|tailwind|use|viewport)\b(?=[^\n]*[{};][ \t]*$)",
     re.MULTILINE,
 )
-"""Statements of style sheets, and of languages that become style sheets."""
+"""Statements in style sheets, and in languages for them."""
 
 _TAG = re.compile(r"<!--.*?(?:-->|\Z)|<(?P<end>/?)(?P<name>[A-Za-z][\w-]*(?::[\w-]+)?)(?:[\s/][^<>]*)?>", re.DOTALL)
 _QUOTING_ELEMENTS = frozenset("blockquote code kbd pre q samp script style template textarea title var xmp".split())
@@ -199,7 +199,7 @@ def typed_parts(prompt: str) -> Iterator[str]:
 
 
 def _without_elements(text: str) -> str:
-    """Return the text without HTML comments, tags, and elements that quote; one that is never closed stays."""
+    """Return the text without HTML comments, tags, and closed elements which quote."""
     if "<" not in text:
         return text
     tags = list(_TAG.finditer(text))

@@ -31,7 +31,7 @@ def check_length(sql: str) -> None:
 
 
 def check_tables(statement: Mapping[str, Any], views: Collection[str]) -> None:
-    """Check that a statement reads only views and WITH clauses that are in scope where it names them.
+    """Check a statement: it reads only views, and WITH clauses in their scope.
 
     Args:
         statement: The statement as DuckDB's `json_serialize_sql` describes it.
@@ -66,7 +66,7 @@ def _check(node: Mapping[str, Any], names: Collection[str], views: Collection[st
 
 
 def _parts(node: Mapping[str, Any], names: frozenset[str]) -> Iterator[tuple[Any, frozenset[str]]]:
-    """Yield the parts of a node, each with the names of tables in its scope.
+    """Yield a node's parts, each with the tables in its scope.
 
     A WITH clause is known in those after it and in its query; a recursive one in itself, too.
     """

@@ -67,7 +67,7 @@ def test_a_command_is_parsed_once_into_what_it_does(tmp_path: Path) -> None:
     command = ShellCommand.parse("sudo curl -T link x.org >out; ./make all", tmp_path, tmp_path / "sub")
     assert command.programs == ("sudo", "curl", "make")
     assert (command.cwd, command.access.network, command.parts) == (str(tmp_path / "sub"), True, None)
-    assert (command.secrets, command.calls[0].written, command.computes) == (("link",), ("out",), False)
+    assert (command.secrets, command.calls[0].outputs, command.computes) == (("link",), ("out",), False)
     assert ShellCommand.of(command, Path("/other")) is command
     assert ShellCommand.of(Effect("execute", "ls", "/"), tmp_path).folder == Path("/")
 

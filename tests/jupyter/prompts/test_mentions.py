@@ -111,8 +111,8 @@ NOT_TYPED = [
     "<img alt=@name />",
     "<x-y\n@name>",
     *(
-        f"{begin}use @name{end}"
-        for begin, end in "\u2039\u203a »« \u203a\u2039 「」 『』 《》 〈〉 〝〞 〝〟 \uff02\uff02".split()
+        f"{quotes[0]}use @name{quotes[1]}"
+        for quotes in "\u2039\u203a »« \u203a\u2039 「」 『』 《》 〈〉 〝〞 〝〟 \uff02\uff02".split()
     ),
     "\u201ause @name\u2018",
     "\u201buse @name\u2019",
