@@ -11,6 +11,7 @@ from planck_nb.ai.messages import Usage
 from planck_nb.ai.numbers import dollars
 from planck_nb.ai.request import Options
 from planck_nb.ai.server_address import shown_url
+from planck_nb.ai.server_rules import ServerRules
 from planck_nb.base.errors import ConfigError
 from planck_nb.base.json_types import JsonObject
 
@@ -131,6 +132,7 @@ class Model:
         auth: A function that returns the credentials of each request instead of a key; never stored.
         unavailable: Why it cannot be used, None if it can.
         found: The model as it was looked up, before any of its facts was replaced; None if it was not looked up.
+        rules: How its server differs from others; None for the rules of its provider.
 
     Raises:
         ConfigError: `api_key` is not a string.
@@ -156,6 +158,7 @@ class Model:
     auth: Auth | None = field(default=None, repr=False)
     unavailable: Unavailable | None = None
     found: Model | None = field(default=None, repr=False, compare=False)
+    rules: ServerRules | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         key: object = self.api_key

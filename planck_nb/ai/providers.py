@@ -12,6 +12,7 @@ from planck_nb.ai.dialect import Dialect, LocalModel
 from planck_nb.ai.models import Model
 from planck_nb.ai.registry import REGISTRY, Provider, is_local
 from planck_nb.ai.server_address import ServerAddress, server_address
+from planck_nb.ai.server_rules import ServerRules
 from planck_nb.base.errors import ConfigError, UnsupportedFeatureError
 
 
@@ -94,6 +95,16 @@ def _address_of_api(given: str, path: str, always: bool, native: bool) -> Server
 def is_first_party(model: Model) -> bool:
     """Whether the model is at its vendor's own address."""
     return model.base_url is None or base_url_of(model) == provider(model.provider).base_url
+
+
+def rules_of(model: Model) -> ServerRules:
+    """How the model's server differs from others of its wire format: its own rules, or those of its provider."""
+    if model.rules is not None:
+        return model.rules
+    known = provider(model.provider)
+    if known.foreign_rules is None or is_first_party(model):
+        return known.rules
+    return known.foreign_rules
 
 
 def api_of(name: str, base_url: str | None) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 from planck_nb.ai.dialect import Decoder, Pause, WireRequest
-from planck_nb.ai.dialects.anthropic_options import add_options, binds_to_tools, is_vendor, version_for
+from planck_nb.ai.dialects.anthropic_options import add_options, binds_to_tools, version_for
 from planck_nb.ai.dialects.json_wire import index_of, read_object, text_of, write_json
 from planck_nb.ai.dialects.request_checks import check_media, no_video, unreadable
 from planck_nb.ai.dialects.token_counts import TokenCounts, as_object
@@ -32,7 +32,7 @@ from planck_nb.ai.messages import (
 )
 from planck_nb.ai.models import Model
 from planck_nb.ai.numbers import http_status
-from planck_nb.ai.providers import base_url_of
+from planck_nb.ai.providers import base_url_of, rules_of
 from planck_nb.ai.request import Context, Options
 from planck_nb.ai.status_errors import body_error, quoted, status_error, truncated, words_and_kind
 from planck_nb.ai.stream_events import (
@@ -114,7 +114,7 @@ class Messages:
             ]
         if context.server_tools:
             body["tools"] = [*body.get("tools", ()), *wire_tools(model, context.server_tools, _SERVER_TOOLS)]
-        if is_vendor(model):
+        if rules_of(model).is_vendor:
             body["cache_control"] = {"type": "ephemeral"}
         warnings = [*_unseen(context, model), *add_options(body, model, context, options)]
         headers = {"anthropic-version": version_for(model, body)}

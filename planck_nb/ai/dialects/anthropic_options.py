@@ -13,7 +13,7 @@ from typing import Any
 from planck_nb.ai.dialects.request_checks import check_choice
 from planck_nb.ai.dialects.tool_fields import add_extra
 from planck_nb.ai.models import LEVELS, Model, nearest_level
-from planck_nb.ai.providers import is_first_party
+from planck_nb.ai.providers import rules_of
 from planck_nb.ai.request import Context, Options
 from planck_nb.base.json_types import JsonObject
 
@@ -44,11 +44,6 @@ _UNSUPPORTED = frozenset(
 _FORMATS = frozenset("date-time time date duration email hostname uri ipv4 ipv6 uuid".split())
 
 
-def is_vendor(model: Model) -> bool:
-    """Whether requests go to Anthropic itself."""
-    return model.provider == "anthropic" and is_first_party(model)
-
-
 def thinks_in_budgets(model: Model) -> bool:
     """Whether the model is an older one, whose thinking is set as a number of tokens instead of an effort."""
     return model.settings.get("thinking") == "budget"
@@ -59,7 +54,7 @@ def binds_to_tools(model: Model) -> bool:
 
     Anthropic's models do so from generation 5.1 on. For an unknown model the stricter rule is assumed.
     """
-    return model.provider == "anthropic" and (_generation(model) or _BINDING) >= _BINDING
+    return rules_of(model).binds_thinking and (_generation(model) or _BINDING) >= _BINDING
 
 
 def _generation(model: Model) -> tuple[int, int] | None:
@@ -71,7 +66,7 @@ def _generation(model: Model) -> tuple[int, int] | None:
 def version_for(model: Model, body: JsonObject) -> str:
     """The version of the API to use."""
     sampled = not _SAMPLING.isdisjoint(body)
-    return VERSION if is_vendor(model) and not sampled else SAMPLING_VERSION
+    return VERSION if rules_of(model).is_vendor and not sampled else SAMPLING_VERSION
 
 
 def add_options(body: JsonObject, model: Model, context: Context, options: Options) -> list[str]:
@@ -191,7 +186,7 @@ def _add_sampling(body: JsonObject, model: Model, options: Options, warnings: li
             reason = f"does not accept {name}"
         elif thinks:
             reason = f"does not accept {name} while it thinks"
-        elif name == "top_p" and "temperature" in body and is_vendor(model):
+        elif name == "top_p" and "temperature" in body and rules_of(model).is_vendor:
             reason = "accepts either temperature or top_p"
         else:
             body[name] = value

@@ -19,7 +19,6 @@ from planck_nb.ai.dialects.openai_common import (
     effort,
     failure_of,
     images_of,
-    is_vendor,
     offered_tools,
     output_format,
     reasons,
@@ -38,7 +37,7 @@ from planck_nb.ai.messages import (
     UserPart,
 )
 from planck_nb.ai.models import Model
-from planck_nb.ai.providers import base_url_of
+from planck_nb.ai.providers import base_url_of, rules_of
 from planck_nb.ai.request import Context, Options
 from planck_nb.ai.status_errors import body_error, truncated
 from planck_nb.ai.stream_events import (
@@ -190,7 +189,7 @@ def _add_tools(body: JsonObject, model: Model, context: Context, options: Option
 
 def _add_options(body: JsonObject, model: Model, options: Options, warnings: list[str]) -> None:
     if options.max_tokens is not None:
-        body["max_completion_tokens" if is_vendor(model) else "max_tokens"] = options.max_tokens
+        body[rules_of(model).limit_field] = options.max_tokens
     if options.stop and reasons(model):
         warnings.append(f"{model} does not accept stop sequences, so they were not sent.")
     elif options.stop:

@@ -21,7 +21,6 @@ from planck_nb.ai.dialects.openai_common import (
     effort,
     failure_of,
     images_of,
-    is_vendor,
     offered_tools,
     output_format,
     reasons,
@@ -42,7 +41,7 @@ from planck_nb.ai.messages import (
     UserPart,
 )
 from planck_nb.ai.models import Model
-from planck_nb.ai.providers import base_url_of
+from planck_nb.ai.providers import base_url_of, rules_of
 from planck_nb.ai.request import Context, Options
 from planck_nb.ai.status_errors import body_error, truncated
 from planck_nb.ai.stream_events import (
@@ -85,7 +84,7 @@ class Responses:
         body: JsonObject = {"model": model.id, "input": items, "stream": True, "store": False}
         if context.system:
             body["instructions"] = context.system
-        if is_vendor(model):
+        if rules_of(model).is_vendor:
             body["stream_options"] = {"include_obfuscation": False}
         if reasons(model):
             body["include"] = ["reasoning.encrypted_content"]
@@ -240,20 +239,20 @@ def _add_tools(body: JsonObject, model: Model, context: Context, options: Option
         body["tool_choice"] = {"type": "function", "name": choice} if by_name else choice
     if context.server_tools:
         body["tools"] = [*body.get("tools", ()), *wire_tools(model, context.server_tools, _SERVER_TOOLS)]
-        if is_vendor(model):
+        if rules_of(model).is_vendor:
             wanted = [_RESULTS[tool.name] for tool in context.server_tools]
             body["include"] = [*body.get("include", ()), *wanted]
 
 
 def _add_options(body: JsonObject, model: Model, options: Options, warnings: list[str]) -> None:
     if (limit := options.max_tokens) is not None:
-        if is_vendor(model) and limit < _MIN_OUTPUT_TOKENS:
+        if rules_of(model).is_vendor and limit < _MIN_OUTPUT_TOKENS:
             warnings.append(
                 f"{model} does not accept max_tokens below {_MIN_OUTPUT_TOKENS}; {_MIN_OUTPUT_TOKENS} was sent."
             )
             limit = _MIN_OUTPUT_TOKENS
         body["max_output_tokens"] = limit
-    if options.stop and model.provider == "llama_cpp":
+    if options.stop and rules_of(model).stop_in_responses:
         body["stop"] = list(options.stop)
     elif options.stop:
         warnings.append("The Responses format has no stop sequences, so they were not sent.")

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from planck_nb.ai.messages import FilePart, ImagePart, VideoPart
 from planck_nb.ai.models import Model
+from planck_nb.ai.providers import rules_of
 from planck_nb.ai.request import ToolSpec
 from planck_nb.base.errors import UnsupportedFeatureError, did_you_mean
 
@@ -21,15 +22,10 @@ def check_media(model: Model, part: ImagePart | FilePart | VideoPart) -> None:
         )
     if part.type == "file" and part.mime == "application/pdf" and not model.takes("pdf"):
         raise unreadable(model, part)
-    if part.type == "video" and not watches(model):
+    if part.type == "video" and not rules_of(model).takes_videos:
         raise no_video(model)
     if not part.url and part.data is None:
         raise UnsupportedFeatureError(f"The {part.type} has neither data nor url; pass one of them.", about_media=True)
-
-
-def watches(model: Model) -> bool:
-    """Whether videos can be sent to the model: only Google's formats have them."""
-    return model.provider == "google"
 
 
 def no_video(model: Model) -> UnsupportedFeatureError:

@@ -18,7 +18,7 @@ from pydantic_core import from_json
 from planck_nb.ai.auth import Authenticator
 from planck_nb.ai.models import Modality, Model
 from planck_nb.ai.numbers import context_length
-from planck_nb.ai.providers import auth_of, base_url_of, request_address
+from planck_nb.ai.providers import auth_of, base_url_of, request_address, rules_of
 from planck_nb.ai.retries.retry import Timeouts
 from planck_nb.ai.server_address import is_loopback
 from planck_nb.base.errors import PlanckError
@@ -117,7 +117,7 @@ async def _models(template: Model, key: str | None, transport: Transport, second
                 return await _ollama(template, server)
             rows = (await server.get("/models"))["data"]
             found = [model for row in rows if (model := _described(template, row)) is not None]
-            if template.provider == "llama_cpp" and len(found) == 1:
+            if rules_of(template).reports_window and len(found) == 1:
                 found = [await _running(found[0], server)]
             return found
     except _UNUSABLE:
