@@ -12,40 +12,100 @@ from planck_nb.ai.server_rules import FINISH_REASONS, THINK_TAGS, CallIds, Repor
 _ONLY_ITS_ADDRESS = "Only its address and the variable of its key are known, and no rule of its own."
 
 _OPENROUTER = ServerRules(
+    # `reasoning_effort` has almost no effect: https://github.com/danny-avila/LibreChat/issues/11934
     thinking_control="reasoning",
+    # Credits, which are US dollars: https://openrouter.ai/docs/use-cases/usage-accounting
     cost=ReportedCost("cost"),
 )
 
 _GROQ = ServerRules(
+    # https://console.groq.com/docs/api-reference: max_tokens is deprecated
     limit_field="max_completion_tokens",
-    refused_in_messages=frozenset({"reasoning_content"}),
+    # "property 'reasoning_content' is unsupported": https://github.com/janhq/jan/issues/8136. A model that does not
+    # think refuses `reasoning` in the same words: https://github.com/vercel/ai/issues/8057
     reasoning="refused",
+    refused_in_messages=frozenset({"reasoning_content", "reasoning"}),
+    # "minItems is not supported": https://github.com/i-am-bee/beeai-framework/issues/1215
+    refused_keywords=frozenset({"minItems", "maxItems"}),
 )
 
 _MISTRAL = ServerRules(
+    # "Tool call id was … but must be a-z, A-Z, 0-9, with a length of 9":
+    # https://github.com/langchain-ai/langchain/pull/24668
     call_ids=CallIds("a-zA-Z0-9", 9, exact=True),
+    # "extra_forbidden" for assistant.reasoning_content: https://github.com/charmbracelet/crush/issues/1590
     reasoning="refused",
+    refused_in_messages=frozenset({"reasoning_content", "reasoning"}),
+    # "extra_forbidden" for stream_options.include_usage, which is the default there:
+    # https://github.com/dnakov/anon-kode/issues/53
+    refused_fields=frozenset({"stream_options"}),
+    # "Unexpected role 'user' after role 'tool'": https://github.com/zed-industries/zed/issues/37021
+    alternates=True,
+    # https://docs.mistral.ai/api: finish_reason is stop, length, model_length, error or tool_calls
     finish_reasons={**FINISH_REASONS, "model_length": "length"},
 )
 
 _DEEPSEEK = ServerRules(
+    # `{"type": "enabled"}`: https://api-docs.deepseek.com/guides/thinking_mode
     thinking_control="thinking",
+    # "Thinking mode does not support this tool_choice", and thinking is the default:
+    # https://github.com/deepseek-ai/DeepSeek-V3/issues/1376
+    demands_while_thinking=False,
+    # "This response_format type is unavailable now": https://github.com/UKGovernmentBEIS/inspect_ai/issues/4916
     output_control="json_object",
+    # "The `reasoning_content` in the thinking mode must be passed back to the API":
+    # https://github.com/earendil-works/pi/issues/3636
     reasoning="required",
     reasoning_field="reasoning_content",
 )
 
 _CEREBRAS = ServerRules(
+    # https://inference-docs.cerebras.ai/api-reference/chat-completions
     limit_field="max_completion_tokens",
+    # "property 'messages.1.assistant.reasoning_content' is unsupported", its own `reasoning` is not:
+    # https://github.com/egoist/chatwise-releases/issues/1442, https://github.com/QwenLM/qwen-code/pull/11045
     reasoning_field="reasoning",
     refused_in_messages=frozenset({"reasoning_content"}),
+    # https://github.com/RooCodeInc/Roo-Code/pull/10334
     refused_keywords=frozenset({"minItems"}),
 )
 
-_AZURE = ServerRules(limit_field="max_completion_tokens")
+_AZURE = ServerRules(
+    # "'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead":
+    # https://learn.microsoft.com/azure/ai-foundry/openai/how-to/reasoning
+    limit_field="max_completion_tokens",
+)
 
-_OWN_SERVER = ServerRules(
+_XAI = ServerRules(
+    # "Argument not supported on this model: stop": https://github.com/BerriAI/litellm/issues/12635
+    refused_fields=frozenset({"stop"}),
+    # Ten thousand million ticks are a US dollar: https://github.com/Wei-Shaw/sub2api/issues/5771
+    cost=ReportedCost("cost_in_usd_ticks", 1e-10),
+)
+
+_LITELLM = ServerRules(
+    # `include_cost_in_streaming_usage`, later the default: https://github.com/BerriAI/litellm/pull/39069
+    cost=ReportedCost("cost"),
+)
+
+# Their models answer in the text what the server's parser does not take out of it: calls as JSON, and thinking in tags.
+# A switch for the chat template: https://qwen.readthedocs.io/en/latest/deployment/vllm.html#thinking-non-thinking-modes
+_VLLM = ServerRules(
     thinking_control="enable_thinking",
+    # https://github.com/pydantic/pydantic-ai/blob/main/pydantic_ai_slim/pydantic_ai/providers/vllm.py
+    takes_files=False,
+    calls_in_text=True,
+    think_tags=THINK_TAGS,
+)
+
+# https://qwen.readthedocs.io/en/latest/deployment/sglang.html#thinking-non-thinking-modes
+_SGLANG = ServerRules(thinking_control="enable_thinking", calls_in_text=True, think_tags=THINK_TAGS)
+
+_LM_STUDIO = ServerRules(
+    # "Invalid tool_choice type: 'object'. Supported string values: none, auto, required":
+    # https://github.com/lmstudio-ai/lmstudio-bug-tracker/issues/670
+    chooses_by_name=False,
+    # Calls as text instead of `tool_calls`: https://github.com/lmstudio-ai/lmstudio-bug-tracker/issues/2115
     calls_in_text=True,
     think_tags=THINK_TAGS,
 )
@@ -102,7 +162,7 @@ COMPATIBLE = (
         path="/v1",
         key_variables=("VLLM_API_KEY",),
         discovered=True,
-        rules=_OWN_SERVER,
+        rules=_VLLM,
     ),
     Provider(
         "sglang",
@@ -111,7 +171,7 @@ COMPATIBLE = (
         path="/v1",
         key_variables=("SGLANG_API_KEY",),
         discovered=True,
-        rules=_OWN_SERVER,
+        rules=_SGLANG,
     ),
     Provider(
         "lm_studio",
@@ -120,7 +180,7 @@ COMPATIBLE = (
         path="/v1",
         key_variables=("LM_STUDIO_API_KEY",),
         discovered=True,
-        rules=_OWN_SERVER,
+        rules=_LM_STUDIO,
     ),
     Provider(
         "xai",
@@ -129,7 +189,7 @@ COMPATIBLE = (
         path="/v1",
         key_variables=("XAI_API_KEY",),
         needs_key=True,
-        note=_ONLY_ITS_ADDRESS,
+        rules=_XAI,
     ),
     Provider(
         "together",
@@ -172,7 +232,7 @@ COMPATIBLE = (
         path="/v1",
         key_variables=("LITELLM_API_KEY",),
         discovered=True,
-        note=_ONLY_ITS_ADDRESS,
+        rules=_LITELLM,
     ),
 )
 """All of them, in the order in which they are listed."""

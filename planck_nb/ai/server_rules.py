@@ -92,8 +92,10 @@ class ServerRules:
         strict: Whether output can be held to a schema strictly.
         refused_fields: Fields of a request that are never sent.
         refused_in_messages: Fields of the messages in it that are never sent.
-        refused_keywords: Keywords of JSON Schema that it refuses in the parameters of tools.
+        refused_keywords: Keywords of JSON Schema that it refuses.
         chooses_by_name: Whether a single tool can be demanded by its name.
+        demands_while_thinking: Whether a tool call can be demanded while the model thinks. If not, it does not think
+            in such a request.
         takes_files: Whether prompts may contain documents.
         takes_videos: Whether prompts may contain videos.
         stop_in_responses: Whether its Responses API has stop sequences, which OpenAI's has not.
@@ -126,6 +128,7 @@ class ServerRules:
     refused_in_messages: frozenset[str] = frozenset()
     refused_keywords: frozenset[str] = frozenset()
     chooses_by_name: bool = True
+    demands_while_thinking: bool = True
     takes_files: bool = True
     takes_videos: bool = False
     stop_in_responses: bool = False

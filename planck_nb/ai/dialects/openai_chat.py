@@ -11,21 +11,17 @@ from itertools import chain
 from typing import Any, Literal
 
 from planck_nb.ai.dialect import Decoder, WireRequest
+from planck_nb.ai.dialects.chat_options import add_options
 from planck_nb.ai.dialects.json_wire import read_object, text_of, write_json
 from planck_nb.ai.dialects.openai_common import (
-    add_sampling,
-    add_template_switch,
     address,
-    effort,
     failure_of,
     images_of,
     offered_tools,
-    output_format,
-    reasons,
 )
 from planck_nb.ai.dialects.request_checks import no_video
 from planck_nb.ai.dialects.token_counts import TokenCounts, as_object
-from planck_nb.ai.dialects.tool_fields import add_extra, wire_tools
+from planck_nb.ai.dialects.tool_fields import wire_tools
 from planck_nb.ai.message_history.encoded_history import encode_history
 from planck_nb.ai.message_history.portable_history import PreparedMessage
 from planck_nb.ai.messages import (
@@ -37,7 +33,7 @@ from planck_nb.ai.messages import (
     UserPart,
 )
 from planck_nb.ai.models import Model
-from planck_nb.ai.providers import base_url_of, rules_of
+from planck_nb.ai.providers import base_url_of
 from planck_nb.ai.request import Context, Options
 from planck_nb.ai.status_errors import body_error, truncated
 from planck_nb.ai.stream_events import (
@@ -81,8 +77,8 @@ class Chat:
         }
         warnings = history.warnings
         _add_tools(body, model, context, options, warnings)
-        _add_options(body, model, options, warnings)
         wire_tools(model, context.server_tools, {})  # this format has none
+        body = add_options(body, model, options, warnings)
         return WireRequest(
             url=f"{base_url_of(model)}/chat/completions",
             body=body,
@@ -185,22 +181,6 @@ def _add_tools(body: JsonObject, model: Model, context: Context, options: Option
     if choice is not None:
         by_name = any(tool.name == choice for tool in tools)
         body["tool_choice"] = {"type": "function", "function": {"name": choice}} if by_name else choice
-
-
-def _add_options(body: JsonObject, model: Model, options: Options, warnings: list[str]) -> None:
-    if options.max_tokens is not None:
-        body[rules_of(model).limit_field] = options.max_tokens
-    if options.stop and reasons(model):
-        warnings.append(f"{model} does not accept stop sequences, so they were not sent.")
-    elif options.stop:
-        body["stop"] = list(options.stop)
-    if (word := effort(model, options, warnings)) is not None:
-        body["reasoning_effort"] = word
-    add_template_switch(body, model, options)
-    add_sampling(body, model, options, word, warnings)
-    if options.output is not None:
-        body["response_format"] = {"type": "json_schema", "json_schema": output_format(options.output)}
-    add_extra(body, options.extra)
 
 
 class ChatDecoder:
