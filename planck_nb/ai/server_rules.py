@@ -6,8 +6,12 @@ usual behaviour of the format.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
+from hashlib import blake2b
+from string import ascii_letters, digits
 from typing import Literal, TypeAlias
 
 from planck_nb.ai.messages import StopReason
@@ -31,6 +35,15 @@ Path: TypeAlias = tuple[str | int, ...]
 """The keys and positions that lead to a value in a JSON document."""
 
 
+_FOR_NUMBER = 8
+"""Characters that are kept free for a number."""
+
+
+@lru_cache
+def _others(letters: str) -> re.Pattern[str]:
+    return re.compile(f"[^{letters}]")
+
+
 @dataclass(frozen=True, slots=True)
 class CallIds:
     """The ids of tool calls that a server accepts. Others are rewritten.
@@ -39,11 +52,52 @@ class CallIds:
         letters: The characters that it accepts, as the inside of a character class.
         length: The most characters.
         exact: Whether each id has exactly that length.
+
+    Example:
+        >>> CallIds("a-f0-9", 4, exact=True).accepts("call_1")
+        False
     """
 
     letters: str = "a-zA-Z0-9_-"
     length: int = 40
     exact: bool = False
+
+    def accepts(self, call_id: str) -> bool:
+        """Check an id.
+
+        Args:
+            call_id: The id of a call.
+
+        Returns:
+            Whether the server accepts it.
+        """
+        least = self.length if self.exact else 1
+        return least <= len(call_id) <= self.length and _others(self.letters).search(call_id) is None
+
+    def fitted(self, call_id: str, number: int) -> str:
+        """Rewrite an id.
+
+        Args:
+            call_id: The id of a call.
+            number: 1 for the first call with this id, more for others.
+
+        Returns:
+            An id that the server accepts, always the same for the same arguments.
+
+        Example:
+            >>> CallIds("a-f0-9", 4, exact=True).fitted("call_1", 1)
+            'f049'
+        """
+        if not self.exact:
+            stem = _others(self.letters).sub("_", call_id) or "call"
+            return stem[: self.length] if number == 1 else f"{stem[: self.length - _FOR_NUMBER]}_{number}"
+        digest = int.from_bytes(blake2b(f"{call_id}\n{number}".encode("utf-8", "backslashreplace")).digest())
+        alphabet = _others(self.letters).sub("", digits + ascii_letters)
+        found = ""
+        while len(found) < self.length:
+            digest, place = divmod(digest, len(alphabet))
+            found += alphabet[place]
+        return found
 
 
 @dataclass(frozen=True, slots=True)

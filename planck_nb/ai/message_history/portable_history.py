@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Container, Iterable, Sequence
 from dataclasses import replace
 from hashlib import blake2b
@@ -20,17 +19,13 @@ from planck_nb.ai.messages import (
     UserMessage,
 )
 from planck_nb.ai.models import Model
+from planck_nb.ai.providers import rules_of
 
 INTERRUPTED = "The call was interrupted before it returned."
 """The result of a call that never returned."""
 
 PreparedMessage: TypeAlias = UserMessage | AssistantMessage | ToolResultMessage
 """A message as it is sent: a summary has become a user's message."""
-
-_NOT_IN_EVERY_ID = re.compile(r"[^a-zA-Z0-9_-]")
-_MAX_ID_LENGTH = 40
-"""Characters that every vendor allows in a call's id: OpenAI's Chat Completions allows 40, its Responses and
-Anthropic 64."""
 
 _SEAL = "planck_prefix"
 """The key of a signed part's state that holds the digest of what preceded it; never sent."""
@@ -77,6 +72,7 @@ class Preparation:
     def __init__(self, model: Model, prefix: Prefix | None = None) -> None:
         self.prefix = prefix
         self._model = model
+        self._call_ids = rules_of(model).call_ids
         self._used: set[str] = set()
         self._numbers: dict[str, int] = {}
         """The next number to try for an id that is used already: some servers give every call the same one."""
@@ -112,12 +108,14 @@ class Preparation:
         return prepared
 
     def _free_id(self, call_id: str, *, own: bool) -> str:
-        """The id, in letters that every vendor accepts if it is another's, and different from all before it."""
-        stem = (call_id if own else _NOT_IN_EVERY_ID.sub("_", call_id)[:_MAX_ID_LENGTH]) or "call"
-        free = stem
-        if stem in self._used:
+        """The id, as the server accepts it if it is another's, and different from all before it."""
+        shape = self._call_ids
+        fits = shape.accepts(call_id) or (own and bool(call_id) and not shape.exact)
+        free = call_id if fits else shape.fitted(call_id, 1)
+        if free in self._used:
+            stem = free
             number = self._numbers.get(stem, 2)
-            while (free := f"{stem[: _MAX_ID_LENGTH - 8]}_{number}") in self._used:
+            while (free := shape.fitted(stem, number)) in self._used:
                 number += 1
             self._numbers[stem] = number + 1
         self._used.add(free)
