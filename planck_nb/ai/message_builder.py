@@ -58,6 +58,8 @@ class MessageBuilder:
         self._usage_before: Usage | None = None
         self._cost_before: float | None = 0.0
         self._latest: Usage | None = None
+        self._reported_cost: float | None = None
+        """What the server itself says that the answer to the current request costs."""
         self._sent_at: float | None = None
         self._first_at: float | None = None
 
@@ -79,6 +81,7 @@ class MessageBuilder:
     def resume(self) -> None:
         """Continue the same message with the answer to a further request."""
         self._usage_before, self._cost_before, self._latest = self.usage, self._cost(), None
+        self._reported_cost = None
         self._earlier = len(self._parts)
         self._offset = max(self._parts, default=-1) + 1
 
@@ -131,8 +134,10 @@ class MessageBuilder:
             case UsageUpdate():
                 _check_usage(event)
                 self.usage = event.usage if event.is_known else None
+                if event.cost is not None:
+                    self._reported_cost = event.cost
             case StreamRetry():
-                self.usage, self._latest = self._usage_before, None
+                self.usage, self._latest, self._reported_cost = self._usage_before, None, None
 
     def build(self, stop_reason: StopReason | None = None, error: str | None = None) -> AssistantMessage:
         """The message as far as it was received.
@@ -173,9 +178,10 @@ class MessageBuilder:
 
     def _cost(self) -> float | None:
         """The cost, request by request, because rates may depend on the length of each."""
+        cost = self._model.cost(self._latest if self._earlier else self.usage)
+        latest = self._reported_cost if cost is None else cost
         if not self._earlier:
-            return self._model.cost(self.usage)
-        latest = self._model.cost(self._latest)
+            return latest
         return None if latest is None or self._cost_before is None else self._cost_before + latest
 
     def _unique(self, given: str) -> str:

@@ -96,11 +96,13 @@ class UsageUpdate:
     Args:
         usage: The counts, which replace those of the update before.
         is_known: False if the server sent counts that cannot be right; `usage` is then empty.
+        cost: What the server itself says that the answer costs so far, in US dollars; None if it says nothing.
     """
 
     usage: Usage
     type: Literal["usage"] = "usage"
     is_known: bool = True
+    cost: float | None = None
 
 
 @dataclass(slots=True)

@@ -33,8 +33,9 @@ from planck_nb.ai.messages import (
     UserPart,
 )
 from planck_nb.ai.models import Model
-from planck_nb.ai.providers import base_url_of
+from planck_nb.ai.providers import base_url_of, rules_of
 from planck_nb.ai.request import Context, Options
+from planck_nb.ai.server_rules import Path
 from planck_nb.ai.status_errors import body_error, truncated
 from planck_nb.ai.stream_events import (
     Finish,
@@ -55,6 +56,12 @@ _STOP_REASONS: Mapping[str, StopReason] = {
     "function_call": "tool_use",
     "content_filter": "refusal",
 }
+
+_CACHED = ("cached_tokens", "prompt_cache_hit_tokens", "cached_tokens")
+"""The count of cached tokens: OpenAI's is in the details of the prompt, DeepSeek's and Moonshot's are beside them.
+
+https://api-docs.deepseek.com/guides/kv_cache, https://platform.moonshot.ai/docs/api/chat
+"""
 
 _REASONING_FIELDS = ("reasoning_content", "reasoning")
 
@@ -195,6 +202,7 @@ class ChatDecoder:
         self._calls: dict[int, tuple[int, str]] = {}
         self._reason: StopReason | None = None
         self._counts = TokenCounts(model)
+        self._rules = rules_of(model)
         self._finished = False
 
     def feed(self, data: bytes) -> Iterable[StreamEvent]:
@@ -274,20 +282,25 @@ class ChatDecoder:
         """Handle the fields of a chunk other than choices."""
         if error := chunk.get("error"):
             raise failure_of(self._model, error)
-        usage = chunk.get("usage")
-        return self._count(usage) if usage else ()
+        for path in self._rules.usage_places:
+            if usage := _at(chunk, path):
+                return self._count(usage)
+        return ()
 
     def _count(self, usage: Any) -> Iterable[StreamEvent]:  # noqa: ANN401 - any JSON value
         if not isinstance(usage, dict):
             return self._counts.unreadable(usage)
         prompt = as_object(usage.get("prompt_tokens_details"))
         completion = as_object(usage.get("completion_tokens_details"))
+        cached = (source.get(name) for source, name in zip((prompt, usage, usage), _CACHED, strict=True))
         return self._counts.update(
             read=(usage.get("prompt_tokens"),),
             written=(usage.get("completion_tokens"),),
-            cache_read=prompt.get("cached_tokens"),
+            cache_read=next((count for count in cached if count is not None), None),
             cache_write=prompt.get("cache_write_tokens"),
             thinking=completion.get("reasoning_tokens"),
+            total=usage.get("total_tokens"),
+            cost=self._counts.price(usage),
         )
 
     def _finish(self) -> Iterable[StreamEvent]:
@@ -309,6 +322,18 @@ def _reasoning(delta: JsonObject) -> tuple[str, str]:
         if isinstance(text := delta.get(field), str):
             return field, text
     return "", ""
+
+
+def _at(value: Any, path: Path) -> Any:  # noqa: ANN401 - any JSON value
+    """The value at a place in a chunk, None if there is none."""
+    for step in path:
+        if isinstance(value, dict):
+            value = value.get(step)
+        elif isinstance(value, list) and isinstance(step, int) and step < len(value):
+            value = value[step]
+        else:
+            return None
+    return value
 
 
 def _text(content: Any) -> str:  # noqa: ANN401 - any JSON value

@@ -481,6 +481,8 @@ class ResponsesDecoder:
             cache_read=read.get("cached_tokens"),
             cache_write=read.get("cache_write_tokens"),
             thinking=written.get("reasoning_tokens"),
+            total=usage.get("total_tokens"),
+            cost=counts.price(usage),
         )
 
     def _stop_reason(self, ended: str, response: JsonObject) -> StopReason:
