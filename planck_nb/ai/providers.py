@@ -11,7 +11,7 @@ from planck_nb.ai.auth import Auth
 from planck_nb.ai.dialect import Dialect, LocalModel
 from planck_nb.ai.models import Model
 from planck_nb.ai.registry import REGISTRY, Provider, is_local
-from planck_nb.ai.server_address import ServerAddress, server_address
+from planck_nb.ai.server_address import ServerAddress, is_loopback, server_address
 from planck_nb.ai.server_rules import ServerRules
 from planck_nb.base.errors import ConfigError, UnsupportedFeatureError
 
@@ -113,6 +113,16 @@ def api_of(name: str, base_url: str | None) -> str:
     if known.foreign_api is None or is_first_party(Model(name, "", known.api, base_url=base_url)):
         return known.api
     return known.foreign_api
+
+
+def may_cost(model: Model) -> bool:
+    """Whether somebody may charge for the model's replies: a server on this machine does not, unless it reports prices.
+
+    Raises `ConfigError` if its address is not a URL.
+    """
+    if model.unavailable is not None or not needs_server(model.provider):
+        return False
+    return rules_of(model).cost is not None or not is_loopback(base_url_of(model))
 
 
 def key_variables_of(model: Model) -> tuple[str, ...]:
