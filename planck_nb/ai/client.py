@@ -248,7 +248,7 @@ class Client:
             remember_secret(key, "key")  # local servers accept any word, such as "lm-studio"
         if key or not variables:
             return key
-        if model.identifier or (provider(model.provider).needs_key and not is_loopback(base_url_of(model))):
+        if model.key_variable or (provider(model.provider).needs_key and not is_loopback(base_url_of(model))):
             raise MissingCredentialError(
                 f"{variables[0]} is not set, so {model} cannot be used; set it where Jupyter starts, or choose "
                 "another model.",

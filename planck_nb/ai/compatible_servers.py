@@ -117,6 +117,7 @@ COMPATIBLE = (
         base_url="https://openrouter.ai/api/v1",
         key_variables=("OPENROUTER_API_KEY",),
         needs_key=True,
+        discovered=True,
         rules=_OPENROUTER,
     ),
     Provider(
@@ -125,6 +126,7 @@ COMPATIBLE = (
         base_url="https://api.groq.com/openai/v1",
         key_variables=("GROQ_API_KEY",),
         needs_key=True,
+        discovered=True,
         rules=_GROQ,
     ),
     Provider(
@@ -134,6 +136,7 @@ COMPATIBLE = (
         path="/v1",
         key_variables=("MISTRAL_API_KEY",),
         needs_key=True,
+        discovered=True,
         rules=_MISTRAL,
     ),
     Provider(
@@ -143,6 +146,7 @@ COMPATIBLE = (
         path="/v1",
         key_variables=("DEEPSEEK_API_KEY",),
         needs_key=True,
+        discovered=True,
         rules=_DEEPSEEK,
     ),
     Provider(
@@ -152,6 +156,7 @@ COMPATIBLE = (
         path="/v1",
         key_variables=("CEREBRAS_API_KEY",),
         needs_key=True,
+        discovered=True,
         rules=_CEREBRAS,
     ),
     Provider("azure", "chat", path="/openai/v1", key_variables=("AZURE_OPENAI_API_KEY",), needs_key=True, rules=_AZURE),
@@ -189,6 +194,7 @@ COMPATIBLE = (
         path="/v1",
         key_variables=("XAI_API_KEY",),
         needs_key=True,
+        discovered=True,
         rules=_XAI,
     ),
     Provider(
@@ -198,6 +204,7 @@ COMPATIBLE = (
         path="/v1",
         key_variables=("TOGETHER_API_KEY",),
         needs_key=True,
+        discovered=True,
         note=_ONLY_ITS_ADDRESS,
     ),
     Provider(
@@ -206,6 +213,7 @@ COMPATIBLE = (
         base_url="https://api.fireworks.ai/inference/v1",
         key_variables=("FIREWORKS_API_KEY",),
         needs_key=True,
+        discovered=True,
         note=_ONLY_ITS_ADDRESS,
     ),
     Provider(
@@ -215,6 +223,7 @@ COMPATIBLE = (
         path="/v1",
         key_variables=("HF_TOKEN",),
         needs_key=True,
+        discovered=True,
         note=_ONLY_ITS_ADDRESS,
     ),
     Provider(

@@ -117,7 +117,7 @@ class Model:
         api: The name of its wire format.
         base_url: The address of its server, None for the provider's own.
         api_key: Its API key, instead of the environment's; never part of a repr.
-        identifier: Names the variable `<IDENTIFIER>_API_KEY` that holds the key of a server other than the vendor's.
+        key_variable: The environment variable that holds its API key, instead of the provider's.
         has_api_key: Whether a key is sent.
         name: Its name for display.
         context_window: Tokens that it can read and write in one request.
@@ -143,7 +143,7 @@ class Model:
     api: str
     base_url: str | None = None
     api_key: str | None = field(default=None, repr=False)
-    identifier: str | None = None
+    key_variable: str | None = None
     has_api_key: bool = True
     name: str = ""
     context_window: int | None = None

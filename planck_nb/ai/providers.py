@@ -45,7 +45,7 @@ def auth_of(model: Model) -> Auth | None:
 
     The provider's own function is not used for a server without a key, or with a key of its own.
     """
-    if model.auth is not None or model.identifier is not None or not model.has_api_key:
+    if model.auth is not None or model.key_variable is not None or not model.has_api_key:
         return model.auth
     return provider(model.provider).auth
 
@@ -77,7 +77,18 @@ def request_address(model: Model) -> ServerAddress:
         raise ConfigError(f"{model.provider} has no address of its own; give base_url, the address of your server.")
     if known.api == "ollama" and "://" not in url and url.strip():
         url = f"http://{url}"  # as in the variable OLLAMA_HOST
-    return _address_of_api(url, known.path, known.discovered or model.api == "messages", model.api == "ollama")
+    return _address_of_api(url, known.path, is_own_server(known) or model.api == "messages", model.api == "ollama")
+
+
+def lists_many(name: str) -> bool:
+    """Whether a provider lists its models on request, perhaps hundreds, and is not a server of one's own."""
+    known = provider(name)
+    return known.discovered and not is_own_server(known)
+
+
+def is_own_server(known: Provider) -> bool:
+    """Whether a provider stands for servers that people run themselves."""
+    return known.discovered and not known.needs_key
 
 
 @lru_cache  # each request needs the address several times
@@ -107,6 +118,12 @@ def rules_of(model: Model) -> ServerRules:
     return known.foreign_rules
 
 
+def same_host(model: Model, url: str) -> bool:
+    """Whether a model's requests go, encrypted, to the host of another address. Raises `ConfigError`."""
+    ours, theirs = urlsplit(base_url_of(model)), urlsplit(url)
+    return ours.scheme == "https" and (ours.scheme, ours.netloc) == (theirs.scheme, theirs.netloc)
+
+
 def api_of(name: str, base_url: str | None) -> str:
     """The wire format that a provider has at this address, unless a model names another."""
     known = provider(name)
@@ -127,6 +144,6 @@ def may_cost(model: Model) -> bool:
 
 def key_variables_of(model: Model) -> tuple[str, ...]:
     """The environment variables that may hold the model's key, the one to name in messages first."""
-    if model.identifier:
-        return (f"{model.identifier.upper()}_API_KEY",)
+    if model.key_variable:
+        return (model.key_variable,)
     return provider(model.provider).key_variables

@@ -24,19 +24,34 @@ def require_team_options(options: Mapping[str, Any]) -> None:
             raise UsageError(f"--{name} is for single agents; a team's template sets it for each member.")
 
 
+def server_of(base_url: str | None, key_var: str | None, model: str | None, needs: str) -> dict[str, str | None]:
+    """Return the values of `SERVER_OPTIONS` as arguments of `Workspace.find_model`.
+
+    Args:
+        base_url: The value of `--base-url`.
+        key_var: The value of `--key-var`.
+        model: The model that they belong to.
+        needs: What they need, as in "--model".
+
+    Raises:
+        UsageError: They are there without a model.
+    """
+    if not model and (base_url or key_var):
+        name, meaning = ("--base-url", "the address") if base_url else ("--key-var", "for the key")
+        raise UsageError(f"{name} needs {needs}: it is {meaning} of that model's server.")
+    return {"base_url": base_url, "key_variable": key_var}
+
+
 async def model_of(workspace: Workspace, options: Mapping[str, Any]) -> Model | None:
     """Find the model that the options name, None if they name none.
 
     Raises:
-        UsageError: There is the address of a server without a model.
+        UsageError: There is the address or key of a server without a model.
         PlanckError: There is no such model, or its settings are not trusted.
     """
-    base_url = options.get("base-url")
-    if "model" in options:
-        return await workspace.find_model(options["model"], base_url=base_url)
-    if base_url:
-        raise UsageError("--base-url needs --model: it is the address of that model's server.")
-    return None
+    model = options.get("model")
+    server = server_of(options.get("base-url"), options.get("key-var"), model, "--model")
+    return await workspace.find_model(model, **server) if model else None
 
 
 async def team_to_prompt(

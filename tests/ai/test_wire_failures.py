@@ -274,7 +274,7 @@ async def test_a_missing_key_names_its_variable() -> None:
     http = ai.Client(credentials={})
     for model, variable in [
         (ai.get_model("anthropic", "claude-sonnet-4-6"), "ANTHROPIC_API_KEY"),
-        (ai.get_model("openai", "m", base_url="https://x.test", identifier="nvidia"), "NVIDIA_API_KEY"),
+        (ai.get_model("openai", "m", base_url="https://x.test", key_variable="NVIDIA_API_KEY"), "NVIDIA_API_KEY"),
     ]:
         with pytest.raises(MissingCredentialError, match=f"{variable} is not set") as caught:
             await http.complete(model, ASK)
@@ -284,7 +284,7 @@ async def test_a_missing_key_names_its_variable() -> None:
 async def test_keys_go_where_they_belong() -> None:
     async with serving(hello) as server:
         http = ai.Client(credentials={"OPENAI_API_KEY": "env", "NVIDIA_API_KEY": "nv"})
-        for settings in ({}, {"api_key": "own"}, {"identifier": "nvidia"}, {"has_api_key": False}):
+        for settings in ({}, {"api_key": "own"}, {"key_variable": "NVIDIA_API_KEY"}, {"has_api_key": False}):
             await http.complete(model_at(server.url, **settings), ASK)
         sent = [exchange.headers.get("authorization") for exchange in server.exchanges]
         assert sent == ["Bearer env", "Bearer own", "Bearer nv", None]

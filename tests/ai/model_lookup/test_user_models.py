@@ -38,7 +38,7 @@ def test_an_entry_in_full() -> None:
     assert own.warnings == ()
     (model,) = own.models
     assert (model.alias, str(model)) == ("fast", "openai:llama-3.3-70b")
-    assert (model.base_url, model.identifier) == (NVIDIA["base_url"], "NVIDIA")
+    assert (model.base_url, model.key_variable) == (NVIDIA["base_url"], "NVIDIA_API_KEY")
     assert (model.context_window, model.max_output) == (131_072, 8192)
     assert model.pricing == ai.Pricing(0.5, 1.5, steps=(ai.PriceStep(100_000, 1, 3),))
     assert model.options == ai.Options(temperature=0.6)
@@ -172,7 +172,7 @@ async def test_a_workspace_makes_them_known(tmp_path: Path) -> None:
         with pytest.raises(UnknownProviderError, match="Did you mean fast"):
             workspace.model("fasst")
         elsewhere = workspace.model("openai:llama-3.3-70b", base_url="http://other/v1")
-        assert elsewhere.identifier is None
+        assert elsewhere.key_variable is None
     async with Workspace(Config(tmp_path)) as other:
         with pytest.raises(UnknownProviderError):
             other.model("fast")
