@@ -117,6 +117,10 @@ _SERVER_TOOLS: Mapping[str, JsonObject] = {
 }
 
 
+_SAMPLING = {"top_k": "topK", "seed": "seed"}
+"""Google's names for what other formats have at the top: https://ai.google.dev/api/generate-content"""
+
+
 class GenerateContent:
     """The generateContent dialect."""
 
@@ -141,9 +145,10 @@ class GenerateContent:
         config, warnings = sampling(model, options)
         warnings.extend(_add_thinking(config, model, options.thinking))
         warnings.extend(_add_output(config, model, options.output, with_tools=bool(context.tools)))
+        config.update({_SAMPLING[name]: options.extra[name] for name in _SAMPLING.keys() & options.extra.keys()})
         if config:
             body["generationConfig"] = config
-        merge(body, options.extra)
+        merge(body, {name: value for name, value in options.extra.items() if name not in _SAMPLING})
         return WireRequest(
             url=f"{base_url_of(model)}/{path_of(model)}:streamGenerateContent?alt=sse",
             body=body,

@@ -93,6 +93,11 @@ class Ollama:
 
 DIALECT = Ollama()
 
+_PARAMETERS = frozenset(
+    "top_k min_p typical_p seed repeat_penalty repeat_last_n presence_penalty frequency_penalty num_ctx".split()
+)
+"""Parameters of a model: https://docs.ollama.com/modelfile#valid-parameters-and-values"""
+
 
 def _messages(
     model: Model, message: PreparedMessage, _before: PreparedMessage | None, _warnings: list[str]
@@ -182,10 +187,11 @@ def _parameters(model: Model, options: Options) -> JsonObject:
 
 
 def _add_extra(body: JsonObject, extra: Mapping[str, object]) -> None:
-    """Add the caller's own fields. The entries of `options` are merged with those in the body."""
+    """Add the caller's own fields. Parameters of the model, and the entries of `options`, go into the body's."""
     parameters = extra.get("options")
-    merged = {**body["options"], **parameters} if isinstance(parameters, Mapping) else body["options"]
-    add_extra(body, extra)
+    merged = {**body["options"], **{name: extra[name] for name in _PARAMETERS & extra.keys()}}
+    merged = {**merged, **parameters} if isinstance(parameters, Mapping) else merged
+    add_extra(body, {name: value for name, value in extra.items() if name not in _PARAMETERS})
     body["options"] = merged
     if not merged:
         del body["options"]

@@ -32,7 +32,7 @@ from planck_nb.base.errors import UnknownModelError, UnknownProviderError, did_y
 from planck_nb.base.secrets import remember_secret
 from planck_nb.base.threads import run_in_thread
 
-_MAX_SIMILARITY = 0.85
+MAX_SIMILARITY = 0.85
 """An id that is more similar than this to a known one is taken for a typo."""
 
 _own: dict[str, Model] = {}
@@ -277,7 +277,7 @@ def _checked(provider_name: str, model_id: str, *, guess: bool) -> str:
         return model_id
     if model_id:
         ids = _snapshot().get(provider_name, {})
-        near = get_close_matches(model_id, ids, n=3, cutoff=_MAX_SIMILARITY) if guess and model_id not in ids else []
+        near = get_close_matches(model_id, ids, n=3, cutoff=MAX_SIMILARITY) if guess and model_id not in ids else []
         if near:
             raise UnknownModelError(f"{provider_name} has no model {model_id!r}. Did you mean {' or '.join(near)}?")
         return model_id
@@ -297,7 +297,7 @@ def full_names(model_id: str) -> list[str]:
 
 def _near_aliases(name: str, mine: Iterable[str]) -> list[str]:
     """Aliases of the user's models that are similar to the name."""
-    return get_close_matches(name, [alias for alias in mine if ":" not in alias], n=3, cutoff=_MAX_SIMILARITY)
+    return get_close_matches(name, [alias for alias in mine if ":" not in alias], n=3, cutoff=MAX_SIMILARITY)
 
 
 @cache

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, get_args
 from urllib.parse import urlsplit
 
-from planck_nb.ai.model_lookup.catalogue import catalogued
+from planck_nb.ai.model_lookup.catalogue import MAX_SIMILARITY, catalogued
 from planck_nb.ai.models import Modality, Model, PriceStep, Pricing, as_found
 from planck_nb.ai.providers import (
     api_of,
@@ -188,6 +189,19 @@ def _pricing(price: Price) -> Pricing:
 
 
 def _options(options: DefaultOptions, warn: Callable[[str], None]) -> Options:
+    """The options; those that only the server knows, such as `top_k` and `min_p`, are fields of the request."""
+    known = type(options).model_fields
+    extra: dict[str, Any] = {}
     for name in options.unknown:
-        warn(f"option {name!r} is not known and was not used. {did_you_mean(name, type(options).model_fields)}")
-    return Options(**options.model_dump(include=options.model_fields_set - set(options.unknown)))
+        value = (options.model_extra or {})[name]
+        if get_close_matches(name, known, n=1, cutoff=MAX_SIMILARITY):
+            warn(f"option {name!r} is not known and was not used. {did_you_mean(name, known)}")
+        elif name == "extra_body":  # as in OpenAI's SDK
+            if isinstance(value, Mapping):
+                extra.update(value)
+            else:
+                warn("option 'extra_body' was not used: it must be a table")
+        else:
+            extra[name] = value
+    found = Options(**options.model_dump(include=options.model_fields_set - set(options.unknown)))
+    return replace(found, extra={**extra, **found.extra}) if extra else found
