@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import fields
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, replace
 from time import monotonic
 from typing import Any
 
@@ -22,6 +22,8 @@ from planck_nb.ai.messages import (
 )
 from planck_nb.ai.models import Model
 from planck_nb.ai.numbers import are_counts, usage_counts
+from planck_nb.ai.schemas.fitted_output import FittedOutput
+from planck_nb.ai.schemas.fitted_tools import FittedTool
 from planck_nb.ai.stream_events import (
     Finish,
     PartEnd,
@@ -40,14 +42,17 @@ class MessageBuilder:
     """Collects the events of one reply. Chunks are kept as they come and joined when the message is built.
 
     `usage` is the last count reported, `stop_reason` the provider's own, None until it arrives. `prefix` is the digest
-    of the request that is answered, if its provider binds signatures to it. `is_sent` says whether a request was sent
-    that a server may have begun to answer. `api` is the wire format that the reply's provider state belongs to.
+    of the request that is answered, if its provider binds signatures to it. `tools` and `output` convert what the model
+    writes for schemas in another form. `is_sent` says whether a request was sent that a server may have begun to
+    answer. `api` is the wire format that the reply's provider state belongs to.
     """
 
     def __init__(self, model: Model) -> None:
         self.usage: Usage | None = None
         self.stop_reason: StopReason | None = None
         self.prefix: str | None = None
+        self.tools: Mapping[str, FittedTool] = {}
+        self.output: FittedOutput | None = None
         self.api = model.api
         self.is_sent = False
         self._model = model
@@ -155,6 +160,8 @@ class MessageBuilder:
         ]
         cut = drafts[-1] if drafts and reason in {"length", "refusal"} else None
         content = tuple(draft.part(is_cut=draft is cut) for draft in drafts)
+        if self.tools or self.output is not None:
+            content = tuple(map(self._original, content))
         if self.prefix is not None:
             content = history.seal(content, self.prefix)
         if reason in {"stop", "tool_use"}:
@@ -171,6 +178,14 @@ class MessageBuilder:
             ttft_s=self._seconds_to(self._first_at),
             latency_s=self._seconds_to(monotonic()),
         )
+
+    def _original(self, part: AssistantPart) -> AssistantPart:
+        """A part as the schemas describe it that the caller gave."""
+        if part.type == "tool_call" and part.invalid is None and (tool := self.tools.get(part.name)):
+            return replace(part, args=tool.original(part.args))
+        if part.type == "text" and part.text and self.output is not None and self.output.read is not None:
+            return replace(part, text=self.output.read(part.text))
+        return part
 
     def _seconds_to(self, time: float | None) -> float | None:
         """The seconds since the request was sent, to a tenth of a millisecond."""

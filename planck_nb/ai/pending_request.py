@@ -74,8 +74,7 @@ class PendingRequest:
 
     async def build(self) -> None:
         """Build the request: in a thread if it is long, because it would block the event loop."""
-        self.request = await run_in_thread(self._request) if self._is_long else self._request()
-        self._builder.prefix = self.request.prefix
+        self._set_request(await run_in_thread(self._request) if self._is_long else self._request())
 
     @property
     def secrets(self) -> set[str]:
@@ -116,8 +115,7 @@ class PendingRequest:
         if not (found or found_in_partial):  # a second time there is nothing left to leave out
             raise error
         self._refused |= found | found_in_partial
-        self.request = self._request()
-        self._builder.prefix = self.request.prefix
+        self._set_request(self._request())
         return StreamWarning(
             f"{self.model} did not accept its earlier thinking; the request is sent again without it."
         ), 0.0
@@ -131,8 +129,7 @@ class PendingRequest:
             raise error
         self._servers.refused_images(self.model)
         self.model = self._servers.accepting(self.model)
-        self.request = self._request()
-        self._builder.prefix = self.request.prefix
+        self._set_request(self._request())
         return StreamWarning(f"{self.model} does not accept images; the request is sent again without them.")
 
     def resume(self) -> None:
@@ -149,6 +146,10 @@ class PendingRequest:
         self._partial = (self._builder.build("stop"),)
         self.request = self._request()
         self._builder.resume()
+
+    def _set_request(self, request: WireRequest) -> None:
+        self.request, builder = request, self._builder
+        builder.prefix, builder.tools, builder.output = request.prefix, request.tools, request.output
 
     def _request(self) -> WireRequest:
         messages = [*self._messages, *self._partial] if self._partial else self._messages

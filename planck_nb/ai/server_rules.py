@@ -15,6 +15,7 @@ from string import ascii_letters, digits
 from typing import Literal, TypeAlias
 
 from planck_nb.ai.messages import StopReason
+from planck_nb.ai.schemas.schema_rules import SchemaRules
 from planck_nb.base.json_types import JsonObject
 
 ThinkingControl: TypeAlias = Literal["reasoning_effort", "reasoning", "thinking", "enable_thinking", "none"]
@@ -147,6 +148,8 @@ class ServerRules:
         refused_fields: Fields of a request that are never sent.
         refused_in_messages: Fields of the messages in it that are never sent.
         refused_keywords: Keywords of JSON Schema that it refuses.
+        tool_schemas: The part of JSON Schema that it accepts in the parameters of tools; None for the usual one of the
+            wire format.
         chooses_by_name: Whether a single tool can be demanded by its name.
         demands_while_thinking: Whether a tool call can be demanded while the model thinks. If not, it does not think
             in such a request.
@@ -181,6 +184,7 @@ class ServerRules:
     refused_fields: frozenset[str] = frozenset()
     refused_in_messages: frozenset[str] = frozenset()
     refused_keywords: frozenset[str] = frozenset()
+    tool_schemas: SchemaRules | None = None
     chooses_by_name: bool = True
     demands_while_thinking: bool = True
     takes_files: bool = True

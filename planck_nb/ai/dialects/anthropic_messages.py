@@ -12,11 +12,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 from planck_nb.ai.dialect import Decoder, Pause, WireRequest
-from planck_nb.ai.dialects.anthropic_options import add_options, binds_to_tools, version_for
+from planck_nb.ai.dialects.anthropic_options import (
+    OUTPUT_SCHEMAS,
+    TOOL_SCHEMAS,
+    add_options,
+    binds_to_tools,
+    version_for,
+)
 from planck_nb.ai.dialects.json_wire import index_of, read_object, text_of, write_json
 from planck_nb.ai.dialects.request_checks import check_media, no_video, unreadable
 from planck_nb.ai.dialects.token_counts import TokenCounts, as_object
-from planck_nb.ai.dialects.tool_fields import wire_tools
+from planck_nb.ai.dialects.tool_fields import fit_context, wire_tools
 from planck_nb.ai.message_builder import parse_arguments
 from planck_nb.ai.message_history.encoded_history import encode_history
 from planck_nb.ai.message_history.portable_history import Prefix, PreparedMessage
@@ -34,6 +40,7 @@ from planck_nb.ai.models import Model
 from planck_nb.ai.numbers import http_status
 from planck_nb.ai.providers import base_url_of, rules_of
 from planck_nb.ai.request import Context, Options
+from planck_nb.ai.schemas.fitted_output import fit_output
 from planck_nb.ai.status_errors import body_error, quoted, status_error, truncated, words_and_kind
 from planck_nb.ai.stream_events import (
     Finish,
@@ -98,7 +105,8 @@ class Messages:
 
     def request(self, model: Model, context: Context, options: Options, key: str | None) -> WireRequest:
         """Build the request for one streamed reply."""
-        history = encode_history(context, model, _blocks, prefix_of(model, context))
+        context, changed = fit_context(model, context, TOOL_SCHEMAS)
+        history = encode_history(context, model, _blocks, prefix_of(model, context), changed)
         body: JsonObject = {
             "model": model.id,
             "max_tokens": options.max_tokens or model.max_output or _DEFAULT_MAX_TOKENS,
@@ -116,11 +124,14 @@ class Messages:
             body["tools"] = [*body.get("tools", ()), *wire_tools(model, context.server_tools, _SERVER_TOOLS)]
         if rules_of(model).is_vendor:
             body["cache_control"] = {"type": "ephemeral"}
-        warnings = [*_unseen(context, model), *add_options(body, model, context, options)]
+        output = None if options.output is None else fit_output(options.output, OUTPUT_SCHEMAS)
+        warnings = [*_unseen(context, model), *add_options(body, model, context, options, output)]
         headers = {"anthropic-version": version_for(model, body)}
         if key:
             headers["x-api-key"] = key
-        return WireRequest(f"{base_url_of(model)}/messages", body, headers, tuple(warnings), history.digest)
+        return WireRequest(
+            f"{base_url_of(model)}/messages", body, headers, tuple(warnings), history.digest, changed, output
+        )
 
     def decoder(self, model: Model) -> Decoder:
         """Create a decoder for one reply."""

@@ -16,6 +16,8 @@ from typing import Any, Literal
 
 from planck_nb.ai.dialect import Decoder, WireRequest
 from planck_nb.ai.dialects.google_common import (
+    OUTPUT_SCHEMAS,
+    TOOL_SCHEMAS,
     failure,
     generation,
     headers_for,
@@ -28,7 +30,7 @@ from planck_nb.ai.dialects.google_common import (
 from planck_nb.ai.dialects.json_wire import read_object, text_of, write_json
 from planck_nb.ai.dialects.request_checks import check_choice, check_media
 from planck_nb.ai.dialects.token_counts import TokenCounts
-from planck_nb.ai.dialects.tool_fields import wire_tools
+from planck_nb.ai.dialects.tool_fields import fit_context, wire_tools
 from planck_nb.ai.message_history.encoded_history import encode_history
 from planck_nb.ai.message_history.portable_history import PreparedMessage
 from planck_nb.ai.messages import (
@@ -45,6 +47,8 @@ from planck_nb.ai.messages import (
 from planck_nb.ai.models import Model
 from planck_nb.ai.providers import base_url_of
 from planck_nb.ai.request import Context, Options
+from planck_nb.ai.schemas.fitted_output import FittedOutput, fit_output
+from planck_nb.ai.schemas.fitted_tools import FittedTool
 from planck_nb.ai.status_errors import quoted, truncated
 from planck_nb.ai.stream_events import (
     Finish,
@@ -128,7 +132,8 @@ class GenerateContent:
 
     def request(self, model: Model, context: Context, options: Options, key: str | None) -> WireRequest:
         """Build the request for one streamed reply."""
-        body: JsonObject = {"contents": _contents(context, model)}
+        context, changed = fit_context(model, context, TOOL_SCHEMAS)
+        body: JsonObject = {"contents": _contents(context, model, changed)}
         if context.system:
             body["systemInstruction"] = {"parts": [{"text": context.system}]}
         if context.tools:
@@ -144,7 +149,8 @@ class GenerateContent:
             body["toolConfig"] = {**body.get("toolConfig", {}), **calling}
         config, warnings = sampling(model, options)
         warnings.extend(_add_thinking(config, model, options.thinking))
-        warnings.extend(_add_output(config, model, options.output, with_tools=bool(context.tools)))
+        output = None if options.output is None else fit_output(options.output, OUTPUT_SCHEMAS)
+        warnings.extend(_add_output(config, model, output, with_tools=bool(context.tools)))
         config.update({_SAMPLING[name]: options.extra[name] for name in _SAMPLING.keys() & options.extra.keys()})
         if config:
             body["generationConfig"] = config
@@ -154,6 +160,8 @@ class GenerateContent:
             body=body,
             headers=headers_for(key),
             warnings=tuple(warnings),
+            tools=changed,
+            output=output,
         )
 
     def decoder(self, model: Model) -> Decoder:
@@ -183,8 +191,8 @@ def _add_server_tools(body: JsonObject, model: Model, context: Context) -> None:
         body["toolConfig"] = {"includeServerSideToolInvocations": True}
 
 
-def _contents(context: Context, model: Model) -> list[JsonObject]:
-    history = encode_history(context, model, _content)
+def _contents(context: Context, model: Model, changed: Mapping[str, FittedTool]) -> list[JsonObject]:
+    history = encode_history(context, model, _content, changed=changed)
     return [content for content in history.wire if content["parts"]]
 
 
@@ -288,13 +296,13 @@ def _add_thinking(config: JsonObject, model: Model, level: str | None) -> list[s
     return [sentence] if sentence else []
 
 
-def _add_output(config: JsonObject, model: Model, schema: JsonObject | None, *, with_tools: bool) -> list[str]:
-    if schema is None:
+def _add_output(config: JsonObject, model: Model, output: FittedOutput | None, *, with_tools: bool) -> list[str]:
+    if output is None:
         return []
     if with_tools and 0 < generation(model) < _SIGNED_SINCE:
         return [f"{model} does not accept an output schema together with tools, so the schema was not sent."]
     config["responseMimeType"] = "application/json"
-    config["responseJsonSchema"] = schema
+    config["responseJsonSchema"] = output.schema
     return []
 
 

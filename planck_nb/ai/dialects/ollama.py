@@ -15,7 +15,7 @@ from planck_nb.ai.dialect import Decoder, WireRequest
 from planck_nb.ai.dialects.json_wire import read_object, text_of, write_json
 from planck_nb.ai.dialects.request_checks import no_video
 from planck_nb.ai.dialects.token_counts import TokenCounts
-from planck_nb.ai.dialects.tool_fields import add_extra, wire_tools
+from planck_nb.ai.dialects.tool_fields import add_extra, fit_context, wire_tools
 from planck_nb.ai.message_history.encoded_history import encode_history
 from planck_nb.ai.message_history.portable_history import PreparedMessage
 from planck_nb.ai.messages import ImagePart, StopReason, ToolResultPart, UserMessage
@@ -23,6 +23,7 @@ from planck_nb.ai.models import Model
 from planck_nb.ai.numbers import http_status
 from planck_nb.ai.providers import base_url_of
 from planck_nb.ai.request import Context, Options
+from planck_nb.ai.schemas.schema_rules import SchemaRules
 from planck_nb.ai.status_errors import body_error, status_error, truncated, words_and_kind
 from planck_nb.ai.stream_events import (
     Finish,
@@ -37,6 +38,9 @@ from planck_nb.base.errors import ProviderError, UnsupportedFeatureError
 from planck_nb.base.json_types import JsonObject
 
 _STOP_REASONS: Mapping[str, StopReason] = {"length": "length"}
+
+_SCHEMAS = SchemaRules(properties=False, only_any_of=True, references=False, recursion=False)
+"""The server reads properties with type, items, anyOf, enum and description, and passes on no other keyword."""
 
 _EFFORTS = {
     "off": "low",
@@ -57,8 +61,9 @@ class Ollama:
 
     def request(self, model: Model, context: Context, options: Options, key: str | None) -> WireRequest:
         """Build the request for one streamed reply."""
+        context, changed = fit_context(model, context, _SCHEMAS)
         messages: list[JsonObject] = [{"role": "system", "content": context.system}] if context.system else []
-        history = encode_history(context, model, _messages)
+        history = encode_history(context, model, _messages, changed=changed)
         messages.extend(chain.from_iterable(history.wire))
         body: JsonObject = {"model": model.id, "messages": messages, "stream": True}
         if context.tools and options.tool_choice != "none":
@@ -80,6 +85,7 @@ class Ollama:
             body=body,
             headers={"authorization": f"Bearer {key}"} if key else {},
             warnings=tuple(warnings),
+            tools=changed,
         )
 
     def decoder(self, model: Model) -> Decoder:

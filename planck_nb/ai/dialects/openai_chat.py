@@ -14,6 +14,7 @@ from planck_nb.ai.dialect import Decoder, WireRequest
 from planck_nb.ai.dialects.chat_options import add_options
 from planck_nb.ai.dialects.json_wire import read_object, text_of, write_json
 from planck_nb.ai.dialects.openai_common import (
+    SCHEMAS,
     address,
     failure_of,
     images_of,
@@ -21,7 +22,7 @@ from planck_nb.ai.dialects.openai_common import (
 )
 from planck_nb.ai.dialects.request_checks import no_video
 from planck_nb.ai.dialects.token_counts import TokenCounts, as_object
-from planck_nb.ai.dialects.tool_fields import wire_tools
+from planck_nb.ai.dialects.tool_fields import fit_context, wire_tools
 from planck_nb.ai.message_history.encoded_history import encode_history
 from planck_nb.ai.message_history.portable_history import PreparedMessage
 from planck_nb.ai.messages import (
@@ -73,8 +74,9 @@ class Chat:
 
     def request(self, model: Model, context: Context, options: Options, key: str | None) -> WireRequest:
         """Build the request for one streamed reply."""
+        context, changed = fit_context(model, context, SCHEMAS)
         messages: list[JsonObject] = [{"role": "system", "content": context.system}] if context.system else []
-        history = encode_history(context, model, _messages)
+        history = encode_history(context, model, _messages, changed=changed)
         messages.extend(chain.from_iterable(history.wire))
         body: JsonObject = {
             "model": model.id,
@@ -91,6 +93,7 @@ class Chat:
             body=body,
             headers={"authorization": f"Bearer {key}"} if key else {},
             warnings=tuple(warnings),
+            tools=changed,
         )
 
     def decoder(self, model: Model) -> Decoder:

@@ -15,6 +15,7 @@ from planck_nb.ai.models import LEVELS, Model, nearest_level
 from planck_nb.ai.numbers import http_status
 from planck_nb.ai.providers import rules_of
 from planck_nb.ai.request import Context, Options, ToolSpec
+from planck_nb.ai.schemas.schema_rules import SchemaRules
 from planck_nb.ai.status_errors import status_error, words_and_kind
 from planck_nb.base.errors import ProviderError
 from planck_nb.base.json_types import JsonObject
@@ -28,6 +29,9 @@ _STRICT_KEYWORDS = frozenset(
     "format multipleOf minimum maximum exclusiveMinimum exclusiveMaximum minItems maxItems".split()
 )
 """The keywords that OpenAI's guide to structured outputs allows in a strict schema."""
+
+SCHEMAS = SchemaRules()
+"""OpenAI demands "type 'object'" and refuses "'oneOf'/'anyOf'/'allOf'/'enum'/'not' at the top level"."""
 
 _NOT_IN_A_NAME = re.compile(r"[^a-zA-Z0-9_-]+")
 _MAX_NAME_LENGTH = 64

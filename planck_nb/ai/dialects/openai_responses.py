@@ -15,6 +15,7 @@ from typing import Any, Literal, TypeAlias
 from planck_nb.ai.dialect import Decoder, WireRequest
 from planck_nb.ai.dialects.json_wire import read_object, write_json
 from planck_nb.ai.dialects.openai_common import (
+    SCHEMAS,
     add_sampling,
     add_template_switch,
     address,
@@ -27,7 +28,7 @@ from planck_nb.ai.dialects.openai_common import (
 )
 from planck_nb.ai.dialects.request_checks import no_video
 from planck_nb.ai.dialects.token_counts import TokenCounts, as_object
-from planck_nb.ai.dialects.tool_fields import add_extra, wire_tools
+from planck_nb.ai.dialects.tool_fields import add_extra, fit_context, wire_tools
 from planck_nb.ai.message_builder import parse_arguments
 from planck_nb.ai.message_history.encoded_history import encode_history
 from planck_nb.ai.message_history.portable_history import PreparedMessage
@@ -78,7 +79,8 @@ class Responses:
 
     def request(self, model: Model, context: Context, options: Options, key: str | None) -> WireRequest:
         """Build the request for one streamed reply."""
-        history = encode_history(context, model, _items)
+        context, changed = fit_context(model, context, SCHEMAS)
+        history = encode_history(context, model, _items, changed=changed)
         warnings = history.warnings
         items = list(chain.from_iterable(history.wire))
         body: JsonObject = {"model": model.id, "input": items, "stream": True, "store": False}
@@ -95,6 +97,7 @@ class Responses:
             body=body,
             headers={"authorization": f"Bearer {key}"} if key else {},
             warnings=tuple(warnings),
+            tools=changed,
         )
 
     def decoder(self, model: Model) -> Decoder:

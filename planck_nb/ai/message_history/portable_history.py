@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import replace
 from hashlib import blake2b
+from types import MappingProxyType
 from typing import TypeAlias
 
 from planck_nb.ai.messages import (
@@ -20,6 +21,7 @@ from planck_nb.ai.messages import (
 )
 from planck_nb.ai.models import Model
 from planck_nb.ai.providers import rules_of
+from planck_nb.ai.schemas.fitted_tools import FittedTool
 
 INTERRUPTED = "The call was interrupted before it returned."
 """The result of a call that never returned."""
@@ -67,10 +69,17 @@ class Preparation:
     Args:
         model: The model that they are sent to.
         prefix: Stands for what is sent before the messages, and is added to; see `prepare`.
+        changed: The tools whose arguments are sent under other names, by name.
     """
 
-    def __init__(self, model: Model, prefix: Prefix | None = None) -> None:
+    def __init__(
+        self,
+        model: Model,
+        prefix: Prefix | None = None,
+        changed: Mapping[str, FittedTool] = MappingProxyType({}),
+    ) -> None:
         self.prefix = prefix
+        self._changed = changed
         self._model = model
         self._call_ids = rules_of(model).call_ids
         self._used: set[str] = set()
@@ -79,7 +88,7 @@ class Preparation:
 
     def copy(self) -> Preparation:
         """A preparation that continues from here without changing this one."""
-        copy = Preparation(self._model, None if self.prefix is None else self.prefix.copy())
+        copy = Preparation(self._model, None if self.prefix is None else self.prefix.copy(), self._changed)
         copy._used, copy._numbers = set(self._used), dict(self._numbers)
         return copy
 
@@ -102,7 +111,7 @@ class Preparation:
                 if not content:
                     continue
                 reply = message if content == message.content else replace(message, content=content)
-                prepared.append(self._added_to_prefix(reply))
+                prepared.append(self._with_sent_names(self._added_to_prefix(reply)))
                 if ids:
                     prepared.append(self._added_to_prefix(_results(message, messages, position + 1, ids)))
         return prepared
@@ -120,6 +129,18 @@ class Preparation:
             self._numbers[stem] = number + 1
         self._used.add(free)
         return free
+
+    def _with_sent_names(self, message: PreparedMessage) -> PreparedMessage:
+        """The message with the arguments of its calls under the names that the model knows."""
+        if not self._changed or message.type != "assistant":
+            return message
+        content = [
+            replace(part, args=tool.sent(part.args))
+            if part.type == "tool_call" and (tool := self._changed.get(part.name))
+            else part
+            for part in message.content
+        ]
+        return replace(message, content=tuple(content))
 
     def _added_to_prefix(self, message: PreparedMessage) -> PreparedMessage:
         if self.prefix is not None:

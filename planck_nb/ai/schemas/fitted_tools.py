@@ -32,16 +32,12 @@ class FittedTool:
     """A tool as it is sent.
 
     Args:
-        name: Its name.
-        description: Its description, with rules that the schema cannot say.
-        parameters: The JSON Schema of its arguments.
+        spec: What the model sees: a description with the rules that the schema cannot say, and the schema.
         keys: The names of arguments as they are sent, by their own names; only those that differ.
-        read: Converts values of arguments, under their own names; None if they are sent as they are.
+        read: Converts the values of arguments, under their own names; None if they have the same form.
     """
 
-    name: str
-    description: str
-    parameters: JsonObject
+    spec: ToolSpec
     keys: Mapping[str, str] = field(default_factory=dict[str, str])
     read: Reader | None = None
 
@@ -77,11 +73,11 @@ class FittedTools:
     """The tools of a request as they are sent, and those among them whose arguments have another form then.
 
     Args:
-        tools: All of them, in their order.
+        specs: What the model sees of them, in their order.
         changed: Those whose arguments are named or written differently, by name.
     """
 
-    tools: tuple[FittedTool, ...] = ()
+    specs: tuple[ToolSpec, ...] = ()
     changed: Mapping[str, FittedTool] = field(default_factory=dict[str, FittedTool])
 
 
@@ -98,11 +94,12 @@ def fit_tools(tools: Sequence[ToolSpec], rules: SchemaRules) -> FittedTools:
     Example:
         >>> tool = ToolSpec("find", "Find items.", {"type": "object", "properties": {"$filter": {"type": "string"}}})
         >>> fitted = fit_tools([tool], SchemaRules(keys="[a-z]+"))
-        >>> list(fitted.tools[0].parameters["properties"]), fitted.tools[0].original({"filter": "x"})
+        >>> list(fitted.specs[0].parameters["properties"]), fitted.changed["find"].original({"filter": "x"})
         (['filter'], {'$filter': 'x'})
     """
     fitted = tuple([_fitted(tool, rules) for tool in tools])
-    return FittedTools(fitted, {tool.name: tool for tool in fitted if tool.keys or tool.read})
+    changed = {tool.spec.name: tool for tool in fitted if tool.keys or tool.read}
+    return FittedTools(tuple([tool.spec for tool in fitted]), changed)
 
 
 _known: OrderedDict[tuple[int, SchemaRules], tuple[ToolSpec, FittedTool]] = OrderedDict()
@@ -136,12 +133,11 @@ def fit_tool(tool: ToolSpec, rules: SchemaRules) -> FittedTool:
     if rules.properties:
         schema.setdefault("properties", {})
     description = " ".join(filter(None, (tool.description, *words)))
-    return FittedTool(tool.name, description, schema, keys, wire.read)
+    same = description == tool.description and schema == tool.parameters
+    return FittedTool(tool if same else ToolSpec(tool.name, description, schema), keys, wire.read)
 
 
-def _object_at_top(
-    schema: JsonObject, writer: SchemaWriter, rules: SchemaRules, words: list[str]
-) -> JsonObject:
+def _object_at_top(schema: JsonObject, writer: SchemaWriter, rules: SchemaRules, words: list[str]) -> JsonObject:
     """The schema of an object, without what is not accepted at the top; its rules are added to `words`."""
     top = {**plain_schema(schema), "type": "object"}
     if not rules.top_unions:

@@ -19,11 +19,12 @@ class SchemaRules:
         top_unions: Whether `anyOf`, `oneOf` and `allOf` are accepted at the top.
         top_conditions: Whether `not`, `enum`, `if` and the like are accepted there.
         keywords: The accepted keywords, None for all. The limits that others express become words of the description.
+        refused: Keywords that are not accepted, whatever `keywords` has.
         formats: The accepted values of `format`, None for all.
         only_any_of: Whether `anyOf` is the only union: `oneOf` becomes one, and the parts of `allOf` are merged.
         references: Whether `$ref` is accepted; otherwise what it refers to is written out.
         beside_references: Whether a `$ref` may have other keywords beside it.
-        recursion: Whether a definition may refer to itself.
+        recursion: Whether a definition may refer to itself; otherwise its repetition is written as JSON text.
         type_lists: Whether `type` may be a list.
         untyped: Whether a schema without any type is accepted.
         open_objects: How an object is sent whose names are not listed.
@@ -40,6 +41,7 @@ class SchemaRules:
     top_unions: bool = False
     top_conditions: bool = False
     keywords: frozenset[str] | None = None
+    refused: frozenset[str] = frozenset()
     formats: frozenset[str] | None = None
     only_any_of: bool = False
     references: bool = True
@@ -61,7 +63,8 @@ They take it as it is, and understand an empty list of properties as an object t
 NARROW = SchemaRules(
     keys="[a-zA-Z_][a-zA-Z0-9_]{0,63}",
     keywords=frozenset(
-        "type description enum properties required items anyOf format minimum maximum minItems maxItems nullable".split()
+        "type description enum properties required items anyOf format minimum maximum minItems maxItems "
+        "nullable".split()
     ),
     formats=frozenset({"date-time", "int32", "int64", "float", "double"}),
     only_any_of=True,

@@ -162,18 +162,22 @@ class SchemaWriter:
             plain = _with_nullable(plain)
         if isinstance(reference := plain.get("$ref"), str):
             return self._reference(reference, {name: plain[name] for name in plain if name != "$ref"}, depth)
+        return self._in_other_form(plain, depth) or self._keywords(plain, depth)
+
+    def _in_other_form(self, plain: JsonObject, depth: int) -> WireSchema | None:
+        """A schema whose values cannot be written as they are; None if they can."""
+        rules = self._rules
         is_deep = rules.depth is not None and depth > rules.depth
         if (is_deep or self._count > _MAX_NODES) and not _is_scalar(plain):
             return self._text(plain, "a JSON value")
+        is_listed = isinstance(plain.get("type"), list)
+        if is_listed and (not rules.type_lists or (is_open_object(plain) and rules.open_objects != "kept")):
+            return self._split(plain, depth)
         if is_open_object(plain) and rules.open_objects != "kept":
-            if isinstance(plain["type"], list):
-                return self._split(plain, depth)
             return self._open_object(plain, depth)
         if not rules.untyped and not {"type", "anyOf", "oneOf", "allOf", "enum", "const"} & plain.keys():
             return self._text(plain, "any JSON value")
-        if not rules.type_lists and isinstance(plain.get("type"), list):
-            return self._split(plain, depth)
-        return self._keywords(plain, depth)
+        return None
 
     # References.
 
@@ -185,7 +189,7 @@ class SchemaWriter:
             return self._node(_described(beside, f"(see {name})"), depth)
         repeats = reference in self._stack
         if repeats and not (rules.recursion and rules.references):
-            return self._repeated({**target, **beside}, name, depth)
+            return self._repeated({**target, **beside}, name)
         if not rules.references:
             self._stack.append(reference)
             wire = self._node({**target, **beside}, depth)
@@ -222,15 +226,9 @@ class SchemaWriter:
         read = self._readers.get(reference)
         return value if read is None else read(value)
 
-    def _repeated(self, schema: JsonObject, name: str, depth: int) -> WireSchema:
-        """A schema inside itself, which the server does not accept: without its own details, or as JSON text."""
-        plain = plain_schema(schema)
-        words = f"another {name}" if name else "the same again"
-        if self._rules.open_objects != "kept":
-            return self._text(plain, words)
-        described = {"description": plain["description"]} if "description" in plain else {}
-        kind = {"type": plain["type"]} if "type" in plain else {}
-        return self._keywords(plain_schema(_described({**kind, **described}, f"({words})")), depth)
+    def _repeated(self, schema: JsonObject, name: str) -> WireSchema:
+        """A schema inside itself, which the server does not accept."""
+        return self._text(plain_schema(schema), f"another {name}")
 
     # Unions.
 
@@ -291,12 +289,13 @@ class SchemaWriter:
         }
         words = "(an object, as a list of its keys and values)"
         if not properties:
-            about = {name: schema[name] for name in ("title", "description") if name in schema}
-            return WireSchema(_described({**about, **pairs}, words), _pairs_reader(value.read))
+            return WireSchema(_described({**_about(schema), **pairs}, words), _pairs_reader(value.read))
         name = _OTHERS
         while name in properties:
             name += "_"
-        closed = {key: value for key, value in schema.items() if key not in {"additionalProperties", "patternProperties"}}
+        closed = {
+            key: value for key, value in schema.items() if key not in {"additionalProperties", "patternProperties"}
+        }
         wire = self._keywords({**closed, "additionalProperties": False}, depth)
         wire.schema["properties"][name] = _described(pairs, words)
         return WireSchema(wire.schema, _chained([wire.read, _others_reader(name, value.read)]))
@@ -305,7 +304,7 @@ class SchemaWriter:
         """A value as JSON text."""
         details = {name: value for name, value in schema.items() if name not in {"title", "description"}}
         shape = json.dumps(details, ensure_ascii=False, default=str)
-        about = {name: schema[name] for name in ("title", "description") if name in schema}
+        about = _about(schema)
         if self._rules.keywords is not None and "title" not in self._rules.keywords:
             about.pop("title", None)
         shown = f", {shape}" if details.keys() - {"type", "default"} and len(shape) <= _MAX_WORDS else ""
@@ -360,17 +359,29 @@ class SchemaWriter:
 
     def _accepts(self, name: str, value: object = None) -> bool:
         rules = self._rules
+        if name in rules.refused:
+            return False
         if rules.keywords is None:
             return True
+        accepted = name in rules.keywords
         if name == "format":
-            return name in rules.keywords and (rules.formats is None or value in rules.formats)
-        if name == "minItems" and rules.closed:
-            return value in {0, 1}
-        if name in {"enum", "const"} and not _are_scalars(value if isinstance(value, list) else [value]):
-            return False
-        if name == "enum" and not rules.untyped and not rules.references:  # Gemini's is a list of texts
-            return isinstance(value, list) and all(isinstance(item, str) and item for item in value)
-        return name in rules.keywords
+            accepted &= rules.formats is None or value in rules.formats
+        elif name == "minItems":
+            accepted &= not rules.closed or value in {0, 1}
+        elif name == "enum":
+            accepted &= isinstance(value, list) and all(map(self._may_be_listed, value))
+        elif name == "const":
+            accepted &= not isinstance(value, (dict, list))
+        return accepted
+
+    def _may_be_listed(self, value: object) -> bool:
+        """Whether `enum` may have this value."""
+        rules = self._rules
+        if not rules.references:  # that of Gemini's OpenAPI subset has only texts
+            return isinstance(value, str) and bool(value)
+        if rules.keywords is not None and "const" not in rules.keywords:  # that of its JSON Schema has numbers, too
+            return isinstance(value, (str, int, float)) and not isinstance(value, bool)
+        return not isinstance(value, (dict, list))
 
     def _words(self, name: str, value: Any, wire: JsonObject) -> list[str]:  # noqa: ANN401 - any JSON value
         """What a keyword says that the server does not accept; none if it says nothing about the value."""
@@ -408,22 +419,35 @@ def plain_schema(schema: Any) -> JsonObject:  # noqa: ANN401 - any JSON value
     }
     for name in UNIONS:
         if isinstance(branches := plain.get(name), list):
-            fitting = [branch for branch in branches if branch not in ({"not": {}}, False)]
-            plain[name] = fitting
-            if not fitting:
-                del plain[name]
-            elif len(fitting) == 1 < len(branches) and isinstance(fitting[0], Mapping):
-                del plain[name]
-                plain = {**plain_schema(fitting[0]), **plain}
+            plain = _without_impossible(plain, name, branches)
     _set_type(plain)
     if "object" in _types(plain):
         _list_required(plain)
     if "array" in _types(plain):
-        if isinstance(plain.get("items"), list):  # as it was until 2019
-            plain["prefixItems"] = plain.pop("items")
-            if "additionalItems" in plain:
-                plain["items"] = plain.pop("additionalItems")
-        plain.setdefault("items", {})
+        _set_items(plain)
+    _set_limits(plain)
+    return plain
+
+
+def _without_impossible(plain: JsonObject, name: str, branches: list[Any]) -> JsonObject:
+    """The schema without the branches of a union that no value fits."""
+    fitting = [branch for branch in branches if branch not in ({"not": {}}, False)]
+    rest = {key: value for key, value in plain.items() if key != name}
+    if len(fitting) == 1 < len(branches) and isinstance(fitting[0], Mapping):
+        return {**plain_schema(fitting[0]), **rest}
+    return {**plain, name: fitting} if fitting else rest
+
+
+def _set_items(plain: JsonObject) -> None:
+    if isinstance(plain.get("items"), list):  # as it was until 2019
+        plain["prefixItems"] = plain.pop("items")
+        if "additionalItems" in plain:
+            plain["items"] = plain.pop("additionalItems")
+    plain.setdefault("items", {})
+
+
+def _set_limits(plain: JsonObject) -> None:
+    """Write limits as they are since draft 6, and a list of values without repetitions."""
     for name, limit in (("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")):  # as in draft 4
         if isinstance(plain.get(name), bool) and plain.pop(name) and limit in plain:
             plain[name] = plain.pop(limit)
@@ -431,7 +455,6 @@ def plain_schema(schema: Any) -> JsonObject:  # noqa: ANN401 - any JSON value
         plain["enum"] = _distinct(values)
         if not values:
             del plain["enum"]
-    return plain
 
 
 def _set_type(plain: JsonObject) -> None:
@@ -517,10 +540,9 @@ def merged(one: JsonObject, other: JsonObject, union: str) -> JsonObject:
             both["required"] = _distinct(required)
         if isinstance(one.get("enum"), list) and isinstance(other.get("enum"), list):
             both["enum"] = [value for value in one["enum"] if value in other["enum"]]
-    if (one.get("additionalProperties"), other.get("additionalProperties")) != (False, False):
-        # Each part alone would forbid the properties of the other one.
-        if both.get("additionalProperties") is False and isinstance(mine, Mapping) and isinstance(theirs, Mapping):
-            del both["additionalProperties"]
+    closed = [schema.get("additionalProperties") is False for schema in (one, other)]
+    if any(closed) and not all(closed) and isinstance(mine, Mapping) and isinstance(theirs, Mapping):
+        del both["additionalProperties"]  # it would forbid the properties of the other part
     return both
 
 
@@ -571,6 +593,10 @@ def _type_of_all(values: list[Any], rules: SchemaRules) -> JsonObject:
     return {"type": types} if rules.type_lists else {"anyOf": [{"type": kind} for kind in types if kind != "null"]}
 
 
+def _about(schema: JsonObject) -> JsonObject:
+    return {name: value for name, value in schema.items() if name in {"title", "description"}}
+
+
 def _described(schema: JsonObject, words: str) -> JsonObject:
     if not words:
         return schema
@@ -585,10 +611,6 @@ def _types(schema: Mapping[str, Any]) -> Sequence[str]:
 def _is_scalar(schema: JsonObject) -> bool:
     types = _types(schema)
     return bool(types) and {"object", "array"}.isdisjoint(types) and not any(name in schema for name in UNIONS)
-
-
-def _are_scalars(values: Iterable[object]) -> bool:
-    return not any(isinstance(value, (dict, list)) for value in values)
 
 
 def _name_of(reference: str) -> str:
