@@ -55,3 +55,20 @@ def fit_output(schema: JsonObject, rules: SchemaRules) -> FittedOutput:
             return text
 
     return FittedOutput(wire.schema, read)
+
+
+def with_objects(schema: JsonObject, value: Any) -> Any:  # noqa: ANN401 - any JSON value
+    """The beginning of an answer, with an object where a list of pairs stands for one.
+
+    Args:
+        schema: The schema that was asked for.
+        value: The answer as far as the model has written it.
+
+    Returns:
+        The value in the form of the schema.
+    """
+    read = SchemaWriter(schema, _PAIRS).write().read
+    return value if read is None else read(value)
+
+
+_PAIRS = SchemaRules(open_objects="pairs")

@@ -692,16 +692,12 @@ def _others_reader(name: str, read_value: Reader | None) -> Reader:
 
 
 def _object_of_pairs(value: Any) -> Any:  # noqa: ANN401 - any JSON value
-    """The object that a list of pairs stands for; any other value as it is."""
-    if not isinstance(value, list):
+    """The object that a list of pairs stands for; any other value as it is. A last pair may be without its value."""
+    if not isinstance(value, list) or not all(
+        isinstance(pair, dict) and pair.keys() <= {"key", "value"} for pair in value
+    ):
         return value
-    found: JsonObject = {}
-    for pair in value:
-        if isinstance(pair, dict) and pair.keys() == {"key", "value"}:
-            found[str(pair["key"])] = pair["value"]
-        else:
-            return value
-    return found
+    return {str(pair["key"]): pair["value"] for pair in value if len(pair) > 1}
 
 
 def value_of_text(value: Any) -> Any:  # noqa: ANN401 - any JSON value
