@@ -19,6 +19,7 @@ from planck_nb.ai.cassettes.cassette import Cassette, CassetteRequest
 from planck_nb.ai.cassettes.request_key import canonical_request
 from planck_nb.ai.context_windows import ContextWindows, is_reported
 from planck_nb.ai.dialect import LocalModel
+from planck_nb.ai.lessons import Lessons
 from planck_nb.ai.message_builder import MessageBuilder
 from planck_nb.ai.messages import AssistantMessage, Usage
 from planck_nb.ai.model_lookup import discovery
@@ -129,6 +130,7 @@ class Client:
         """The connections of event loops that run in other threads at the same time, which are closed with them."""
         # So that the thinking of a conversation is refused only once.
         self._refused: set[str] = set()
+        self._lessons = Lessons()
         self._warned: set[str] = set()
         self._windows: dict[tuple[str, str], int | None] = {}
         _clients.add(self)
@@ -294,7 +296,7 @@ class Client:
             notice: list[StreamEvent] = [StreamWarning(text) for text in found]
             builder.feed(notice)
             yield notice
-        model, request_info = pending.model, pending.request_info
+        request_info = pending.request_info
         servers = known_servers(self._custom_transport)
         paused = False
         with closing(RequestAttempts(self._retries, servers, request_info, pending.request.url, cassette)) as attempts:
@@ -307,12 +309,18 @@ class Client:
                 builder.sending(measured=cassette is None or cassette.mode != "replay")
                 try:
                     reply = await self._open_transport().send(
-                        model, url, headers, body, auth=pending.auth, cassette=cassette, request_info=request_info
+                        pending.model,
+                        url,
+                        headers,
+                        body,
+                        auth=pending.auth,
+                        cassette=cassette,
+                        request_info=request_info,
                     )
                     async with aclosing(reply):
                         attempts.answered(reply.status, reply.headers)
-                        await raise_for_error(reply, pending.wire, model, pending.secrets)
-                        events_of = ReplyDecoder(reply, pending.wire, model)
+                        await raise_for_error(reply, pending.wire, pending.model, pending.secrets)
+                        events_of = ReplyDecoder(reply, pending.wire, pending.model)
                         while (received := await events_of.next_batch()) is not None:
                             paused = received[-1].type == "pause"
                             events: Any = received[:-1] if paused else received  # `cast` would be called each time
@@ -322,15 +330,16 @@ class Client:
                 except ProviderError as error:
                     builder.is_sent = builder.has_content or builder.usage is not None
                     _redact(error, pending.secrets)
-                    event, delay = pending.after(error, attempts)
+                    told, delay = pending.after(error, attempts)
                 else:
+                    pending.accepted()
                     if not paused:
                         return
                     pending.resume()
                     attempts.begin(continues=True)
                     continue
-                builder.feed([event])
-                yield [event]
+                builder.feed(told)
+                yield told
                 await self._retries.sleep(0 if request_info.without_delay else delay)
 
     def _about_encryption(self, pending: PendingRequest, cassette: Cassette | None) -> Iterator[str]:
@@ -365,7 +374,14 @@ class Client:
         model = self.accepting(await self._with_context_window(model))
         servers = known_servers(self._custom_transport)
         pending = PendingRequest(
-            model, context, options, builder, request_info=request_info, refused=self._refused, servers=servers
+            model,
+            context,
+            options,
+            builder,
+            request_info=request_info,
+            refused=self._refused,
+            lessons=self._lessons,
+            servers=servers,
         )
         await pending.build()
         return pending

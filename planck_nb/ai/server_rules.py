@@ -26,8 +26,9 @@ object whose `type` is "enabled" or "disabled", `enable_thinking` a switch in `c
 cannot be set.
 """
 
-OutputControl: TypeAlias = Literal["json_schema", "json_object"]
-"""How a request asks for structured output: by its schema, or as any JSON object with the schema in the prompt."""
+OutputControl: TypeAlias = Literal["json_schema", "json_object", "prompt"]
+"""How a request asks for structured output: by its schema, as any JSON object with the schema in the prompt, or only in
+the prompt."""
 
 ReturnedReasoning: TypeAlias = Literal["accepted", "required", "refused"]
 """Whether a server accepts earlier reasoning, demands it on each reply with calls (even if empty), or refuses it."""
@@ -127,6 +128,9 @@ FINISH_REASONS: Mapping[str, StopReason] = {
 USAGE_PLACES: tuple[Path, ...] = (("usage",), ("choices", 0, "usage"), ("x_groq", "usage"))
 """Where servers report token counts in a chunk of Chat Completions, the usual place first."""
 
+NO_SIGNATURE = "skip_thought_signature_validator"
+"""Replaces the signature of a call that another model made (ai.google.dev, "Thought signatures")."""
+
 THINK_TAGS = (("<think>", "</think>"), ("<thinking>", "</thinking>"))
 """The tags that open models write around their thinking, where their server does not take it out of the text."""
 
@@ -150,6 +154,7 @@ class ServerRules:
         refused_keywords: Keywords of JSON Schema that it refuses.
         tool_schemas: The part of JSON Schema that it accepts in the parameters of tools; None for the usual one of the
             wire format.
+        refused_tools: Tools that it has refused, by `planck_nb.ai.schemas.fitted_tools.tool_key`.
         chooses_by_name: Whether a single tool can be demanded by its name.
         demands_while_thinking: Whether a tool call can be demanded while the model thinks. If not, it does not think
             in such a request.
@@ -161,6 +166,9 @@ class ServerRules:
         reasoning: Whether earlier reasoning may be, must be, or must not be sent.
         reasoning_field: The field of a message in which reasoning is sent; empty for the one it was received in.
         text_beside_reasoning: Whether one message may have both text and reasoning.
+        system_role: Whether a request may have a message of the role system; its text begins the first prompt if not.
+        null_content: Whether a message with calls may have null instead of a text.
+        call_signature: What stands for the signature of a call that another model made, for a server that demands one.
         opaque_fields: Fields of replies and calls that go back to the server unread.
         finish_reasons: What its finish reasons mean. Any other word means that the reply was cut off.
         usage_places: Where it reports token counts.
@@ -185,6 +193,7 @@ class ServerRules:
     refused_in_messages: frozenset[str] = frozenset()
     refused_keywords: frozenset[str] = frozenset()
     tool_schemas: SchemaRules | None = None
+    refused_tools: frozenset[str] = frozenset()
     chooses_by_name: bool = True
     demands_while_thinking: bool = True
     takes_files: bool = True
@@ -195,6 +204,9 @@ class ServerRules:
     reasoning: ReturnedReasoning = "accepted"
     reasoning_field: str = ""
     text_beside_reasoning: bool = True
+    system_role: bool = True
+    null_content: bool = True
+    call_signature: str | None = None
     opaque_fields: tuple[str, ...] = OPAQUE_FIELDS
     finish_reasons: Mapping[str, StopReason] = field(default_factory=lambda: FINISH_REASONS)
     usage_places: tuple[Path, ...] = USAGE_PLACES

@@ -30,6 +30,7 @@ from planck_nb.base.errors import (
     StreamTruncated,
 )
 
+_FAILED = 500
 _TOO_LARGE = 413
 _TOO_MANY_REQUESTS = 429
 _OVERFLOW_STATUSES = frozenset({400, 422, 424})
@@ -104,6 +105,12 @@ _TOO_LARGE_FOR_A_MINUTE = re.compile(r"request too large .{0,120}tokens per min"
 _QUOTA = re.compile(r"insufficient_quota|billing_error|credit balance|billing_hard_limit", re.IGNORECASE)
 _BAD_KEY = re.compile(r"API_KEY_INVALID|api key (not valid|expired)", re.IGNORECASE)  # Google's, with status 400
 _LOADING = re.compile(r"loading model|currently loading|unavailable_error", re.IGNORECASE)  # llama.cpp's and others'
+_TEMPLATE = re.compile(
+    # What a chat template says of messages that it does not accept: https://github.com/mistralai/mistral-vibe/issues/255
+    r"raise_exception|jinja|templateerror|\bat row \d+, column \d+|roles must alternate"
+    r"|cannot pass both content and thinking|(apply|render|pars)\w*( \w+){0,3} (chat )?(template|input messages)",
+    re.IGNORECASE,
+)
 _THINKING = re.compile(
     r"signature|thinking`? blocks?\b|(expected|cannot be) `?(redacted_)?thinking|reasoning`? (item|block)"
     r"|type 'reasoning'|encrypted[ _]content",
@@ -208,11 +215,12 @@ def status_error(
         f"{happened.format(**facts)} ({status})" + (f': "{quote}"; ' if quote else "; ") + f"{advice.format(**facts)}.",
         status=status,
         retry_after=wait,
-        should_retry=False if _refuses_media(status, f"{kind} {words}") else should_retry,
+        should_retry=False if _is_refusal(status, f"{kind} {words}") else should_retry,
         provider=model.provider,
         model=model.id,
         request_id=headers.get("request-id") or headers.get("x-request-id"),
     )
+    error.words = f"{kind} {words}"[:_MAX_EXAMINED]
     if isinstance(error, ContextOverflowError):
         error.about_window = is_about_window(status, f"{kind} {words}")
         refusal = read_refusal(words) if error.about_window else Refusal()
@@ -252,6 +260,7 @@ _OF_WORDS: tuple[tuple[frozenset[int], re.Pattern[str], _Meaning], ...] = (
     (frozenset({400, 402, 403, 429}), _QUOTA, _OF_QUOTA),
     (frozenset({400}), _BAD_KEY, _OF_STATUS[401]),
     (frozenset({503}), _LOADING, _OF_LOADING),
+    (frozenset({_FAILED}), _TEMPLATE, _OF_4XX),
 )
 """What a status means if the message contains certain words."""
 
@@ -299,7 +308,10 @@ def _cannot_read_images(status: int, words: str) -> bool:
     return status in _MEDIA_STATUSES and _UNREADABLE_IMAGES.search(words) is not None
 
 
-def _refuses_media(status: int, words: str) -> bool:
+def _is_refusal(status: int, words: str) -> bool:
+    """Whether the same request would fail again, whatever the status says."""
+    if status == _FAILED and _TEMPLATE.search(words) is not None:
+        return True
     refuses = (_refuses_images, _cannot_read_images, _refuses_documents)
     return any(refuse(status, words) for refuse in refuses)
 
@@ -311,9 +323,7 @@ def _is_overflow(status: int, words: str) -> bool:
     if status in {400, 429} and _TOO_LARGE_FOR_A_MINUTE.search(words):
         return True
     # Inside a stream there is no status, so that 500 stands for any; then the message has to name a size or an excess.
-    told = status in _OVERFLOW_STATUSES or (
-        status == 500 and _TOLD_IN_STREAM.search(words) is not None  # noqa: PLR2004
-    )
+    told = status in _OVERFLOW_STATUSES or (status == _FAILED and _TOLD_IN_STREAM.search(words) is not None)
     if not told or _NOT_OVERFLOW.search(words) is not None:
         return False
     if _OVERFLOW.search(words) is not None:

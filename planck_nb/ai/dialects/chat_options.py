@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from planck_nb.ai.dialects.json_wire import write_json
 from planck_nb.ai.dialects.openai_common import add_sampling, add_template_switch, effort, output_format, reasons
 from planck_nb.ai.dialects.tool_fields import add_extra
 from planck_nb.ai.models import Model
@@ -10,8 +9,6 @@ from planck_nb.ai.providers import rules_of
 from planck_nb.ai.request import Options
 from planck_nb.ai.server_rules import ServerRules
 from planck_nb.base.json_types import JsonObject
-
-_OUTPUT_IN_PROMPT = "Answer with one JSON object and nothing else. It must match this JSON Schema: "
 
 
 def add_options(body: JsonObject, model: Model, options: Options, warnings: list[str]) -> JsonObject:
@@ -72,13 +69,11 @@ def _demands_call(body: JsonObject) -> bool:
 
 
 def _add_output(body: JsonObject, rules: ServerRules, schema: JsonObject) -> None:
-    if rules.output_control == "json_schema":
-        body["response_format"] = {"type": "json_schema", "json_schema": output_format(schema)}
+    if rules.output_control != "json_schema":
+        body["response_format"] = {"type": "json_object"}
         return
-    body["response_format"] = {"type": "json_object"}
-    text = _OUTPUT_IN_PROMPT + write_json(schema).decode()
-    messages = body["messages"]
-    if messages and messages[0]["role"] == "system":
-        text = f"{messages[0]['content']}\n\n{text}"
-        messages = messages[1:]
-    body["messages"] = [{"role": "system", "content": text}, *messages]
+    form = output_format(schema)
+    body["response_format"] = {
+        "type": "json_schema",
+        "json_schema": form if rules.strict else {**form, "strict": False},
+    }

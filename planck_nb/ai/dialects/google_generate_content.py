@@ -49,6 +49,7 @@ from planck_nb.ai.providers import base_url_of
 from planck_nb.ai.request import Context, Options
 from planck_nb.ai.schemas.fitted_output import FittedOutput, fit_output
 from planck_nb.ai.schemas.fitted_tools import FittedTool
+from planck_nb.ai.server_rules import NO_SIGNATURE
 from planck_nb.ai.status_errors import quoted, truncated
 from planck_nb.ai.stream_events import (
     Finish,
@@ -62,9 +63,6 @@ from planck_nb.ai.stream_events import (
 )
 from planck_nb.base.errors import ProviderError, UnsupportedFeatureError
 from planck_nb.base.json_types import JsonObject
-
-NO_SIGNATURE = "skip_thought_signature_validator"
-"""Replaces the signature of a call that another model made (ai.google.dev, "Thought signatures")."""
 
 _SIGNED_SINCE = 3
 """The first generation that requires a signature on the first call of a step, and that accepts images in results."""

@@ -11,27 +11,20 @@ from itertools import chain
 from typing import Any, Literal
 
 from planck_nb.ai.dialect import Decoder, WireRequest
+from planck_nb.ai.dialects.chat_messages import arrange, encode_message, with_system
 from planck_nb.ai.dialects.chat_options import add_options
 from planck_nb.ai.dialects.json_wire import read_object, text_of, write_json
 from planck_nb.ai.dialects.openai_common import (
     SCHEMAS,
-    address,
     failure_of,
-    images_of,
     offered_tools,
 )
-from planck_nb.ai.dialects.request_checks import no_video
+from planck_nb.ai.dialects.request_checks import output_prompt
 from planck_nb.ai.dialects.token_counts import TokenCounts, as_object
 from planck_nb.ai.dialects.tool_fields import fit_context, wire_tools
 from planck_nb.ai.message_history.encoded_history import encode_history
-from planck_nb.ai.message_history.portable_history import PreparedMessage
 from planck_nb.ai.messages import (
-    AssistantMessage,
-    ImagePart,
     StopReason,
-    TextPart,
-    ToolResultMessage,
-    UserPart,
 )
 from planck_nb.ai.models import Model
 from planck_nb.ai.providers import base_url_of, rules_of
@@ -47,7 +40,7 @@ from planck_nb.ai.stream_events import (
     ToolArgsChunk,
     ToolCallStart,
 )
-from planck_nb.base.errors import ProviderError, UnsupportedFeatureError
+from planck_nb.base.errors import ProviderError
 from planck_nb.base.json_types import JsonObject
 
 _STOP_REASONS: Mapping[str, StopReason] = {
@@ -75,9 +68,10 @@ class Chat:
     def request(self, model: Model, context: Context, options: Options, key: str | None) -> WireRequest:
         """Build the request for one streamed reply."""
         context, changed = fit_context(model, context, SCHEMAS)
-        messages: list[JsonObject] = [{"role": "system", "content": context.system}] if context.system else []
-        history = encode_history(context, model, _messages, changed=changed)
-        messages.extend(chain.from_iterable(history.wire))
+        history = encode_history(context, model, encode_message, changed=changed)
+        messages = arrange(chain.from_iterable(history.wire), rules_of(model))
+        if system := "\n\n".join(filter(None, (context.system, output_prompt(rules_of(model), options)))):
+            messages = with_system(messages, system, rules_of(model))
         body: JsonObject = {
             "model": model.id,
             "messages": messages,
@@ -106,76 +100,6 @@ class Chat:
 
 
 DIALECT = Chat()
-
-
-def _messages(
-    model: Model, message: PreparedMessage, _before: PreparedMessage | None, warnings: list[str]
-) -> list[JsonObject]:
-    match message.type:
-        case "user":
-            content = message.content
-            if len(content) == 1 and content[0].type == "text":
-                return [{"role": "user", "content": content[0].text}]
-            return [{"role": "user", "content": [_content(model, part) for part in content]}]
-        case "assistant":
-            wire = _assistant(message)
-            # A reply that was stopped while the model was thinking: servers refuse a message without content.
-            return [wire] if wire["content"] or "tool_calls" in wire else []
-        case "tool_result":
-            results: list[JsonObject] = [
-                {"role": "tool", "tool_call_id": part.id, "content": part.text} for part in message.content
-            ]
-            if shown := _shown(model, message, warnings):
-                results.append({"role": "user", "content": [_content(model, part) for part in shown]})
-            return results
-
-
-def _content(model: Model, part: UserPart) -> JsonObject:
-    match part.type:
-        case "text":
-            return {"type": "text", "text": part.text}
-        case "image":
-            return {"type": "image_url", "image_url": {"url": address(model, part)}}
-        case "video":
-            raise no_video(model)
-        case "file":
-            if part.url:
-                raise UnsupportedFeatureError(
-                    f"The chat format cannot send the URL of the file {part.name!r}; pass its bytes as data, or choose "
-                    'api="responses" if the server supports it.',
-                    about_media=True,
-                )
-            return {"type": "file", "file": {"filename": part.name, "file_data": address(model, part)}}
-
-
-def _shown(model: Model, message: ToolResultMessage, warnings: list[str]) -> list[TextPart | ImagePart]:
-    """The images in tool results. A tool message may contain only text, so they go into a user message after it."""
-    shown: list[TextPart | ImagePart] = []
-    for part in message.content:
-        if images := images_of(model, part, warnings):
-            shown += [TextPart(f"{part.name} returned (call {part.id}):"), *images]
-    return shown
-
-
-def _assistant(message: AssistantMessage) -> JsonObject:
-    wire: JsonObject = {"role": "assistant", "content": message.text or None}
-    calls = [
-        {
-            "id": call.id,
-            "type": "function",
-            "function": {"name": call.name, "arguments": write_json(call.args).decode()},
-        }
-        for call in message.tool_calls
-    ]
-    if calls:
-        wire["tool_calls"] = calls
-    elif wire["content"] is None:
-        wire["content"] = ""
-    for part in message.content:
-        # Reasoning is sent back in the field that it was received in; templates of interleaved models need it.
-        if part.type == "thinking" and (field := (part.provider_state or {}).get("field")):
-            wire[field] = wire.get(field, "") + part.text
-    return wire
 
 
 def _add_tools(body: JsonObject, model: Model, context: Context, options: Options, warnings: list[str]) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 from planck_nb.ai.models import Model
 from planck_nb.ai.providers import rules_of
 from planck_nb.ai.request import Context
-from planck_nb.ai.schemas.fitted_tools import FittedTool, fit_tools
+from planck_nb.ai.schemas.fitted_tools import FittedTool, fit_tools, tool_key
 from planck_nb.ai.schemas.schema_rules import SchemaRules
 from planck_nb.ai.server_tools import ServerTool
 from planck_nb.base.errors import UnsupportedFeatureError
@@ -31,9 +31,11 @@ def fit_context(model: Model, context: Context, usual: SchemaRules) -> tuple[Con
     """
     if not context.tools:
         return context, {}
-    rules = rules_of(model)
-    fitted = fit_tools(context.tools, _schema_rules(rules.tool_schemas or usual, rules.refused_keywords))
-    if all(map(operator.is_, fitted.specs, context.tools)):
+    rules, tools = rules_of(model), context.tools
+    if rules.refused_tools:
+        tools = [tool for tool in tools if tool_key(tool) not in rules.refused_tools]
+    fitted = fit_tools(tools, _schema_rules(rules.tool_schemas or usual, rules.refused_keywords))
+    if tools is context.tools and all(map(operator.is_, fitted.specs, tools)):
         return context, fitted.changed
     return replace(context, tools=fitted.specs), fitted.changed
 

@@ -8,6 +8,7 @@ import unicodedata
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from hashlib import blake2b
 from typing import Any
 
 from planck_nb.ai.request import ToolSpec
@@ -100,6 +101,19 @@ def fit_tools(tools: Sequence[ToolSpec], rules: SchemaRules) -> FittedTools:
     fitted = tuple([_fitted(tool, rules) for tool in tools])
     changed = {tool.spec.name: tool for tool in fitted if tool.keys or tool.read}
     return FittedTools(tuple([tool.spec for tool in fitted]), changed)
+
+
+def tool_key(tool: ToolSpec) -> str:
+    """Identify a tool and its schema.
+
+    Args:
+        tool: A tool.
+
+    Returns:
+        A text that is the same for the same name and schema.
+    """
+    text = json.dumps(tool.parameters, sort_keys=True, default=str)
+    return f"{tool.name} {blake2b(text.encode('utf-8', 'backslashreplace'), digest_size=8).hexdigest()}"
 
 
 _known: OrderedDict[tuple[int, SchemaRules], tuple[ToolSpec, FittedTool]] = OrderedDict()
