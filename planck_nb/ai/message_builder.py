@@ -212,7 +212,7 @@ class MessageBuilder:
 
 _DELTAS = (TextChunk, ThinkingChunk, ToolArgsChunk)
 _COUNTS = tuple(each.name for each in fields(Usage))
-_MAX_ID_LENGTH = 512
+MAX_ID_LENGTH = 512
 _MAX_NAME_LENGTH = 128
 _KIND = {TextChunk: "text", ThinkingChunk: "thinking", ToolArgsChunk: "tool_call"}
 
@@ -264,7 +264,7 @@ def _check_usage(event: UsageUpdate) -> None:
 
 def call_id(given: object) -> str:
     """The id of a call as the server sent it; empty if it is not usable, so that one is generated."""
-    usable = isinstance(given, str) and len(given) <= _MAX_ID_LENGTH and given.isprintable()
+    usable = isinstance(given, str) and len(given) <= MAX_ID_LENGTH and given.isprintable()
     return given if usable and isinstance(given, str) else ""
 
 

@@ -14,8 +14,10 @@ from pydantic_core import from_json
 
 from planck_nb.ai.context_windows import Refusal, is_about_window, read_refusal
 from planck_nb.ai.models import Model
+from planck_nb.ai.numbers import http_status
 from planck_nb.ai.providers import base_url_of, key_variables_of
 from planck_nb.ai.retries.rate_limit_headers import exhausted_until, retry_after
+from planck_nb.ai.stream_events import StreamWarning
 from planck_nb.base.errors import (
     AuthenticationError,
     BadRequestError,
@@ -393,6 +395,68 @@ def truncated(model: Model) -> StreamTruncated:
     return StreamTruncated(
         f"The answer of {model} ended before it was complete; try again.", provider=model.provider, model=model.id
     )
+
+
+def cut_off(model: Model, word: str) -> StreamWarning:
+    """The warning about a reply that ended for a reason which is not one of success.
+
+    Args:
+        model: The model that was asked.
+        word: The server's own word for the reason.
+
+    Returns:
+        The event.
+    """
+    return StreamWarning(
+        f"The reply of {model} was cut off ({quoted(word)}); let it go on, or ask again.", about="cut_off"
+    )
+
+
+def error_in(data: Mapping[str, Any]) -> Any:  # noqa: ANN401 - any JSON value
+    """The error in a document that has no answer, in any of the shapes of the servers.
+
+    Args:
+        data: An event of a stream, or a whole body.
+
+    Returns:
+        What `words_and_kind` understands; None if there is no error.
+    """
+    if error := data.get("error"):
+        return error
+    if data.get("choices"):
+        return None
+    status = data.get("base_resp")  # MiniMax: https://github.com/zed-industries/zed/issues/45512
+    if isinstance(status, dict) and status.get("status_code"):
+        return {"message": status.get("status_msg"), "code": status["status_code"]}
+    told = next(
+        (data[name] for name in _ERROR_TEXTS if isinstance(data.get(name), (str, list, dict)) and data[name]), None
+    )
+    return None if told is None or str(told).lower() in _NO_ERRORS else {**data, "message": told}
+
+
+def reported_error(model: Model, data: Any) -> ProviderError | None:  # noqa: ANN401 - any JSON value
+    """The error that a body reports although its HTTP status is 200.
+
+    Args:
+        model: The model that was asked.
+        data: The JSON value of the body.
+
+    Returns:
+        The error, to be raised; None if the body is something else. Without a status of its own it is a refusal.
+    """
+    if isinstance(data, list) and data:
+        data = data[0]
+    error = error_in(data) if isinstance(data, dict) else None
+    if error is None:
+        return None
+    words, kind = words_and_kind({"error": error})
+    codes = [source.get(name) for source in (error, data) if isinstance(source, dict) for name in _CODES]
+    return status_error(model, next(filter(None, map(http_status, codes)), 400), words, kind=kind)
+
+
+_NO_ERRORS = frozenset({"ok", "success"})
+_CODES = ("code", "status", "status_code", "statusCode", "error_code")
+_ERROR_TEXTS = ("message", "detail", "errors", "error_message", "error_msg", "errorMessage", "msg")
 
 
 def words_and_kind(data: Any) -> tuple[str, str]:  # noqa: ANN401 - any JSON value

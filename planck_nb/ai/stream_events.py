@@ -127,12 +127,12 @@ class StreamWarning:
 
     Args:
         text: One sentence.
-        refusal: Whether it says why the model refused to answer.
+        about: What is wrong with the reply, if the sentence says why: the model refused to answer, or it was cut off.
     """
 
     text: str
     type: Literal["warning"] = "warning"
-    refusal: bool = False
+    about: Literal["", "refused", "cut_off"] = ""
 
 
 @dataclass(slots=True)

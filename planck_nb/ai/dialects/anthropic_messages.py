@@ -41,7 +41,15 @@ from planck_nb.ai.numbers import http_status
 from planck_nb.ai.providers import base_url_of, rules_of
 from planck_nb.ai.request import Context, Options
 from planck_nb.ai.schemas.fitted_output import fit_output
-from planck_nb.ai.status_errors import body_error, quoted, status_error, truncated, words_and_kind
+from planck_nb.ai.status_errors import (
+    body_error,
+    cut_off,
+    error_in,
+    quoted,
+    status_error,
+    truncated,
+    words_and_kind,
+)
 from planck_nb.ai.stream_events import (
     Finish,
     PartEnd,
@@ -309,6 +317,8 @@ class MessagesDecoder:
                 events = (*self._stop_all(), *self._finish())
             case _ if kind == "error" or "error" in event or ("code" in event and "message" in event):
                 raise self._failure(event)
+            case None if error_in(event) is not None:
+                raise self._failure(event)
         return events
 
     def _finish(self) -> Iterable[StreamEvent | Pause]:
@@ -318,11 +328,14 @@ class MessagesDecoder:
             yield StreamWarning(
                 f"{self._model} refused to continue{f' ({category})' if category else ''}: {words}; "
                 "rewind and rephrase the prompt, or choose another model.",
-                refusal=True,
+                about="refused",
             )
         calls = any(block.state.get("type") == "tool_use" for block in self._blocks.values())
         paused = self._reason == "pause_turn" and bool(self._blocks) and not calls
-        yield Pause() if paused else Finish(_STOP_REASONS.get(self._reason, "stop"))
+        if self._reason and self._reason not in _STOP_REASONS:
+            yield cut_off(self._model, self._reason)
+        reason = _STOP_REASONS.get(self._reason, "length" if self._reason else "stop")
+        yield Pause() if paused else Finish(reason)
 
     def end(self) -> Iterable[StreamEvent]:
         """Check that the message is complete. Raises `StreamTruncated` if its end is missing."""

@@ -50,7 +50,7 @@ from planck_nb.ai.request import Context, Options
 from planck_nb.ai.schemas.fitted_output import FittedOutput, fit_output
 from planck_nb.ai.schemas.fitted_tools import FittedTool
 from planck_nb.ai.server_rules import NO_SIGNATURE
-from planck_nb.ai.status_errors import quoted, truncated
+from planck_nb.ai.status_errors import cut_off, quoted, truncated
 from planck_nb.ai.stream_events import (
     Finish,
     PartEnd,
@@ -349,7 +349,7 @@ class GenerateContentDecoder:
         reason = self._reason
         if reason is None:
             raise truncated(self._model)
-        if reason in _FAILURES:
+        if reason in _FAILURES and self._index < 0:
             words = f"{reason}: {self._words}" if self._words else reason
             raise failure(self._model, _FAILURES[reason], {"message": words, "status": reason})
         events: list[StreamEvent] = []
@@ -357,10 +357,12 @@ class GenerateContentDecoder:
         self._count(events)
         if self._about:
             self._whole(TextChunk, "", {"about": self._about}, events)
-        stop_reason = _STOP_REASONS.get(reason)
-        if stop_reason is None or stop_reason == "refusal":
-            events.append(StreamWarning(_sentence(self._model, reason, self._words), refusal=stop_reason == "refusal"))
-        events.append(Finish(stop_reason or "stop"))
+        stop_reason = _STOP_REASONS.get(reason, "length")
+        if reason not in _STOP_REASONS:
+            events.append(cut_off(self._model, f"{reason}: {self._words}" if self._words else reason))
+        elif stop_reason == "refusal":
+            events.append(StreamWarning(_sentence(self._model, reason, self._words), about="refused"))
+        events.append(Finish(stop_reason))
         return events
 
     def _part(self, part: JsonObject, events: list[StreamEvent]) -> None:
@@ -447,10 +449,8 @@ class GenerateContentDecoder:
 
 
 def _sentence(model: Model, reason: str, words: str) -> str:
-    """The warning about a reply that ended for an unusual reason."""
+    """The warning about a reply that the vendor refused."""
     quote = f": {words}" if words else ""
     if reason == _BLOCKED:
         return f"{model.provider} blocked the prompt for {model.id}{quote}; change what it asks."
-    if reason in _STOP_REASONS:
-        return f"{model.provider} ended the answer of {model.id} with {reason}{quote}; ask for something else."
-    return f"{model.provider} ended the answer of {model.id} for the unknown reason {quoted(reason)}{quote}; check it."
+    return f"{model.provider} ended the answer of {model.id} with {reason}{quote}; ask for something else."

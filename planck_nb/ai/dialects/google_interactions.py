@@ -46,12 +46,11 @@ from planck_nb.ai.models import Model
 from planck_nb.ai.providers import base_url_of
 from planck_nb.ai.request import Context, Options
 from planck_nb.ai.schemas.fitted_output import fit_output
-from planck_nb.ai.status_errors import quoted, truncated
+from planck_nb.ai.status_errors import cut_off, quoted, truncated
 from planck_nb.ai.stream_events import (
     Finish,
     PartEnd,
     StreamEvent,
-    StreamWarning,
     TextChunk,
     ThinkingChunk,
     ToolArgsChunk,
@@ -375,14 +374,13 @@ class InteractionsDecoder:
             self._stop(step, events)
         self._count(interaction.get("usage"), events)
         status = quoted(str(interaction.get("status")))
-        if status in _FAILURES:
+        if status in _FAILURES and not self._parts:
             error = self._error or {"message": f"the interaction ended as {status}"}
             raise failure(self._model, _FAILURES[status], error)
-        reason = _STOP_REASONS.get(status)
-        if reason is None:
-            events.append(StreamWarning(f"{self._model} ended its answer with the unknown status {status}; check it."))
+        if status not in _STOP_REASONS:
+            events.append(cut_off(self._model, status))
         self._finished = True
-        events.append(Finish(reason or "stop"))
+        events.append(Finish(_STOP_REASONS.get(status, "length")))
 
     def _count(self, usage: Any, events: list[StreamEvent]) -> None:  # noqa: ANN401 - any JSON value
         """Add the usage. Google counts the input of tools such as a search, and thinking, separately."""

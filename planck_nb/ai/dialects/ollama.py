@@ -24,7 +24,7 @@ from planck_nb.ai.numbers import http_status
 from planck_nb.ai.providers import base_url_of
 from planck_nb.ai.request import Context, Options
 from planck_nb.ai.schemas.schema_rules import SchemaRules
-from planck_nb.ai.status_errors import body_error, status_error, truncated, words_and_kind
+from planck_nb.ai.status_errors import body_error, cut_off, error_in, status_error, truncated, words_and_kind
 from planck_nb.ai.stream_events import (
     Finish,
     PartEnd,
@@ -37,7 +37,13 @@ from planck_nb.ai.stream_events import (
 from planck_nb.base.errors import ProviderError, UnsupportedFeatureError
 from planck_nb.base.json_types import JsonObject
 
-_STOP_REASONS: Mapping[str, StopReason] = {"length": "length"}
+_STOP_REASONS: Mapping[str, StopReason] = {
+    "": "stop",
+    "stop": "stop",
+    "load": "stop",
+    "unload": "stop",
+    "length": "length",
+}
 
 _SCHEMAS = SchemaRules(properties=False, only_any_of=True, references=False, recursion=False)
 """The server reads properties with type, items, anyOf, enum and description, and passes on no other keyword."""
@@ -233,8 +239,8 @@ class OllamaDecoder:
         return ()
 
     def _line(self, line: JsonObject, message: JsonObject) -> Iterable[StreamEvent]:
-        if "error" in line:
-            words, kind = words_and_kind(line)
+        if "error" in line or (not message and "done" not in line and error_in(line) is not None):
+            words, kind = words_and_kind({"error": error_in(line) or line["error"]})
             raise status_error(self._model, _status(line), words, kind=kind)
         if thought := text_of(message.get("thinking")):
             yield from self._turn_to("thinking")
@@ -248,7 +254,10 @@ class OllamaDecoder:
             yield from self._turn_to(None)
             yield from self._usage(line)
             self._finished = True
-            reason = _STOP_REASONS.get(line.get("done_reason") or "", "stop")
+            word = str(line.get("done_reason") or "")
+            if word not in _STOP_REASONS:
+                yield cut_off(self._model, word)
+            reason = _STOP_REASONS.get(word, "length")
             yield Finish("tool_use" if self._called and reason == "stop" else reason)
 
     def _usage(self, line: JsonObject) -> Iterable[StreamEvent]:

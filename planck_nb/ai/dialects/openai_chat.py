@@ -11,9 +11,10 @@ from itertools import chain
 from typing import Any, Literal
 
 from planck_nb.ai.dialect import Decoder, WireRequest
-from planck_nb.ai.dialects.chat_messages import arrange, encode_message, with_system
+from planck_nb.ai.dialects.chat_calls import StreamedCalls, merged_details
+from planck_nb.ai.dialects.chat_messages import arrange, encode_message, endpoint_of, with_system
 from planck_nb.ai.dialects.chat_options import add_options
-from planck_nb.ai.dialects.json_wire import read_object, text_of, write_json
+from planck_nb.ai.dialects.json_wire import read_object, text_of
 from planck_nb.ai.dialects.openai_common import (
     SCHEMAS,
     failure_of,
@@ -30,26 +31,16 @@ from planck_nb.ai.models import Model
 from planck_nb.ai.providers import base_url_of, rules_of
 from planck_nb.ai.request import Context, Options
 from planck_nb.ai.server_rules import Path
-from planck_nb.ai.status_errors import body_error, truncated
+from planck_nb.ai.status_errors import body_error, cut_off, error_in, truncated
 from planck_nb.ai.stream_events import (
     Finish,
     PartEnd,
     StreamEvent,
     TextChunk,
     ThinkingChunk,
-    ToolArgsChunk,
-    ToolCallStart,
 )
 from planck_nb.base.errors import ProviderError
 from planck_nb.base.json_types import JsonObject
-
-_STOP_REASONS: Mapping[str, StopReason] = {
-    "stop": "stop",
-    "length": "length",
-    "tool_calls": "tool_use",
-    "function_call": "tool_use",
-    "content_filter": "refusal",
-}
 
 _CACHED = ("cached_tokens", "prompt_cache_hit_tokens", "cached_tokens")
 """The count of cached tokens: OpenAI's is in the details of the prompt, DeepSeek's and Moonshot's are beside them.
@@ -57,7 +48,10 @@ _CACHED = ("cached_tokens", "prompt_cache_hit_tokens", "cached_tokens")
 https://api-docs.deepseek.com/guides/kv_cache, https://platform.moonshot.ai/docs/api/chat
 """
 
-_REASONING_FIELDS = ("reasoning_content", "reasoning")
+_REASONING_FIELDS = ("reasoning_content", "reasoning", "reasoning_text")
+
+_THOUGHTS = frozenset({"thinking", "reasoning"})
+"""Types of the parts of a content that are thinking."""
 
 
 class Chat:
@@ -126,10 +120,12 @@ class ChatDecoder:
         self._text: int | None = None
         self._thinking: int | None = None
         self._reasoning_field = ""
-        self._calls: dict[int, tuple[int, str]] = {}
+        self._opaque: JsonObject = {}
         self._reason: StopReason | None = None
+        self._unknown_reason = ""
         self._counts = TokenCounts(model)
         self._rules = rules_of(model)
+        self._calls = StreamedCalls(self._next, self._rules.opaque_fields)
         self._finished = False
 
     def feed(self, data: bytes) -> Iterable[StreamEvent]:
@@ -174,40 +170,41 @@ class ChatDecoder:
             if self._thinking is None:
                 self._thinking, self._reasoning_field = self._next(), field
             yield ThinkingChunk(self._thinking, thought)
+        for name in self._rules.opaque_fields:
+            if value := delta.get(name):
+                self._opaque[name] = _more_of(self._opaque.get(name), value)
         refusal = _text(delta.get("refusal"))
         if text := _text(delta.get("content")) + refusal:
             if self._text is None:
                 self._text = self._next()
             yield TextChunk(self._text, text)
-        for position, call in enumerate(delta.get("tool_calls") or ()):
-            yield from self._call(call, position)
+        yield from self._feed_calls(delta)
         if refusal:
             self._reason = "refusal"
         elif (reason := choice.get("finish_reason")) and self._reason != "refusal":
             if reason == "error":
                 raise failure_of(self._model, choice.get("error") or chunk.get("error") or "the server gave no reason")
-            self._reason = _STOP_REASONS.get(reason, "stop")
+            self._end_for(str(reason))
         yield from self._rest(chunk)
 
-    def _call(self, call: JsonObject, position: int) -> Iterable[StreamEvent]:
-        index = call.get("index")
-        key = position if index is None else index
-        call_id = call.get("id") or ""
-        function = call.get("function") or {}
-        known = self._calls.get(key)
-        if known is None or (call_id and known[1] and call_id != known[1]):
-            known = self._calls[key] = (self._next(), call_id)
-            yield ToolCallStart(known[0], call_id, function.get("name") or "")
-        elif call_id:  # some servers send it late; the call keeps the id that was generated for it
-            self._calls[key] = (known[0], call_id)
-        arguments = function.get("arguments")
-        if arguments:
-            text = arguments if isinstance(arguments, str) else write_json(arguments).decode()
-            yield ToolArgsChunk(known[0], text)
+    def _feed_calls(self, delta: JsonObject) -> Iterable[StreamEvent]:
+        calls = delta.get("tool_calls") or ()
+        for position, call in enumerate(calls):
+            index = call.get("index")
+            yield from self._calls.feed(call, (None if len(calls) == 1 else position) if index is None else index)
+        if isinstance(function := delta.get("function_call"), dict):  # as it was before there were several
+            yield from self._calls.feed({"function": function}, "function_call")
+
+    def _end_for(self, word: str) -> None:
+        """Note the finish reason. An unknown word means that the reply is not complete."""
+        known = self._rules.finish_reasons
+        reason = known.get(word) or known.get(word.lower())
+        self._reason = reason or "length"
+        self._unknown_reason = "" if reason else word
 
     def _rest(self, chunk: JsonObject) -> Iterable[StreamEvent]:
         """Handle the fields of a chunk other than choices."""
-        if error := chunk.get("error"):
+        if (error := error_in(chunk)) is not None:
             raise failure_of(self._model, error)
         for path in self._rules.usage_places:
             if usage := _at(chunk, path):
@@ -232,10 +229,20 @@ class ChatDecoder:
 
     def _finish(self) -> Iterable[StreamEvent]:
         self._finished = True
-        events: list[StreamEvent] = []
-        for index in range(self._parts):
-            state = {"field": self._reasoning_field} if index == self._thinking else None
-            events.append(PartEnd(index, state))
+        events = [*self._calls.end()]
+        endpoint = endpoint_of(self._model)
+        states = self._calls.states(endpoint)
+        if self._thinking is not None:
+            states[self._thinking] = {"field": self._reasoning_field}
+        if self._opaque:
+            index = self._thinking if self._thinking is not None else self._text
+            if index is None:
+                index = self._next()
+                events.append(ThinkingChunk(index, ""))
+            states[index] = {**states.get(index, {}), "fields": self._opaque, "endpoint": endpoint}
+        events += [PartEnd(index, states.get(index)) for index in range(self._parts)]
+        if self._unknown_reason:
+            events.append(cut_off(self._model, self._unknown_reason))
         return (*events, Finish(self._reason or "stop"))
 
     def _next(self) -> int:
@@ -246,9 +253,32 @@ class ChatDecoder:
 def _reasoning(delta: JsonObject) -> tuple[str, str]:
     """The field of a delta that contains reasoning, and its text; both are empty if there is none."""
     for field in _REASONING_FIELDS:
-        if isinstance(text := delta.get(field), str):
+        if isinstance(text := delta.get(field), str) and text:
             return field, text
+    if isinstance(content := delta.get("content"), list):
+        return "", "".join(_thought(part) for part in content if isinstance(part, dict))
+    if isinstance(details := delta.get("reasoning_details"), list):
+        return "", "".join(_text([detail]) for detail in details if isinstance(detail, dict))
     return "", ""
+
+
+def _thought(part: JsonObject) -> str:
+    """The thinking in a part of the content, as Magistral sends it: https://docs.mistral.ai/capabilities/reasoning."""
+    if part.get("type") not in _THOUGHTS:
+        return ""
+    for name in ("thinking", "reasoning", "text"):
+        if isinstance(value := part.get(name), str):
+            return value
+        if isinstance(value, list):
+            return _text(value)
+    return ""
+
+
+def _more_of(known: Any, value: Any) -> Any:  # noqa: ANN401 - any JSON value
+    """The value of an opaque field so far, with that of another delta."""
+    if isinstance(value, list):
+        return merged_details(known if isinstance(known, list) else (), value)
+    return {**known, **value} if isinstance(known, dict) and isinstance(value, dict) else value
 
 
 def _at(value: Any, path: Path) -> Any:  # noqa: ANN401 - any JSON value
@@ -268,5 +298,8 @@ def _text(content: Any) -> str:  # noqa: ANN401 - any JSON value
     if isinstance(content, str):
         return content
     if isinstance(content, list):
-        return "".join(text_of(part.get("text")) for part in content if isinstance(part, dict))
+        texts = (
+            part for part in content if isinstance(part, dict) and part.get("type") not in {"thinking", "reasoning"}
+        )
+        return "".join(text_of(part.get("text")) for part in texts)
     return ""

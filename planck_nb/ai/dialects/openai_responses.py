@@ -44,7 +44,7 @@ from planck_nb.ai.messages import (
 from planck_nb.ai.models import Model
 from planck_nb.ai.providers import base_url_of, rules_of
 from planck_nb.ai.request import Context, Options
-from planck_nb.ai.status_errors import body_error, truncated
+from planck_nb.ai.status_errors import body_error, cut_off, error_in, truncated
 from planck_nb.ai.stream_events import (
     Finish,
     PartEnd,
@@ -366,8 +366,8 @@ class ResponsesDecoder:
             return self._done(event["item"], event.get("output_index"))
         if kind in _TERMINAL:
             return self._terminal(str(kind).removeprefix("response."), event["response"])
-        if kind == "error" or (kind is None and "error" in event):
-            raise failure_of(self._model, event.get("error") or event)
+        if kind == "error" or (kind is None and error_in(event) is not None):
+            raise failure_of(self._model, error_in(event) or event)
         return ()
 
     def _find(self, kind: str, event: Mapping[str, Any]) -> _Item | None:
@@ -471,7 +471,7 @@ class ResponsesDecoder:
             yield from self._count(usage)
         if ended == "failed":
             raise failure_of(self._model, response.get("error") or "the server gave no reason")
-        yield Finish(self._stop_reason(ended, response))
+        yield from self._end(ended, response)
 
     def _count(self, usage: Any) -> Iterable[StreamEvent]:  # noqa: ANN401 - any JSON value
         counts = TokenCounts(self._model)
@@ -488,14 +488,19 @@ class ResponsesDecoder:
             cost=counts.price(usage),
         )
 
-    def _stop_reason(self, ended: str, response: JsonObject) -> StopReason:
-        """The stop reason, which the API does not send as one field."""
+    def _end(self, ended: str, response: JsonObject) -> Iterable[StreamEvent]:
+        """The end of the message; the API does not send its reason as one field."""
+        reason: StopReason = "stop"
         if ended == "incomplete":
-            why = (response.get("incomplete_details") or {}).get("reason")
-            return "refusal" if why == "content_filter" else "length"
-        if self._refused:
-            return "refusal"
-        return "tool_use" if any(item.kind == "function_call" for item in self._items) else "stop"
+            word = str((response.get("incomplete_details") or {}).get("reason") or "")
+            reason = "refusal" if word == "content_filter" else "length"
+            if word not in {"", "content_filter", "max_output_tokens", "max_tokens", "length"}:
+                yield cut_off(self._model, word)
+        elif self._refused:
+            reason = "refusal"
+        elif any(item.kind == "function_call" for item in self._items):
+            reason = "tool_use"
+        yield Finish(reason)
 
 
 def _missing_text(text: _TextItem, whole: str | None) -> tuple[str, str | None]:
