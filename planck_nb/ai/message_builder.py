@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from time import monotonic
@@ -35,7 +37,7 @@ from planck_nb.ai.stream_events import (
     ToolCallStart,
     UsageUpdate,
 )
-from planck_nb.base.json_types import JsonObject
+from planck_nb.base.json_types import JsonObject, without_lone_surrogates
 
 
 class MessageBuilder:
@@ -278,19 +280,59 @@ def tool_name(given: object) -> str:
 
 
 def parse_arguments(text: str) -> JsonObject | None:
-    """A call's arguments: an empty text means none; None if the text is not a JSON object.
+    """A call's arguments; None if the text is not a JSON object.
 
-    The two halves of a surrogate pair are joined; a lone half is replaced. A number such as 1e999 is not a JSON number.
+    An empty text, null and an empty list mean none. An object may be in a fenced block, in a JSON text, or alone in a
+    list, and an empty one may precede it. The two halves of a surrogate pair are joined; a lone half is replaced. A
+    number such as 1e999 is not a JSON number.
     """
     if not text.strip():
         return {}
+    args = _parsed(text)
+    if not isinstance(args, dict):
+        args = _unwrapped(text if args is _INVALID else args)
+    return args if isinstance(args, dict) and _without_infinities(args) == args else None
+
+
+_INVALID = object()
+_FENCE = re.compile(r"```\w*\s*(.*?)\s*(```)?", re.DOTALL)
+_MAX_WRAPS = 3
+
+
+def _unwrapped(value: Any) -> Any:  # noqa: ANN401 - any JSON value
+    """The object in a value, or the value itself; a text that is no JSON may contain it."""
+    for _ in range(_MAX_WRAPS):
+        if value is None or value == []:
+            return {}
+        if isinstance(value, list) and len(value) == 1:
+            (value,) = value
+        elif isinstance(value, str):
+            text = value.strip()
+            if fenced := _FENCE.fullmatch(text):
+                text = fenced[1]
+            # What the call began with, and then all of them: https://github.com/BerriAI/litellm/issues/4537
+            value = _parsed(text.removeprefix("{}") or "{}")
+        else:
+            break
+    return value
+
+
+def _parsed(text: str) -> Any:  # noqa: ANN401 - any JSON value
+    """The JSON value of a text, `_INVALID` if it is none."""
     if not text.isascii():
         text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     try:
-        args = from_json(text, allow_inf_nan=False)
+        return from_json(text, allow_inf_nan=False)
     except ValueError:
-        return None
-    return args if isinstance(args, dict) and _without_infinities(args) == args else None
+        pass
+    try:  # a half of a pair that is written as an escape
+        return without_lone_surrogates(json.loads(text, parse_constant=_refuse))
+    except (ValueError, RecursionError):
+        return _INVALID
+
+
+def _refuse(constant: str) -> object:
+    raise ValueError(constant)
 
 
 def _without_infinities(value: Any) -> Any:  # noqa: ANN401 - any JSON value
