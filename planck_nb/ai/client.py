@@ -306,6 +306,7 @@ class Client:
                 if (waiting := attempts.expected_wait()) is not None:
                     yield [waiting]
                 await attempts.wait()
+                builder.text = pending.reply_text()
                 builder.sending(measured=cassette is None or cassette.mode != "replay")
                 try:
                     reply = await self._open_transport().send(
@@ -324,8 +325,7 @@ class Client:
                         while (received := await events_of.next_batch()) is not None:
                             paused = received[-1].type == "pause"
                             events: Any = received[:-1] if paused else received  # `cast` would be called each time
-                            builder.feed(events)
-                            yield events
+                            yield builder.feed(events)
                         request_info.paused = paused
                 except ProviderError as error:
                     builder.is_sent = builder.has_content or builder.usage is not None
@@ -338,8 +338,7 @@ class Client:
                     pending.resume()
                     attempts.begin(continues=True)
                     continue
-                builder.feed(told)
-                yield told
+                yield builder.feed(told)
                 await self._retries.sleep(0 if request_info.without_delay else delay)
 
     def _about_encryption(self, pending: PendingRequest, cassette: Cassette | None) -> Iterator[str]:

@@ -24,6 +24,7 @@ from planck_nb.ai.messages import (
 )
 from planck_nb.ai.models import Model
 from planck_nb.ai.numbers import are_counts, usage_counts
+from planck_nb.ai.reply_text import ReplyText
 from planck_nb.ai.schemas.fitted_output import FittedOutput
 from planck_nb.ai.schemas.fitted_tools import FittedTool
 from planck_nb.ai.stream_events import (
@@ -45,8 +46,9 @@ class MessageBuilder:
 
     `usage` is the last count reported, `stop_reason` the provider's own, None until it arrives. `prefix` is the digest
     of the request that is answered, if its provider binds signatures to it. `tools` and `output` convert what the model
-    writes for schemas in another form. `is_sent` says whether a request was sent that a server may have begun to
-    answer. `api` is the wire format that the reply's provider state belongs to.
+    writes for schemas in another form, and `text` takes thinking and calls out of the text. `is_sent` says whether a
+    request was sent that a server may have begun to answer. `api` is the wire format that the reply's provider state
+    belongs to.
     """
 
     def __init__(self, model: Model) -> None:
@@ -55,6 +57,7 @@ class MessageBuilder:
         self.prefix: str | None = None
         self.tools: Mapping[str, FittedTool] = {}
         self.output: FittedOutput | None = None
+        self.text: ReplyText | None = None
         self.api = model.api
         self.is_sent = False
         self._model = model
@@ -92,12 +95,14 @@ class MessageBuilder:
         self._earlier = len(self._parts)
         self._offset = max(self._parts, default=-1) + 1
 
-    def feed(self, events: Sequence[StreamEvent]) -> None:
-        """Add events.
+    def feed(self, events: list[StreamEvent]) -> list[StreamEvent]:
+        """Add events. Returns those to show.
 
         The id of a `ToolCallStart` that is missing or not unique is replaced in the event itself. In a message that was
         resumed, so are indexes and usage.
         """
+        if self.text is not None:
+            events = self.text.feed(events)
         if self._earlier:
             self._shift(events)
         parts = self._parts
@@ -111,6 +116,7 @@ class MessageBuilder:
                 self._feed_other(event)
         if parts and self._first_at is None:
             self._first_at = monotonic()
+        return events
 
     def _shift(self, events: Sequence[StreamEvent]) -> None:
         for event in events:
@@ -155,9 +161,14 @@ class MessageBuilder:
         """
         reason = stop_reason or self.stop_reason or "stop"
         interrupted = reason in {"aborted", "error"}
+        held = {} if self.text is None else self.text.held()
+        found = {index + self._offset: _Draft("text", [text]) for index, text in held.items()}
+        for index, draft in found.items():
+            if (known := self._parts.get(index)) is not None:
+                draft.chunks, draft.state = [*known.chunks, *draft.chunks], known.state
         drafts = [
             draft
-            for _, draft in sorted(self._parts.items())
+            for _, draft in sorted({**self._parts, **found}.items())
             if not draft.is_empty and not (interrupted and draft.is_unfinished_call)
         ]
         cut = drafts[-1] if drafts and reason in {"length", "refusal"} else None
@@ -224,9 +235,9 @@ class _Draft:
 
     __slots__ = ("chunks", "complete", "id", "kind", "name", "state")
 
-    def __init__(self, kind: str) -> None:
+    def __init__(self, kind: str, chunks: list[str] | None = None) -> None:
         self.kind = kind
-        self.chunks: list[str] = []
+        self.chunks = [] if chunks is None else chunks
         self.complete = False
         self.state: JsonObject | None = None
         self.id = ""

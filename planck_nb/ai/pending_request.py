@@ -14,10 +14,11 @@ from planck_nb.ai.dialects.request_checks import output_prompt
 from planck_nb.ai.lessons import Lesson, Lessons, lessons_of, with_lessons
 from planck_nb.ai.message_builder import MessageBuilder
 from planck_nb.ai.message_history.encoded_history import characters
-from planck_nb.ai.message_history.portable_history import without_signatures
+from planck_nb.ai.message_history.portable_history import IN_TEXT, without_signatures
 from planck_nb.ai.messages import Message
 from planck_nb.ai.models import Model
-from planck_nb.ai.providers import auth_of, dialect, request_address
+from planck_nb.ai.providers import auth_of, dialect, request_address, rules_of
+from planck_nb.ai.reply_text import ReplyText
 from planck_nb.ai.request import Context, Options
 from planck_nb.ai.retries.known_servers import KnownServers
 from planck_nb.ai.retries.request_attempts import RequestAttempts
@@ -209,6 +210,22 @@ class PendingRequest:
         self.request, builder = request, self._builder
         builder.prefix, builder.tools, builder.output = request.prefix, request.tools, request.output
 
+    def reply_text(self) -> ReplyText | None:
+        """What takes thinking and calls out of the reply's text; None if the server does that."""
+        rules, context, options = rules_of(self.model), self._context, self._options
+        tools = (
+            [tool.name for tool in context.tools]
+            if rules.calls_in_text
+            and context.tools
+            and options.output is None
+            and options.tool_choice != "none"
+            and not _has_called(context.messages, self.model)
+            else ()
+        )
+        if not (tools or rules.think_tags):
+            return None
+        return ReplyText(rules.think_tags, tools, may_lack_opening=rules.calls_in_text)
+
     def _request(self) -> WireRequest:
         messages = [*self._messages, *self._partial] if self._partial else self._messages
         context, options, model = self._context, self._options, self.model
@@ -229,6 +246,17 @@ def _has_images(message: Message) -> bool:
     if message.type == "tool_result":
         return any(part.images for part in message.content)
     return message.type == "user" and any(part.type == "image" for part in message.content)
+
+
+def _has_called(messages: Sequence[Message], model: Model) -> bool:
+    """Whether the model has made a call in this conversation that its server took out of the text."""
+    return any(
+        IN_TEXT not in (part.provider_state or ())
+        for message in messages
+        if message.type == "assistant" and (message.provider, message.model) == (model.provider, model.id)
+        for part in message.content
+        if part.type == "tool_call"
+    )
 
 
 def _is_unauthorized(error: ProviderError) -> bool:

@@ -131,7 +131,14 @@ USAGE_PLACES: tuple[Path, ...] = (("usage",), ("choices", 0, "usage"), ("x_groq"
 NO_SIGNATURE = "skip_thought_signature_validator"
 """Replaces the signature of a call that another model made (ai.google.dev, "Thought signatures")."""
 
-THINK_TAGS = (("<think>", "</think>"), ("<thinking>", "</thinking>"))
+THINK_TAGS = (
+    ("<think>", "</think>"),
+    ("<thinking>", "</thinking>"),
+    ("<thought>", "</thought>"),
+    ("<reasoning>", "</reasoning>"),
+    ("[THINK]", "[/THINK]"),
+    ("<seed:think>", "</seed:think>"),
+)
 """The tags that open models write around their thinking, where their server does not take it out of the text."""
 
 OPAQUE_FIELDS = ("extra_content", "reasoning_details")
@@ -212,7 +219,7 @@ class ServerRules:
     usage_places: tuple[Path, ...] = USAGE_PLACES
     cost: ReportedCost | None = None
     calls_in_text: bool = False
-    think_tags: tuple[tuple[str, str], ...] = ()
+    think_tags: tuple[tuple[str, str], ...] = THINK_TAGS
     reports_window: bool = False
     change: Callable[[JsonObject], JsonObject] | None = None
 

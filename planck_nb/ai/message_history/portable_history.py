@@ -32,7 +32,10 @@ PreparedMessage: TypeAlias = UserMessage | AssistantMessage | ToolResultMessage
 _SEAL = "planck_prefix"
 """The key of a signed part's state that holds the digest of what preceded it; never sent."""
 
-_SIGNATURES = frozenset({"signature", "thoughtSignature", "thought_signature"})
+IN_TEXT = "planck_in_text"
+"""The key of a call's state that says that the model wrote the call as text; never sent."""
+
+_SIGNATURES = frozenset({"signature", "thoughtSignature", "thought_signature", "fields"})
 
 
 class Prefix:
@@ -231,6 +234,8 @@ def _own_parts(content: Iterable[AssistantPart], prefix: Prefix | None) -> Itera
                 continue
             state = {name: value for name, value in part.provider_state.items() if name != _SEAL}
             kept = replace(part, provider_state=state)
+        elif part.type == "tool_call" and part.provider_state and IN_TEXT in part.provider_state:
+            kept = replace(part, provider_state=None)
         if running is not None:
             running.add(kept)
         yield kept
