@@ -293,8 +293,8 @@ def tool_name(given: object) -> str:
 def parse_arguments(text: str) -> JsonObject | None:
     """A call's arguments; None if the text is not a JSON object.
 
-    An empty text, null and an empty list mean none. An object may be in a fenced block, in a JSON text, or alone in a
-    list, and an empty one may precede it. The two halves of a surrogate pair are joined; a lone half is replaced. A
+    An empty text and null mean none. An object may be in a fenced block or in a JSON text, and an empty one may precede
+    it. The two halves of a surrogate pair are joined; a lone half is replaced. A
     number such as 1e999 is not a JSON number.
     """
     if not text.strip():
@@ -313,18 +313,14 @@ _MAX_WRAPS = 3
 def _unwrapped(value: Any) -> Any:  # noqa: ANN401 - any JSON value
     """The object in a value, or the value itself; a text that is no JSON may contain it."""
     for _ in range(_MAX_WRAPS):
-        if value is None or value == []:
+        if value is None:
             return {}
-        if isinstance(value, list) and len(value) == 1:
-            (value,) = value
-        elif isinstance(value, str):
+        if isinstance(value, str):
             text = value.strip()
             if fenced := _FENCE.fullmatch(text):
                 text = fenced[1]
             # What the call began with, and then all of them: https://github.com/BerriAI/litellm/issues/4537
             value = _parsed(text.removeprefix("{}") or "{}")
-        else:
-            break
     return value
 
 

@@ -439,7 +439,7 @@ def _may_be_call(text: str, tools: Collection[str]) -> bool:
 
 
 def _may_name_call(first_key: str, head: str, tools: Collection[str]) -> bool:
-    """Whether an object that has just begun may name a tool. Arguments that follow say so of a name that no tool has."""
+    """Whether an object that has just begun may name a tool. Arguments that follow say so of an unknown name."""
     if (named := _NAMED.search(head)) is None:
         return len(head) < _LONGEST_HEAD or first_key in {*_ARGUMENTS, "tool_calls"}
     follows = head[named.end() :].lstrip().removeprefix(",").lstrip()
@@ -455,7 +455,7 @@ def _unfenced(text: str) -> tuple[str, str]:
 
 def _without_beginning_of(text: str, tags: Sequence[str]) -> tuple[str, str]:
     """A text, and its end that may be the beginning of a tag."""
-    for length in range(min(len(text), max(map(len, tags)) - 1), 0, -1):
+    for length in range(min(len(text), max(map(len, tags), default=1) - 1), 0, -1):
         end = text[-length:]
         if any(tag.startswith(end) for tag in tags):
             return text[:-length], end
