@@ -52,8 +52,7 @@ from planck_nb.base.json_types import JsonObject
 from planck_nb.base.secrets import looks_like_key, remember_secret
 
 if TYPE_CHECKING:
-    import httpx
-
+    from planck_nb.ai.exchange import HttpTransport
     from planck_nb.ai.transport import Transport
 
 
@@ -92,7 +91,7 @@ class Client:
     Args:
         credentials: API keys by the names of variables such as `ANTHROPIC_API_KEY`; by default the environment, read at
             each request.
-        transport: An httpx transport to use instead of the network.
+        transport: A transport of httpx or httpx2 to use instead of the network, such as their `MockTransport`.
         cassette: Records answers, or replays them instead of asking the server; may be changed at any time.
         timeouts: How long to wait for a server.
         retries: When to send a request again; may be changed at any time.
@@ -113,7 +112,7 @@ class Client:
         self,
         *,
         credentials: Mapping[str, str] | None = None,
-        transport: httpx.AsyncBaseTransport | None = None,
+        transport: HttpTransport | None = None,
         cassette: Cassette | None = None,
         timeouts: Timeouts | None = None,
         retries: RetryPolicy | None = None,

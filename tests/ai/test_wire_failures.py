@@ -11,6 +11,7 @@ from typing import Any
 
 import aiohttp
 import httpx
+import httpx2
 import pytest
 from support.loopback import Exchange, Handler, serving
 from support.ports import free_port
@@ -246,14 +247,13 @@ def exceptions_of(module: Any) -> set[type[BaseException]]:
     return {each for each in found if not issubclass(each, Warning)}
 
 
-NOT_OF_A_REQUEST = {aiohttp.EofStream, aiohttp.WSMessageTypeError, aiohttp.WebSocketError}
+NOT_OF_A_REQUEST = {aiohttp.EofStream, aiohttp.WSMessageTypeError, aiohttp.WebSocketError, httpx2.SSEError}
 
 
 def test_every_exception_of_the_http_libraries_is_mapped() -> None:
-    known = exceptions_of(httpx) | exceptions_of(aiohttp) - NOT_OF_A_REQUEST
-    assert {each.__name__ for each in known - FAILURES.keys()} == set()
+    known = exceptions_of(httpx) | exceptions_of(httpx2) | exceptions_of(aiohttp)
     model = ai.get_model("llama_cpp", "m")
-    for each in FAILURES:
+    for each in known - NOT_OF_A_REQUEST | FAILURES.keys():
         silent: type[BaseException] = type(each.__name__, (each,), {"__str__": lambda _: "words"})
         assert isinstance(failure(silent.__new__(silent), model), ProviderError)
     assert failure(ZeroDivisionError(), model) is None
