@@ -238,16 +238,15 @@ class Client:
         """
         if not model.has_api_key:
             return None
-        if auth_of(model) is not None and not model.api_key:
-            return None
-        variables = key_variables_of(model)
+        computed = auth_of(model) is not None
+        variables = () if model.auth is not None else key_variables_of(model)
         key = _usable_key(model.api_key, "api_key")
         for variable in () if key else variables:
             if key := _usable_key(self._credentials.get(variable), variable):
                 break
         if key and (looks_like_key(key) or not is_loopback(base_url_of(model))):
             remember_secret(key, "key")  # local servers accept any word, such as "lm-studio"
-        if key or not variables:
+        if key or computed or not variables:
             return key
         if model.key_variable or (provider(model.provider).needs_key and not is_loopback(base_url_of(model))):
             raise MissingCredentialError(

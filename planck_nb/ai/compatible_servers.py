@@ -6,6 +6,7 @@ so; a provider whose `note` says that only its address is known has none.
 
 from __future__ import annotations
 
+from planck_nb.ai.aws_signature import sign_for_bedrock
 from planck_nb.ai.registry import Provider
 from planck_nb.ai.server_rules import FINISH_REASONS, THINK_TAGS, CallIds, ReportedCost, ServerRules
 
@@ -160,6 +161,14 @@ COMPATIBLE = (
         rules=_CEREBRAS,
     ),
     Provider("azure", "chat", path="/openai/v1", key_variables=("AZURE_OPENAI_API_KEY",), needs_key=True, rules=_AZURE),
+    Provider(
+        "bedrock",
+        "chat",
+        path="/openai/v1",
+        key_variables=("AWS_BEARER_TOKEN_BEDROCK",),
+        auth=sign_for_bedrock,
+        note="Its address has a region, so that base_url names it; no rule of its own is known.",
+    ),
     Provider(
         "vllm",
         "chat",

@@ -41,7 +41,7 @@ class Provider:
         path: What is added to a `base_url` that has no path, such as "/v1".
         key_variables: Names of environment variables that may hold its API key, the first one first.
         needs_key: Whether a request without a key is pointless; servers on this machine never need one.
-        auth: A function that returns the credentials of each request, instead of an API key.
+        auth: A function that returns the credentials of each request, unless one of the variables has an API key.
         discovered: Whether the server lists its models at `/models`, as OpenAI's API does.
         models: The ids of its models, if there are no others.
         default_model: The id that the provider's name alone stands for.

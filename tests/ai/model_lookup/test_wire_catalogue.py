@@ -19,7 +19,7 @@ from planck_nb.base.errors import ConfigError, UnknownModelError, UnknownProvide
 
 
 def test_providers() -> None:
-    ours = "anthropic azure cerebras deepseek demo fireworks github google groq huggingface litellm llama_cpp"
+    ours = "anthropic azure bedrock cerebras deepseek demo fireworks github google groq huggingface litellm llama_cpp"
     assert ai.list_providers() == [
         *ours.split(),
         *"lm_studio mistral ollama openai openrouter sglang together vllm xai".split(),
