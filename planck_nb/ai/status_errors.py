@@ -106,7 +106,9 @@ _TOO_LARGE_FOR_A_MINUTE = re.compile(r"request too large .{0,120}tokens per min"
 """A request that is larger than what the account may send in a minute never passes."""
 _QUOTA = re.compile(r"insufficient_quota|billing_error|credit balance|billing_hard_limit", re.IGNORECASE)
 _BAD_KEY = re.compile(r"API_KEY_INVALID|api key (not valid|expired)", re.IGNORECASE)  # Google's, with status 400
-_LOADING = re.compile(r"loading model|currently loading|unavailable_error", re.IGNORECASE)  # llama.cpp's and others'
+_LOADING = re.compile(  # llama.cpp's and others'
+    r"loading model|model( \S+)? is (\w+ )?loading|currently loading|unavailable_error", re.IGNORECASE
+)
 _TEMPLATE = re.compile(
     # What a chat template says of messages that it does not accept: https://github.com/mistralai/mistral-vibe/issues/255
     r"raise_exception|jinja|templateerror|\bat row \d+, column \d+|roles must alternate"

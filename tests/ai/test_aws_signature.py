@@ -98,9 +98,9 @@ async def test_a_request_is_signed_for_its_region(address: str, path: str | None
 
 async def test_each_attempt_is_signed_and_renewed_after_a_refusal(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[httpx.Request] = []
-    # The sentence of https://github.com/boto/botocore/issues/3008
+    # https://github.com/anthropics/claude-code/issues/28032
     words = {"message": "The security token included in the request is expired"}
-    client = bedrock([httpx.Response(503, json={"message": "busy"}), httpx.Response(401, json=words), hello()], seen)
+    client = bedrock([httpx.Response(503, json={"message": "busy"}), httpx.Response(403, json=words), hello()], seen)
     signed = []
 
     def renewing(request: ai.OutgoingRequest) -> Any:

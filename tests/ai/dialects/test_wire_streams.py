@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 from collections.abc import AsyncIterator, Mapping
@@ -25,7 +26,7 @@ from support.wire import (
     unsealed,
 )
 
-from planck_nb import ai
+from planck_nb import Agent, ai
 from planck_nb.ai.message_builder import parse_arguments
 from planck_nb.ai.stream_events import StreamEvent
 from planck_nb.base.errors import (
@@ -311,6 +312,26 @@ async def test_a_model_that_loads_is_waited_for() -> None:
     events = await events_of(asked.stream(CHAT, ASK))
     assert [event.delay for event in events if event.type == "retry"] == slept == [1.5] * 20
     assert transport.requests == 21
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        LOADING,
+        # https://github.com/huggingface/transformers/issues/32665
+        b'{"error": "Model meta-llama/Llama-2-13b-chat is currently loading", "estimated_time": 20.0}',
+        b'{"detail": "model is loading"}',
+    ],
+)
+async def test_it_is_said_that_a_model_loads(body: bytes) -> None:
+    transport = Failing((503, {}, body), (503, {}, body))
+    retries = ai.RetryPolicy(sleep=lambda _: asyncio.sleep(0))
+    asked = ai.Client(credentials={"OPENAI_API_KEY": "sk-open-1"}, transport=transport, retries=retries)
+    run = Agent(model=CHAT, client=asked).prompt("hi")
+    assert (await run).text == "Hello"
+    told = [event.reason for event in run.events.since(0) if event.type == "retry"]
+    assert len(told) == 2
+    assert told[0].startswith("openai is still loading some-model (503)")
 
 
 async def test_a_model_that_loads_is_not_waited_for_forever() -> None:
