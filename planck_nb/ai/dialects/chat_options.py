@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from planck_nb.ai.dialects.openai_common import add_sampling, add_template_switch, effort, output_format, reasons
 from planck_nb.ai.dialects.tool_fields import add_extra
 from planck_nb.ai.models import Model
 from planck_nb.ai.providers import rules_of
 from planck_nb.ai.request import Options
+from planck_nb.ai.schemas.fitted_output import fit_output
+from planck_nb.ai.schemas.schema_rules import OF_GRAMMARS
 from planck_nb.ai.server_rules import ServerRules
 from planck_nb.base.json_types import JsonObject
 
@@ -72,6 +76,8 @@ def _add_output(body: JsonObject, rules: ServerRules, schema: JsonObject) -> Non
     if rules.output_control != "json_schema":
         body["response_format"] = {"type": "json_object"}
         return
+    if rules.refused_keywords:
+        schema = fit_output(schema, replace(OF_GRAMMARS, refused=rules.refused_keywords)).schema
     form = output_format(schema)
     body["response_format"] = {
         "type": "json_schema",
