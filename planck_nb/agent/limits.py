@@ -29,13 +29,13 @@ _IN_ORDER = json.JSONEncoder(sort_keys=True, default=repr)
 """Writes arguments so that their order does not matter; `json.dumps` would make such an encoder for each call."""
 
 USUAL_COST = 5.0
-"""US dollars that one turn may cost, unless somebody sets another limit."""
+"""US dollars for one turn, unless somebody sets another limit."""
 
 USUAL_TOTAL = 50.0
-"""US dollars that a session may cost, unless somebody sets another limit."""
+"""US dollars for a session, unless somebody sets another limit."""
 
 WHOLE_LIMITS = frozenset({"rounds", "tokens", "session_tokens", "repeated_calls"})
-"""The limits that are whole numbers."""
+"""Limits in whole numbers."""
 
 REPETITIONS = 5
 """The turn ends at this many times `repeated_calls` identical calls; at each multiple before, the model is told."""
@@ -52,9 +52,9 @@ class Limits:
         seconds: How long one turn takes.
         session_tokens: Tokens that all agents of the session read and write together.
         session_cost: US dollars that all agents of the session cost together.
-        unknown_price: US dollars per million tokens, read or written, that a model counts as whose price is not known;
-            0 for one that costs nothing. With None it counts as nothing, which is said once, and it is refused under a
-            `cost` or `session_cost` other than the usual one.
+        unknown_price: US dollars per million tokens, read or written, for models without a known price; 0 for free
+            ones. With None they count as free, which is said once, and are refused under a `cost` or `session_cost`
+            other than the usual one.
         repeated_calls: Tool calls in one turn with the same name, arguments and result. After this many, and again
             after each multiple, the model is told that it repeats itself; after five times as many, the turn ends. At
             least 2.
@@ -86,14 +86,14 @@ class Limits:
             raise ConfigError(f"The limit `repeated_calls` must be 2 or more, or None, not {self.repeated_calls!r}.")
 
     def price(self, usage: Usage, model: Model) -> float:
-        """Compute what a request counts as.
+        """Compute a request's price for the limits.
 
         Args:
             usage: Its tokens.
-            model: The model that is asked.
+            model: Its model.
 
         Returns:
-            US dollars: its cost, or that of `unknown_price`.
+            US dollars, from `unknown_price` if the price is not known.
 
         Example:
             >>> from planck_nb import ai
@@ -104,7 +104,7 @@ class Limits:
         return self.unknown_cost(usage.total_tokens) if cost is None else cost
 
     def unknown_cost(self, tokens: int) -> float:
-        """Compute what tokens count as whose price is not known.
+        """Compute the price of tokens from `unknown_price`.
 
         Args:
             tokens: Tokens read and written.
@@ -114,19 +114,19 @@ class Limits:
         """
         return tokens * (self.unknown_price or 0.0) / 1_000_000
 
-    def without_price(self, model: Model, unpriced: Container[str]) -> ReachedLimit | None:
-        """Return the limit of cost that a model has to be refused for, because its price is not known.
+    def without_price(self, model: Model, no_price: Container[str]) -> ReachedLimit | None:
+        """Return the cost limit which refuses a model without a price.
 
         Args:
             model: The model to ask.
-            unpriced: The models whose replies had neither a known price nor one that their server reported.
+            no_price: Models whose replies had neither a known price nor a reported one.
 
         Returns:
-            The limit; None if its price is known or reported, or neither limit of cost was set by hand.
+            The limit; None if the price is known or reported, or nobody set a cost limit by hand.
         """
         if self.unknown_price is not None or model.pricing is not None or not may_cost(model):
             return None
-        if rules_of(model).cost is not None and str(model) not in unpriced:
+        if rules_of(model).cost is not None and str(model) not in no_price:
             return None
         for name, bound, usual in (("cost", self.cost, USUAL_COST), ("session_cost", self.session_cost, USUAL_TOTAL)):
             if bound is not None and bound != usual:
@@ -211,10 +211,10 @@ class SessionSpend:
 
     tokens: int = 0
     cost: float = 0.0
-    unpriced: set[str] = field(default_factory=set[str])
-    """The models whose price turned out to be unknown."""
-    uncounted: set[str] = field(default_factory=set[str])
-    """The models that reported no tokens."""
+    no_price: set[str] = field(default_factory=set[str])
+    """Models whose price turned out to be unknown."""
+    no_tokens: set[str] = field(default_factory=set[str])
+    """Models whose replies came without token counts."""
 
     def spend(self, tokens: int, cost: float) -> None:
         """Add tokens and US dollars.
@@ -295,10 +295,10 @@ class RunSpend:
                 return name, _refusal(name, used, more, bound, "The run of the team")
         return None if self._outer is None else self._outer.crossed_by(estimated, model)
 
-    def without_price(self, model: Model, unpriced: Container[str]) -> ReachedLimit | None:
-        """The limit of cost that a model has to be refused for, because its price is not known."""
-        found = self._limits.without_price(model, unpriced)
-        return found if found is not None or self._outer is None else self._outer.without_price(model, unpriced)
+    def without_price(self, model: Model, no_price: Container[str]) -> ReachedLimit | None:
+        """The cost limit which refuses a model without a price."""
+        limit = self._limits.without_price(model, no_price)
+        return limit if limit is not None or self._outer is None else self._outer.without_price(model, no_price)
 
 
 def estimated_so_far(known: Usage, characters: int) -> Usage:
@@ -369,26 +369,26 @@ class TurnBudget:
         return self._run_spend.crossed_by(estimated, model) if self._run_spend is not None and self.rounds else None
 
     def _without_price(self, model: Model) -> ReachedLimit | None:
-        """The limit of cost that the model has to be refused for, because its price is not known."""
-        unpriced = self._session_spend.unpriced
-        found = self._limits.without_price(model, unpriced)
-        if found is not None or self._run_spend is None:
-            return found
-        return self._run_spend.without_price(model, unpriced)
+        """The cost limit which refuses a model without a price."""
+        no_price = self._session_spend.no_price
+        limit = self._limits.without_price(model, no_price)
+        if limit is not None or self._run_spend is None:
+            return limit
+        return self._run_spend.without_price(model, no_price)
 
-    def uncounted(self, model: Model, reply: AssistantMessage) -> Iterator[str]:
-        """A sentence, once for each model, about what a complete reply lacks that the limits rely on."""
+    def gaps(self, model: Model, reply: AssistantMessage) -> Iterator[str]:
+        """A sentence, once per model, about a missing price or count."""
         limits, spend = self._limits, self._session_spend
         name = str(model)
         bounds = (limits.tokens, limits.cost, limits.session_tokens, limits.session_cost)
-        if reply.estimated and name not in spend.uncounted and any(bound is not None for bound in bounds):
-            spend.uncounted.add(name)
+        if reply.estimated and name not in spend.no_tokens and any(bound is not None for bound in bounds):
+            spend.no_tokens.add(name)
             yield f"{model} did not say how many tokens it read and wrote, so the limits count an estimate."
         bound = limits.session_cost if limits.cost is None else limits.cost
         if reply.cost is not None or bound is None or limits.unknown_price is not None or not may_cost(model):
             return
-        if name not in spend.unpriced:
-            spend.unpriced.add(name)
+        if name not in spend.no_price:
+            spend.no_price.add(name)
             yield (
                 f"The price of {model} is not known, so the limit of {_number(bound)} US dollars does not hold for it; "
                 "limit its `tokens`, or say what it costs with `unknown_price` in the limits."

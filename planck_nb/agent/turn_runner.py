@@ -266,11 +266,11 @@ class TurnRunner:
         self.emit(ev.Warned, sentence, about)
 
     def warn_about(self, reply: AssistantMessage) -> None:
-        """Publish what is wrong with a complete reply, and what it lacks for the limits, if anything is."""
+        """Publish what is wrong with a complete reply, or missing for the limits."""
         about = problem_of(reply)
         if about and not self._warning:  # the provider may have said why it refused
             self.warn(warning(reply, self.model), about)
-        for sentence in self._budget.uncounted(self.model, reply):
+        for sentence in self._budget.gaps(self.model, reply):
             self.emit(ev.Warned, sentence)
 
     # Calling tools.

@@ -72,7 +72,7 @@ class Authenticator:
         added = {name.lower(): value for name, value in returned.items()}
         self.secrets |= secrets_in(added)
         for secret in self.secrets:
-            if not secret.startswith("Signature="):  # that of one request, of which there may be thousands
+            if not secret.startswith("Signature="):  # each request has its own
                 remember_secret(secret, "key")
         return added
 

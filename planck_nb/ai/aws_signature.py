@@ -1,4 +1,4 @@
-"""Signs requests for Amazon Bedrock with AWS's Signature Version 4, which needs the package botocore."""
+"""Signatures for Amazon Bedrock, made with botocore."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ _HOST = re.compile(
     r"(?:^|\.)(?P<endpoint>bedrock-runtime|bedrock-mantle)(?:-fips)?\.(?P<region>[a-z]{2,}(?:-[a-z0-9]+)+)\."
 )
 _SERVICES = {"bedrock-runtime": "bedrock", "bedrock-mantle": "bedrock-mantle"}
-"""The name of the service in a signature: https://github.com/openai/openai-node/blob/HEAD/docs/bedrock.md"""
+"""The service in a signature: https://github.com/openai/openai-node/blob/HEAD/docs/bedrock.md"""
 
 _SIGNED = ("host", "content-type")
 _ADDED = ("Authorization", "X-Amz-Date", "X-Amz-Security-Token")
 
 _lock = threading.Lock()
 _sessions: list[tuple[Mapping[str, str], Any]] = []
-"""The variables that credentials were found with, and botocore's session, which renews them before they expire."""
+"""AWS's variables, and botocore's session, which renews credentials before they expire."""
 
 
 def sign_for_bedrock(request: OutgoingRequest) -> Mapping[str, str]:
-    """Sign a request with the AWS credentials of this machine.
+    """Sign a request with this machine's AWS credentials.
 
-    They are found as by AWS's own tools: in variables such as `AWS_ACCESS_KEY_ID`, in the profile that `AWS_PROFILE`
-    names, by a sign-in with `aws sso login`, or from the machine's role. Region and service are those of the address.
+    They come from where AWS's own tools find them: variables such as `AWS_ACCESS_KEY_ID`, the profile in `AWS_PROFILE`,
+    a sign-in with `aws sso login`, or the machine's role. The address names region and service.
 
     Args:
         request: The request as it is sent.
@@ -41,7 +41,7 @@ def sign_for_bedrock(request: OutgoingRequest) -> Mapping[str, str]:
         The headers to add.
 
     Raises:
-        ModelError: botocore or credentials are missing, or the address is not one of Bedrock.
+        ModelError: botocore or credentials are missing, or the address is not Bedrock's.
 
     Example:
         >>> from planck_nb import ai
@@ -64,14 +64,14 @@ def sign_for_bedrock(request: OutgoingRequest) -> Mapping[str, str]:
             "Requests to Bedrock are signed with botocore, which is not installed; run `pip install "
             "'planck-nb[bedrock]'`, or set AWS_BEARER_TOKEN_BEDROCK."
         ) from None
-    signed = {name: value for name, value in request.headers.items() if name in _SIGNED}
-    sent = AWSRequest(request.method, request.url, data=request.body, headers=signed)
-    SigV4Auth(_credentials(anew=request.rejected), _SERVICES[place["endpoint"]], place["region"]).add_auth(sent)
-    return {name: sent.headers[name] for name in _ADDED if name in sent.headers}
+    headers = {name: value for name, value in request.headers.items() if name in _SIGNED}
+    draft = AWSRequest(request.method, request.url, data=request.body, headers=headers)
+    SigV4Auth(_credentials(anew=request.rejected), _SERVICES[place["endpoint"]], place["region"]).add_auth(draft)
+    return {name: draft.headers[name] for name in _ADDED if name in draft.headers}
 
 
 def _credentials(*, anew: bool) -> Any:  # noqa: ANN401 - botocore has no types
-    """The credentials as they are now; read again from where they are kept if `anew`. Raises `ModelError`."""
+    """The current credentials, read `anew` if the server refused them. Raises `ModelError`."""
     import botocore.session  # noqa: PLC0415 - as above
     from botocore.exceptions import BotoCoreError  # noqa: PLC0415
 
@@ -80,13 +80,13 @@ def _credentials(*, anew: bool) -> Any:  # noqa: ANN401 - botocore has no types
         if anew or not _sessions or _sessions[0][0] != variables:  # a cell may have named another profile
             _sessions[:] = [(variables, botocore.session.Session())]
         try:
-            found = _sessions[0][1].get_credentials()
-            frozen = None if found is None else found.get_frozen_credentials()
+            credentials = _sessions[0][1].get_credentials()
+            snapshot = None if credentials is None else credentials.get_frozen_credentials()
         except BotoCoreError as error:
             raise ModelError(f"The AWS credentials cannot be used ({error}); sign in again, or correct them.") from None
-    if frozen is None:
+    if snapshot is None:
         raise ModelError(
             "There are no AWS credentials; sign in with `aws sso login`, set AWS_ACCESS_KEY_ID and "
             "AWS_SECRET_ACCESS_KEY where Jupyter starts, or set AWS_BEARER_TOKEN_BEDROCK."
         )
-    return frozen
+    return snapshot

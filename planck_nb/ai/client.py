@@ -91,7 +91,7 @@ class Client:
     Args:
         credentials: API keys by the names of variables such as `ANTHROPIC_API_KEY`; by default the environment, read at
             each request.
-        transport: A transport of httpx or httpx2 to use instead of the network, such as their `MockTransport`.
+        transport: A transport from httpx or httpx2 to use instead of the network, such as their `MockTransport`.
         cassette: Records answers, or replays them instead of asking the server; may be changed at any time.
         timeouts: How long to wait for a server.
         retries: When to send a request again; may be changed at any time.
@@ -238,7 +238,7 @@ class Client:
         """
         if not model.has_api_key:
             return None
-        computed = auth_of(model) is not None
+        has_auth = auth_of(model) is not None
         variables = () if model.auth is not None else key_variables_of(model)
         key = _usable_key(model.api_key, "api_key")
         for variable in () if key else variables:
@@ -246,7 +246,7 @@ class Client:
                 break
         if key and (looks_like_key(key) or not is_loopback(base_url_of(model))):
             remember_secret(key, "key")  # local servers accept any word, such as "lm-studio"
-        if key or computed or not variables:
+        if key or has_auth or not variables:
             return key
         if model.key_variable or (provider(model.provider).needs_key and not is_loopback(base_url_of(model))):
             raise MissingCredentialError(

@@ -1,7 +1,7 @@
-"""Providers whose servers speak Chat Completions, each with the rules in which it differs.
+"""Providers whose servers speak Chat Completions, with their rules.
 
-A rule names the public report or page that it comes from. No rule here was tried with the real server, unless it says
-so; a provider whose `note` says that only its address is known has none.
+Each rule names its source, a public report or page. They were not tried with the real servers. A `note` marks those
+whose rules are unknown.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from planck_nb.ai.aws_signature import sign_for_bedrock
 from planck_nb.ai.registry import Provider
 from planck_nb.ai.server_rules import FINISH_REASONS, THINK_TAGS, CallIds, ReportedCost, ServerRules
 
-_ONLY_ITS_ADDRESS = "Only its address and the variable of its key are known, and no rule of its own."
+_ONLY_ITS_ADDRESS = "Only its address and the variable with its key are known; its own rules are not."
 
 _OPENROUTER = ServerRules(
-    # `reasoning_effort` has almost no effect: https://github.com/danny-avila/LibreChat/issues/11934
+    # `reasoning_effort` hardly works: https://github.com/danny-avila/LibreChat/issues/11934
     thinking_control="reasoning",
     # Credits, which are US dollars: https://openrouter.ai/docs/use-cases/usage-accounting
     cost=ReportedCost("cost"),
@@ -89,7 +89,6 @@ _LITELLM = ServerRules(
     cost=ReportedCost("cost"),
 )
 
-# Their models answer in the text what the server's parser does not take out of it: calls as JSON, and thinking in tags.
 # A switch for the chat template: https://qwen.readthedocs.io/en/latest/deployment/vllm.html#thinking-non-thinking-modes
 _VLLM = ServerRules(
     thinking_control="enable_thinking",
@@ -167,7 +166,7 @@ COMPATIBLE = (
         path="/openai/v1",
         key_variables=("AWS_BEARER_TOKEN_BEDROCK",),
         auth=sign_for_bedrock,
-        note="Its address has a region, so that base_url names it; no rule of its own is known.",
+        note="base_url names its region; its own rules are not known.",
     ),
     Provider(
         "vllm",

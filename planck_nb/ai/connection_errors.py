@@ -1,4 +1,4 @@
-"""Maps the exceptions of aiohttp, httpx and httpx2 to the project's own."""
+"""Maps exceptions from aiohttp, httpx and httpx2 to the project's own."""
 
 from __future__ import annotations
 
@@ -107,10 +107,10 @@ _OF_LIBRARIES: Mapping[str, tuple[type[ProviderError], str]] = {
     "TooManyRedirects": (ProviderProtocolError, _PROTOCOL),
     "CookieConflict": (ProviderProtocolError, _PROTOCOL),
 }
-"""The exceptions of httpx and httpx2, which a transport of a caller may raise, by their names."""
+"""Exceptions which a caller's transport may raise, by name."""
 
 LIBRARIES = ("httpx", "httpx2")
-"""The libraries of HTTP clients whose transports a caller may hand in."""
+"""HTTP libraries whose transports a caller may hand in."""
 
 _DECISIVE = (aiohttp.ClientError, ContentEncodingError)
 """Causes that say more than what was raised from them."""

@@ -130,13 +130,13 @@ class NetworkSender:
 
     async def send(self, request: HttpRequest) -> OpenResponse:
         """Send a request. Raises what `Connections.open` raises."""
-        received = await self._connections.open(request.method, request.url, request.headers, request.body)
+        response = await self._connections.open(request.method, request.url, request.headers, request.body)
         headers: dict[str, str] = {}
-        for sent, value in received.headers.items():
-            name = sent.lower()
-            headers[name] = f"{headers[name]}, {value}" if name in headers else value
-        body = received.content
-        return OpenResponse(received.status, headers, body.readany, partial(close_response, received), body.at_eof)
+        for name, value in response.headers.items():
+            lower = name.lower()
+            headers[lower] = f"{headers[lower]}, {value}" if lower in headers else value
+        body = response.content
+        return OpenResponse(response.status, headers, body.readany, partial(close_response, response), body.at_eof)
 
 
 async def close_response(response: aiohttp.ClientResponse) -> None:

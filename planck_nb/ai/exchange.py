@@ -1,4 +1,4 @@
-"""A request and its response, whatever sends it: the network, a caller's transport, or a cassette."""
+"""HTTP requests and responses, whether real or recorded."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any, Protocol
 
 
 class HttpTransport(Protocol):
-    """A transport of httpx or httpx2, such as their `MockTransport`, or any object with its methods.
+    """An async transport from httpx or httpx2, or a similar object.
 
-    It gets a request of its own library, and returns a response of it.
+    It gets its own library's request, and returns its own library's response.
     """
 
     async def handle_async_request(self, request: Any) -> Any:  # noqa: ANN401 - of either library
@@ -43,8 +43,8 @@ class HttpRequest:
 class OpenResponse:
     """A response whose body is still arriving, decompressed.
 
-    `headers` have lower-case names. `read` returns the next bytes, none at the end; `is_at_end` returns whether the end
-    is known to have come; `close` gives the connection back, or closes it if the body has not ended.
+    `headers` have lower-case names. `read` returns the next bytes, empty at the end; `is_at_end` returns whether the
+    end is known to have come; `close` gives the connection back, or closes it if the body has not ended.
     """
 
     status: int

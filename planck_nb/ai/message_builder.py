@@ -69,7 +69,7 @@ class MessageBuilder:
         self._cost_before: float | None = 0.0
         self._latest: Usage | None = None
         self._reported_cost: float | None = None
-        """What the server itself says that the answer to the current request costs."""
+        """The current answer's price, as its server reports it."""
         self._sent_at: float | None = None
         self._first_at: float | None = None
 

@@ -132,7 +132,7 @@ class Model:
         auth: A function that returns the credentials of each request instead of a key; never stored.
         unavailable: Why it cannot be used, None if it can.
         found: The model as it was looked up, before any of its facts was replaced; None if it was not looked up.
-        rules: How its server differs from others; None for the rules of its provider.
+        rules: How its server differs from others; None for its provider's rules.
 
     Raises:
         ConfigError: `api_key` is not a string.

@@ -260,7 +260,7 @@ def _has_called(messages: Sequence[Message], model: Model) -> bool:
 
 
 def _is_unauthorized(error: ProviderError) -> bool:
-    """Whether other credentials may be accepted; AWS says of one that expired what others say with status 403."""
+    """Return true if new credentials may help; AWS reports expired ones with 403."""
     if not isinstance(error, AuthenticationError):
         return False
     return error.status == _UNAUTHORIZED or "expired" in str(error)

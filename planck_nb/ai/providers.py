@@ -81,14 +81,14 @@ def request_address(model: Model) -> ServerAddress:
 
 
 def lists_many(name: str) -> bool:
-    """Whether a provider lists its models on request, perhaps hundreds, and is not a server of one's own."""
-    known = provider(name)
-    return known.discovered and not is_own_server(known)
+    """Return true for a vendor which lists its models, perhaps hundreds."""
+    entry = provider(name)
+    return entry.discovered and not is_own_server(entry)
 
 
-def is_own_server(known: Provider) -> bool:
-    """Whether a provider stands for servers that people run themselves."""
-    return known.discovered and not known.needs_key
+def is_own_server(entry: Provider) -> bool:
+    """Return true for servers which people run themselves."""
+    return entry.discovered and not entry.needs_key
 
 
 @lru_cache  # each request needs the address several times
@@ -109,17 +109,17 @@ def is_first_party(model: Model) -> bool:
 
 
 def rules_of(model: Model) -> ServerRules:
-    """How the model's server differs from others of its wire format: its own rules, or those of its provider."""
+    """The rules for a model's server: its own, or its provider's."""
     if model.rules is not None:
         return model.rules
-    known = provider(model.provider)
-    if known.foreign_rules is None or is_first_party(model):
-        return known.rules
-    return known.foreign_rules
+    entry = provider(model.provider)
+    if entry.foreign_rules is None or is_first_party(model):
+        return entry.rules
+    return entry.foreign_rules
 
 
 def same_host(model: Model, url: str) -> bool:
-    """Whether a model's requests go, encrypted, to the host of another address. Raises `ConfigError`."""
+    """Compare a model's address with another HTTPS host. Raises `ConfigError`."""
     ours, theirs = urlsplit(base_url_of(model)), urlsplit(url)
     return ours.scheme == "https" and (ours.scheme, ours.netloc) == (theirs.scheme, theirs.netloc)
 
@@ -133,9 +133,9 @@ def api_of(name: str, base_url: str | None) -> str:
 
 
 def may_cost(model: Model) -> bool:
-    """Whether somebody may charge for the model's replies: a server on this machine does not, unless it reports prices.
+    """Return true if somebody may charge for a model's replies.
 
-    Raises `ConfigError` if its address is not a URL.
+    A server on this machine does not, unless it reports prices. Raises `ConfigError` for an unusable address.
     """
     if model.unavailable is not None or not needs_server(model.provider):
         return False

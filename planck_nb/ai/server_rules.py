@@ -1,7 +1,7 @@
-"""How a server differs from others of its wire format, as data.
+"""Differences between servers with one wire format, as data.
 
-A provider has one `ServerRules`, and dialects read it instead of asking for a provider's name. What is not set is the
-usual behaviour of the format.
+Each provider has one `ServerRules`, and dialects read it instead of the provider's name. Default values stand for the
+usual server.
 """
 
 from __future__ import annotations
@@ -19,26 +19,29 @@ from planck_nb.ai.schemas.schema_rules import SchemaRules
 from planck_nb.base.json_types import JsonObject
 
 ThinkingControl: TypeAlias = Literal["reasoning_effort", "reasoning", "thinking", "enable_thinking", "none"]
-"""How a request sets the level of thinking.
+"""A request's way to set the thinking level.
 
 `reasoning_effort` is OpenAI's field with the word, `reasoning` an object with the word under `effort`, `thinking` an
-object whose `type` is "enabled" or "disabled", `enable_thinking` a switch in `chat_template_kwargs`; with "none" it
-cannot be set.
+object whose `type` is "enabled" or "disabled", `enable_thinking` a switch in `chat_template_kwargs`; with the last one
+it cannot be set.
 """
 
 OutputControl: TypeAlias = Literal["json_schema", "json_object", "prompt"]
-"""How a request asks for structured output: by its schema, as any JSON object with the schema in the prompt, or only in
-the prompt."""
+"""A request's way to ask for structured output.
+
+`json_schema` sends the schema, `json_object` asks for any JSON object, with the schema in the prompt, and `prompt` has
+it only there.
+"""
 
 ReturnedReasoning: TypeAlias = Literal["accepted", "required", "refused"]
-"""Whether a server accepts earlier reasoning, demands it on each reply with calls (even if empty), or refuses it."""
+"""A server's demand for earlier reasoning, which may be empty if required."""
 
 Path: TypeAlias = tuple[str | int, ...]
-"""The keys and positions that lead to a value in a JSON document."""
+"""Keys and positions which lead to a value in a JSON document."""
 
 
 _FOR_NUMBER = 8
-"""Characters that are kept free for a number."""
+"""Characters for a number."""
 
 
 @lru_cache
@@ -48,12 +51,12 @@ def _others(letters: str) -> re.Pattern[str]:
 
 @dataclass(frozen=True, slots=True)
 class CallIds:
-    """The ids of tool calls that a server accepts. Others are rewritten.
+    """A server's rule for call ids.
 
     Args:
-        letters: The characters that it accepts, as the inside of a character class.
+        letters: The accepted characters, as inside a character class.
         length: The most characters.
-        exact: Whether each id has exactly that length.
+        exact: Whether every id has exactly this length.
 
     Example:
         >>> CallIds("a-f0-9", 4, exact=True).accepts("call_1")
@@ -68,7 +71,7 @@ class CallIds:
         """Check an id.
 
         Args:
-            call_id: The id of a call.
+            call_id: A call's id.
 
         Returns:
             Whether the server accepts it.
@@ -80,11 +83,11 @@ class CallIds:
         """Rewrite an id.
 
         Args:
-            call_id: The id of a call.
+            call_id: A call's id.
             number: 1 for the first call with this id, more for others.
 
         Returns:
-            An id that the server accepts, always the same for the same arguments.
+            An acceptable id, always the same for the same arguments.
 
         Example:
             >>> CallIds("a-f0-9", 4, exact=True).fitted("call_1", 1)
@@ -95,20 +98,20 @@ class CallIds:
             return stem[: self.length] if number == 1 else f"{stem[: self.length - _FOR_NUMBER]}_{number}"
         digest = int.from_bytes(blake2b(f"{call_id}\n{number}".encode("utf-8", "backslashreplace")).digest())
         alphabet = _others(self.letters).sub("", digits + ascii_letters)
-        found = ""
-        while len(found) < self.length:
+        fitted_id = ""
+        while len(fitted_id) < self.length:
             digest, place = divmod(digest, len(alphabet))
-            found += alphabet[place]
-        return found
+            fitted_id += alphabet[place]
+        return fitted_id
 
 
 @dataclass(frozen=True, slots=True)
 class ReportedCost:
-    """Where the usage of a reply has its price.
+    """The price in a reply's usage.
 
     Args:
-        field: The name of the field.
-        dollars: US dollars of one unit.
+        field: The field's name.
+        dollars: US dollars per unit.
     """
 
     field: str
@@ -123,13 +126,13 @@ FINISH_REASONS: Mapping[str, StopReason] = {
     "function_call": "tool_use",
     "content_filter": "refusal",
 }
-"""What the finish reasons of Chat Completions mean, on any server."""
+"""Each finish reason's meaning in Chat Completions."""
 
 USAGE_PLACES: tuple[Path, ...] = (("usage",), ("choices", 0, "usage"), ("x_groq", "usage"))
-"""Where servers report token counts in a chunk of Chat Completions, the usual place first."""
+"""Places with token counts in a Chat Completions chunk."""
 
 NO_SIGNATURE = "skip_thought_signature_validator"
-"""Replaces the signature of a call that another model made (ai.google.dev, "Thought signatures")."""
+"""Stands for another model's signature (ai.google.dev, "Thought signatures")."""
 
 THINK_TAGS = (
     ("<think>", "</think>"),
@@ -139,51 +142,50 @@ THINK_TAGS = (
     ("[THINK]", "[/THINK]"),
     ("<seed:think>", "</seed:think>"),
 )
-"""The tags that open models write around their thinking, where their server does not take it out of the text."""
+"""Tags which open models write around their thinking."""
 
 OPAQUE_FIELDS = ("extra_content", "reasoning_details")
-"""Fields of replies and calls that have to come back unread."""
+"""Fields in replies and calls which have to come back unread."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerRules:
-    """The rules of one kind of server, apart from its wire format.
+    """One kind of server, apart from its wire format.
 
     Args:
-        is_vendor: Whether the server is that of the wire format's vendor, and supports the whole of it.
+        is_vendor: Whether the format's own vendor runs it, so its whole format is there.
         binds_thinking: Whether newer models sign thinking together with system prompt and tools.
-        limit_field: The field for the most tokens of a reply.
-        thinking_control: How the level of thinking is set.
-        output_control: How structured output is requested.
+        limit_field: The field for the most tokens in a reply.
+        thinking_control: Its way to set the thinking level.
+        output_control: Its way to ask for structured output.
         strict: Whether output can be held to a schema strictly.
-        refused_fields: Fields of a request that are never sent.
-        refused_in_messages: Fields of the messages in it that are never sent.
-        refused_keywords: Keywords of JSON Schema that it refuses.
-        tool_schemas: The part of JSON Schema that it accepts in the parameters of tools; None for the usual one of the
-            wire format.
-        refused_tools: Tools that it has refused, by `planck_nb.ai.schemas.fitted_tools.tool_key`.
+        refused_fields: Request fields which it refuses.
+        refused_in_messages: Message fields which it refuses.
+        refused_keywords: JSON Schema keywords which it refuses.
+        tool_schemas: The accepted JSON Schema subset for tools' parameters; None for the format's usual one.
+        refused_tools: Tools which it has refused, by `planck_nb.ai.schemas.fitted_tools.tool_key`.
         chooses_by_name: Whether a single tool can be demanded by its name.
-        demands_while_thinking: Whether a tool call can be demanded while the model thinks. If not, it does not think
-            in such a request.
+        demands_while_thinking: Whether a tool call can be demanded while the model thinks. If not, such a request turns
+            thinking off.
         takes_files: Whether prompts may contain documents.
         takes_videos: Whether prompts may contain videos.
         stop_in_responses: Whether its Responses API has stop sequences, which OpenAI's has not.
-        call_ids: The ids of tool calls that it accepts.
+        call_ids: Its rule for call ids.
         alternates: Whether the roles user and assistant must take turns, tool results before a prompt included.
         reasoning: Whether earlier reasoning may be, must be, or must not be sent.
-        reasoning_field: The field of a message in which reasoning is sent; empty for the one it was received in.
+        reasoning_field: The message field for reasoning; empty for the one it was received in.
         text_beside_reasoning: Whether one message may have both text and reasoning.
-        system_role: Whether a request may have a message of the role system; its text begins the first prompt if not.
+        system_role: Whether it takes the role system; if not, the system prompt begins the first prompt.
         null_content: Whether a message with calls may have null instead of a text.
-        call_signature: What stands for the signature of a call that another model made, for a server that demands one.
-        opaque_fields: Fields of replies and calls that go back to the server unread.
-        finish_reasons: What its finish reasons mean. Any other word means that the reply was cut off.
-        usage_places: Where it reports token counts.
-        cost: Where it reports the price of a reply, None if it does not.
+        call_signature: The stand-in for another model's signature, if calls must have one.
+        opaque_fields: Fields in replies and calls which go back unread.
+        finish_reasons: Each finish reason's meaning. Any other word means a reply which was cut off.
+        usage_places: Places with token counts.
+        cost: The price in a reply's usage, None without one.
         calls_in_text: Whether its models may write a tool call as JSON text.
-        think_tags: Pairs of tags around thinking in the text of a reply.
-        reports_window: Whether it reports, at `/props`, the context window that it runs its model with.
-        change: A function that returns the body to send for a body, for a rule that nothing else expresses.
+        think_tags: Pairs: the tags around thinking in a reply's text.
+        reports_window: Whether `/props` has the context window which its model runs with.
+        change: The last function over each request's body, for any other rule.
 
     Example:
         >>> ServerRules(limit_field="max_completion_tokens", call_ids=CallIds("a-z", 8, exact=True)).strict
@@ -225,4 +227,4 @@ class ServerRules:
 
 
 USUAL = ServerRules()
-"""The rules of a server of which nothing is known."""
+"""A server without any known difference."""

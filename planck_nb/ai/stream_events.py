@@ -96,7 +96,7 @@ class UsageUpdate:
     Args:
         usage: The counts, which replace those of the update before.
         is_known: False if the server sent counts that cannot be right; `usage` is then empty.
-        cost: What the server itself says that the answer costs so far, in US dollars; None if it says nothing.
+        cost: The answer's price so far in US dollars, as its server reports it; None otherwise.
     """
 
     usage: Usage

@@ -1,7 +1,7 @@
 """Sends requests: over the network, or to a transport or cassette that stands in for it.
 
-A request to the network goes to aiohttp directly: making it a request of httpx first, and the answer a response of it,
-would take a tenth of the instructions of a tool loop. httpx and httpx2 are loaded only for a transport of theirs.
+A request to the network goes to aiohttp directly: an httpx request and response in between would take a tenth of a tool
+loop's instructions. httpx and httpx2 are loaded only for their own transports.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ _PIECE_BYTES = 1024
 class HttpResponse:
     """A server's answer whose body is still arriving. The caller closes it, with `contextlib.aclosing`."""
 
-    def __init__(self, opened: OpenResponse, *, model: Model, timeout: ReusableTimeout) -> None:
-        self.status = opened.status
-        self.headers = opened.headers
-        self._read = opened.read
-        self._is_at_end = opened.is_at_end
-        self._close = opened.close
+    def __init__(self, response: OpenResponse, *, model: Model, timeout: ReusableTimeout) -> None:
+        self.status = response.status
+        self.headers = response.headers
+        self._read = response.read
+        self._is_at_end = response.is_at_end
+        self._close = response.close
         self._model = model
         self._timeout = timeout
         self._since_pause = 0
@@ -91,7 +91,7 @@ class HttpResponse:
 class Transport:
     """Sends requests over connections that it keeps.
 
-    `custom` is a transport of httpx or httpx2 to use instead of the network, such as a mock.
+    `custom` is a caller's transport to use instead of the network, such as a mock.
     """
 
     def __init__(self, timeouts: Timeouts, custom: HttpTransport | None = None) -> None:
@@ -127,13 +127,13 @@ class Transport:
             if cassette is not None and request_info is not None:
                 sender = CassetteSender(cassette, sender, timeout, request_info)
             with timeout.of(self._timeouts.first_byte):
-                opened = await sender.send(HttpRequest(method, url, headers, body))
+                response = await sender.send(HttpRequest(method, url, headers, body))
         except BaseException as error:
             timeout.close()
             if isinstance(error, Exception):
                 _explain(error, model)
             raise
-        return HttpResponse(opened, model=model, timeout=timeout)
+        return HttpResponse(response, model=model, timeout=timeout)
 
     async def close(self) -> None:
         """Close all connections."""
@@ -155,10 +155,10 @@ class _CustomSender:
         self._extensions = {"timeout": {"connect": connect_timeout, "read": None, "write": None, "pool": None}}
 
     async def send(self, request: HttpRequest) -> OpenResponse:
-        sent = self._request(
+        outgoing = self._request(
             request.method, request.url, headers=request.headers, content=request.body, extensions=self._extensions
         )
-        response = await self._transport.handle_async_request(sent)
+        response = await self._transport.handle_async_request(outgoing)
         headers = dict(response.headers)
         encoded = headers.pop("content-encoding", None) is not None
         pieces: AsyncIterator[bytes] = response.aiter_bytes() if encoded else aiter(response.stream)
@@ -174,7 +174,7 @@ class _CustomSender:
 
 @dataclass(slots=True)
 class _PlainRequest:
-    """A request for a transport that belongs to neither library."""
+    """A request for a transport from neither library."""
 
     method: str
     url: str
@@ -184,26 +184,26 @@ class _PlainRequest:
 
 
 def _request_class(transport: object) -> Any:  # noqa: ANN401 - the class of either library
-    """The class of the requests that a transport takes: that of its own library, else of one that is loaded."""
-    own = [base.__module__.partition(".")[0] for base in type(transport).__mro__]
-    loaded = [name for name in LIBRARIES if name in sys.modules]
-    name = next((name for name in loaded if name in own), next(iter(loaded), None))
+    """Its own library's request class, else a loaded library's."""
+    packages = [base.__module__.partition(".")[0] for base in type(transport).__mro__]
+    candidates = [name for name in LIBRARIES if name in sys.modules]
+    name = next((name for name in candidates if name in packages), next(iter(candidates), None))
     return _PlainRequest if name is None else sys.modules[name].Request
 
 
 class _AuthenticatedSender:
-    """Adds credentials to requests that are really sent. A cassette wraps it, because recorded answers need none."""
+    """Adds credentials to real requests. A cassette wraps it, because recorded answers need none."""
 
     def __init__(self, auth: Authenticator, inner: Sender) -> None:
         self._auth = auth
         self._inner = inner
 
     async def send(self, request: HttpRequest) -> OpenResponse:
-        shown = {"host": urlsplit(request.url).netloc, **request.headers}
+        headers = {"host": urlsplit(request.url).netloc, **request.headers}
         if request.body:
-            shown["content-length"] = str(len(request.body))
-        added = await self._auth.headers(request.method, request.url, shown, request.body)
-        return await self._inner.send(replace(request, headers={**request.headers, **added}))
+            headers["content-length"] = str(len(request.body))
+        credentials = await self._auth.headers(request.method, request.url, headers, request.body)
+        return await self._inner.send(replace(request, headers={**request.headers, **credentials}))
 
 
 def _explain(error: Exception, model: Model) -> NoReturn:

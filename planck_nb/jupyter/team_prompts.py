@@ -25,13 +25,13 @@ def require_team_options(options: Mapping[str, Any]) -> None:
 
 
 def server_of(base_url: str | None, key_var: str | None, model: str | None, needs: str) -> dict[str, str | None]:
-    """Return the values of `SERVER_OPTIONS` as arguments of `Workspace.find_model`.
+    """Return `SERVER_OPTIONS` as arguments for `Workspace.find_model`.
 
     Args:
-        base_url: The value of `--base-url`.
-        key_var: The value of `--key-var`.
-        model: The model that they belong to.
-        needs: What they need, as in "--model".
+        base_url: From `--base-url`.
+        key_var: From `--key-var`.
+        model: Their model.
+        needs: The name for a model in an error, as in "--model".
 
     Raises:
         UsageError: They are there without a model.
@@ -46,7 +46,7 @@ async def model_of(workspace: Workspace, options: Mapping[str, Any]) -> Model | 
     """Find the model that the options name, None if they name none.
 
     Raises:
-        UsageError: There is the address or key of a server without a model.
+        UsageError: There is a server's address or key without a model.
         PlanckError: There is no such model, or its settings are not trusted.
     """
     model = options.get("model")

@@ -204,7 +204,7 @@ class CurrentSession:
 
     @property
     def is_replayed(self) -> bool:
-        """Whether recorded answers may stand for those of servers."""
+        """True if recorded answers may replace real ones."""
         cassette = self.client.cassette
         return cassette is not None and cassette.mode in ("replay", "auto")
 

@@ -395,13 +395,13 @@ class Workspace:
         return await self._current.client.with_reported_window(model, refresh=True)
 
     async def absence(self, model: Model) -> str:
-        """Check that the server of a model is there, if it is to run on this machine.
+        """Check a model's server on this machine.
 
         Args:
             model: The model.
 
         Returns:
-            A sentence if nothing listens at its address and no cassette answers instead; else an empty text.
+            A sentence if the server is absent and a cassette cannot answer instead; else an empty text.
         """
         if self._current.is_replayed:
             return ""

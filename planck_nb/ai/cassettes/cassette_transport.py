@@ -131,7 +131,7 @@ class _RecordedBody:
         self._closed = False
 
     async def read(self) -> bytes:
-        """The next bytes, none at the end."""
+        """The next bytes, empty at the end."""
         try:
             chunk = await self._response.read()
         except asyncio.CancelledError:
@@ -180,7 +180,7 @@ class _PlayedBody:
         self._began = time.monotonic()
 
     async def read(self) -> bytes:
-        """The next bytes, none at the end."""
+        """The next bytes, empty at the end."""
         delay, chunk = next(self._chunks, (self._entry.end_ms, None))
         await asyncio.sleep(delay / 1000 if self._pace else 0)
         if chunk is not None:
@@ -193,4 +193,4 @@ class _PlayedBody:
         raise asyncio.CancelledError
 
     async def close(self) -> None:
-        """Nothing is open."""
+        """Do not close anything."""

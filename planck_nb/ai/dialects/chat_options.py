@@ -1,4 +1,4 @@
-"""The options of a Chat Completions request, as the rules of its server have them."""
+"""Options in a Chat Completions request, by its server's rules."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from planck_nb.base.json_types import JsonObject
 
 
 def add_options(body: JsonObject, model: Model, options: Options, warnings: list[str]) -> JsonObject:
-    """Add the options to a body that has messages and tools.
+    """Add the options to a body with messages and tools.
 
     Args:
         body: The body, which is changed.
-        model: The model that is asked.
+        model: The model to ask.
         options: How it should answer.
-        warnings: Gets a sentence about each option that the server does not accept.
+        warnings: Gets a sentence about each option which the server refuses.
 
     Returns:
         The body to send.
@@ -49,18 +49,18 @@ def add_options(body: JsonObject, model: Model, options: Options, warnings: list
 
 
 def _add_thinking(body: JsonObject, model: Model, rules: ServerRules, word: str | None, warnings: list[str]) -> None:
-    """Set the level of thinking to `word`, and turn it off if a call is demanded that the server refuses with it."""
+    """Set the thinking level, or turn it off for a demanded call."""
     match rules.thinking_control:
         case "reasoning_effort" if word is not None:
             body["reasoning_effort"] = word
         case "reasoning" if word is not None:
             body["reasoning"] = {"enabled": False} if word == "none" else {"effort": word}
         case "thinking":
-            demanded = not rules.demands_while_thinking and _demands_call(body)
-            if demanded and word not in (None, "none"):
+            prevents_call = not rules.demands_while_thinking and _demands_call(body)
+            if prevents_call and word not in (None, "none"):
                 warnings.append(f"{model} cannot think where a call is demanded, so thinking was turned off.")
-            if demanded or word is not None:
-                body["thinking"] = {"type": "disabled" if demanded or word == "none" else "enabled"}
+            if prevents_call or word is not None:
+                body["thinking"] = {"type": "disabled" if prevents_call or word == "none" else "enabled"}
         case "none" if word is not None:
             warnings.append(f"{model.provider} has no levels of thinking, so none was sent.")
         case _:

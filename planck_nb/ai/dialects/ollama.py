@@ -108,7 +108,7 @@ DIALECT = Ollama()
 _PARAMETERS = frozenset(
     "top_k min_p typical_p seed repeat_penalty repeat_last_n presence_penalty frequency_penalty num_ctx".split()
 )
-"""Parameters of a model: https://docs.ollama.com/modelfile#valid-parameters-and-values"""
+"""Model parameters: https://docs.ollama.com/modelfile#valid-parameters-and-values"""
 
 
 def _messages(
@@ -199,13 +199,13 @@ def _parameters(model: Model, options: Options) -> JsonObject:
 
 
 def _add_extra(body: JsonObject, extra: Mapping[str, object]) -> None:
-    """Add the caller's own fields. Parameters of the model, and the entries of `options`, go into the body's."""
+    """Add the caller's fields, with model parameters among the `options`."""
     parameters = extra.get("options")
-    merged = {**body["options"], **{name: extra[name] for name in _PARAMETERS & extra.keys()}}
-    merged = {**merged, **parameters} if isinstance(parameters, Mapping) else merged
+    options = {**body["options"], **{name: extra[name] for name in _PARAMETERS & extra.keys()}}
+    options = {**options, **parameters} if isinstance(parameters, Mapping) else options
     add_extra(body, {name: value for name, value in extra.items() if name not in _PARAMETERS})
-    body["options"] = merged
-    if not merged:
+    body["options"] = options
+    if not options:
         del body["options"]
 
 

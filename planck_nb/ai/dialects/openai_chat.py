@@ -43,7 +43,7 @@ from planck_nb.base.errors import ProviderError
 from planck_nb.base.json_types import JsonObject
 
 _CACHED = ("cached_tokens", "prompt_cache_hit_tokens", "cached_tokens")
-"""The count of cached tokens: OpenAI's is in the details of the prompt, DeepSeek's and Moonshot's are beside them.
+"""Names for cached tokens: OpenAI's among the prompt's details, then DeepSeek's and Moonshot's.
 
 https://api-docs.deepseek.com/guides/kv_cache, https://platform.moonshot.ai/docs/api/chat
 """
@@ -282,7 +282,7 @@ def _more_of(known: Any, value: Any) -> Any:  # noqa: ANN401 - any JSON value
 
 
 def _at(value: Any, path: Path) -> Any:  # noqa: ANN401 - any JSON value
-    """The value at a place in a chunk, None if there is none."""
+    """The value at a place in a chunk, None without one."""
     for step in path:
         if isinstance(value, dict):
             value = value.get(step)

@@ -20,7 +20,7 @@ TOOL_CHOICES = frozenset({"auto", "none", "required"})
 
 
 def check_media(model: Model, part: ImagePart | FilePart | VideoPart) -> None:
-    """Raise `UnsupportedFeatureError` for media that the model does not accept, and for empty media."""
+    """Raise `UnsupportedFeatureError` for media which the model does not accept, and for empty media."""
     if part.type == "image" and not model.takes("image"):
         raise UnsupportedFeatureError(
             f"{model} cannot look at images; leave them out or choose another model.", about_media=True

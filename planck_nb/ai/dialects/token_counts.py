@@ -41,9 +41,9 @@ class TokenCounts:
             cache_read: The part of the input that came from the cache.
             cache_write: The part of the input that was written to it.
             thinking: The part of the output that was spent on thinking.
-            total: The tokens of input and output together. What it has more than they is output that they left out,
-                such as the thinking of xAI's models: https://github.com/vercel/ai/pull/12425
-            cost: The price of the answer in US dollars, as its server reports it.
+            total: All tokens together. Any surplus is output which the other counts left out, such as the thinking in
+                xAI's replies: https://github.com/vercel/ai/pull/12425
+            cost: The answer's price in US dollars, as its server reports it.
         """
         wrong: list[object] = []
         inputs, outputs = _sum(read, wrong), _sum(written, wrong)
@@ -60,7 +60,7 @@ class TokenCounts:
         return [*self._warnings(wrong, usage), UsageUpdate(usage or Usage(), is_known=usage is not None, cost=price)]
 
     def price(self, usage: JsonObject) -> float | None:
-        """The price in a server's usage, in US dollars; None if it reports none."""
+        """The US dollars in a server's usage, None without a price."""
         if (cost := rules_of(self._model).cost) is None:
             return None
         price = usage.get(cost.field)

@@ -120,7 +120,7 @@ class Preparation:
         return prepared
 
     def _free_id(self, call_id: str, *, own: bool) -> str:
-        """The id, as the server accepts it if it is another's, and different from all before it."""
+        """An unused id which the server accepts."""
         shape = self._call_ids
         fits = shape.accepts(call_id) or (own and bool(call_id) and not shape.exact)
         free = call_id if fits else shape.fitted(call_id, 1)

@@ -106,8 +106,8 @@ def list_models(provider_name: str, *, base_url: str | None = None, api_key: str
     template = Model(provider_name, "", api_of(provider_name, base_url), base_url=base_url, api_key=api_key)
     if known.discovered or (known.foreign_api is not None and not is_first_party(template)):
         key = _key_for_listing(template)
-        asked = key is not None or not known.needs_key or template.base_url is not None
-        found = [as_found(model) for model in discovery.models_of(template, key)] if asked else []
+        can_ask = key is not None or not known.needs_key or template.base_url is not None
+        found = [as_found(model) for model in discovery.models_of(template, key)] if can_ask else []
     else:
         ids = (*known.models, *_snapshot().get(provider_name, {}))
         found = [get_model(provider_name, model_id, base_url=base_url, api_key=api_key) for model_id in ids]

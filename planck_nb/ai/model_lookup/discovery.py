@@ -85,9 +85,9 @@ def _may_answer(url: str, seconds: float) -> bool:
 
 
 def absence(model: Model) -> str:
-    """A sentence if the model's server is to be on this machine and nothing listens there, else an empty text.
+    """Return a sentence if a model's server on this machine is absent.
 
-    Raises `ConfigError` for an address that is not one.
+    Raises `ConfigError` for an unusable address.
     """
     if not needs_server(model.provider) or _may_answer(url := base_url_of(model), TIMEOUT):
         return ""
@@ -125,8 +125,8 @@ async def _models(template: Model, key: str | None, transport: Transport, second
         async with asyncio.timeout(seconds):
             if template.api == "ollama":
                 return await _ollama(template, server)
-            listed = await server.get("/models")
-            rows = listed if isinstance(listed, list) else listed["data"]  # a list from Together
+            answer = await server.get("/models")
+            rows = answer if isinstance(answer, list) else answer["data"]  # a list from Together
             found = [model for row in rows if (model := _described(template, row)) is not None]
             if rules_of(template).reports_window and len(found) == 1:
                 found = [await _running(found[0], server)]

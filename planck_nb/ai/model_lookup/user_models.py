@@ -189,13 +189,13 @@ def _pricing(price: Price) -> Pricing:
 
 
 def _options(options: DefaultOptions, warn: Callable[[str], None]) -> Options:
-    """The options; those that only the server knows, such as `top_k` and `min_p`, are fields of the request."""
-    known = type(options).model_fields
+    """The options. Those for the server, such as `top_k`, are request fields."""
+    names = type(options).model_fields
     extra: dict[str, Any] = {}
     for name in options.unknown:
         value = (options.model_extra or {})[name]
-        if get_close_matches(name, known, n=1, cutoff=MAX_SIMILARITY):
-            warn(f"option {name!r} is not known and was not used. {did_you_mean(name, known)}")
+        if get_close_matches(name, names, n=1, cutoff=MAX_SIMILARITY):
+            warn(f"option {name!r} is not known and was not used. {did_you_mean(name, names)}")
         elif name == "extra_body":  # as in OpenAI's SDK
             if isinstance(value, Mapping):
                 extra.update(value)
@@ -203,5 +203,5 @@ def _options(options: DefaultOptions, warn: Callable[[str], None]) -> Options:
                 warn("option 'extra_body' was not used: it must be a table")
         else:
             extra[name] = value
-    found = Options(**options.model_dump(include=options.model_fields_set - set(options.unknown)))
-    return replace(found, extra={**extra, **found.extra}) if extra else found
+    result = Options(**options.model_dump(include=options.model_fields_set - set(options.unknown)))
+    return replace(result, extra={**extra, **result.extra}) if extra else result

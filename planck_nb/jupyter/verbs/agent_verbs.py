@@ -110,7 +110,7 @@ def _require_key(workspace: Workspace, model: Model) -> None:
 )
 async def models(_notebook: Notebook, provider: str | None) -> pd.DataFrame:
     """Return a table of the models."""
-    # A vendor is asked for its list only by name: some have hundreds of models.
+    # A vendor is asked for its list only by name: some are long.
     names = [name for name in list_providers() if not providers.lists_many(name)]
     found = await asyncio.gather(*map(discover, [provider] if provider else names))
     rows = [
