@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from ipaddress import IPv6Address, ip_address
@@ -12,6 +13,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 from planck_nb.base.errors import ConfigError
 from planck_nb.base.secrets import is_secret_name, remember_secret
+from planck_nb.base.visible import visible
 
 _MAX_PORT = 65535
 _MAX_SHOWN_LENGTH = 100
@@ -57,6 +59,33 @@ def shown_url(url: str) -> str:
     # What follows a colon may be a password whose host is missing.
     url = beginning + re.sub(r"^([^/:]+):(?!\d{1,5}(/|$))[^/]*", r"\1:…", rest)
     return url if len(url) <= _MAX_SHOWN_LENGTH else f"{url[:_MAX_SHOWN_LENGTH]}…"
+
+
+def shown_host(url: str) -> str:
+    """A URL's host for a person, without user and port.
+
+    Lookalike and invisible characters are spelled out, and an international name is written both ways.
+
+    Example:
+        >>> shown_host("https://accounts.example:443@xn--pple-43d.com/login")
+        'xn--pple-43d.com (⟨U+0430⟩pple.com)'
+    """
+    try:
+        host = urlsplit(url).hostname or ""
+    except ValueError:
+        return ""
+    with suppress(UnicodeError):
+        host = host.encode("idna").decode("ascii")
+    name = ".".join(map(_decoded_label, host.split(".")))
+    text = visible(host, lookalikes=True)
+    return text if name == host else f"{text} ({visible(name, lookalikes=True)})"
+
+
+def _decoded_label(label: str) -> str:
+    """A part of a host's name as it is displayed elsewhere."""
+    with suppress(UnicodeError):
+        return label.removeprefix("xn--").encode("ascii").decode("punycode") if label.startswith("xn--") else label
+    return label
 
 
 @lru_cache

@@ -30,9 +30,23 @@ _HERE = re.compile(r"\$\{?PWD\}?|\$\(pwd\)|`pwd`|(?:file:/{2,3})?/proc/self/cwd|
 _ENDS = (".py", ".js", ".mjs", ".cjs", ".ts", "/__init__.py", "/__main__.py", "/index.js", "/package.json")
 """Ends of files behind a module's or a folder's name."""
 
+_PACKAGE_RUNNERS = frozenset({"npm", "npx", "yarn", "pnpm", "pnpx", "bun", "bunx"})
 _MANIFESTS = {
-    **dict.fromkeys(("npm", "npx", "yarn", "pnpm", "bun", "node", "deno"), ("package.json", "deno.json")),
-    **dict.fromkeys(("uv", "uvx", "poetry", "pdm", "hatch", "pipx"), ("pyproject.toml",)),
+    **dict.fromkeys(
+        _PACKAGE_RUNNERS,
+        (
+            "package.json",
+            ".npmrc",
+            ".yarnrc",
+            ".yarnrc.yml",
+            "bunfig.toml",
+            ".pnpmfile.cjs",
+            "node_modules/.bin/node",
+            "node_modules/.bin/sh",
+        ),
+    ),
+    **dict.fromkeys(("node", "deno"), ("package.json", "deno.json")),
+    **dict.fromkeys(("uv", "uvx", "poetry", "pdm", "hatch", "pipx"), ("pyproject.toml", "uv.toml")),
     **dict.fromkeys(("make", "gmake", "just"), ("Makefile", "makefile", "GNUmakefile", "justfile")),
     **dict.fromkeys(("docker", "podman"), ("compose.yaml", "compose.yml", "docker-compose.yml", "Dockerfile")),
     "cargo": ("Cargo.toml",),
@@ -45,7 +59,6 @@ _DATABASES |= dict.fromkeys((".sqlite", ".sqlite3"), _DATABASES[".db"])
 
 _LEFT_OUT = {
     "__pycache__",
-    "node_modules",
     ".venv",
     ".venv.lock",
     ".git",
@@ -54,6 +67,8 @@ _LEFT_OUT = {
     ".ruff_cache",
 }
 """An environment and caches."""
+
+PACKAGES = "node_modules"
 
 
 class NamedFile(NamedTuple):
@@ -99,6 +114,8 @@ def find_named_files(
     is_cut = len(names) >= _MAX_NAMES or len(bases) > _MAX_BASES
     bases = bases[:_MAX_BASES]
     manifests = [file for name in names for file in _MANIFESTS.get(os.path.basename(name), ())]  # noqa: PTH119 - as above
+    if any(os.path.basename(name) in _PACKAGE_RUNNERS for name in names):  # noqa: PTH119 - as above
+        manifests += [file for name in names for file in _package_files(name)]
     ends = [f"{name.rstrip('/')}{end}" for name in names for end in _ENDS]
     ends += [f"{name.replace('.', '/')}{end}" for name in names if "/" not in name for end in _ENDS]
     candidates = [*names, *manifests, *ends]
@@ -126,6 +143,14 @@ def _names(words: Sequence[str]) -> list[str]:
         values = [text[2:]] if text[:2] in {"-m", "-r", "-c", "-f"} else []
         parts |= dict.fromkeys((text, *values, *_SEPARATORS.split(text)))
     return [part for part in parts if part and "\0" not in part and len(part) <= _MAX_NAME][:_MAX_NAMES]
+
+
+def _package_files(word: str) -> Iterator[str]:
+    """Yield files which npx prefers to an installation, by a package's name."""
+    name = word[:1] + word[1:].partition("@")[0]
+    for program in {name, name.rpartition("/")[2]}:
+        yield f"node_modules/.bin/{program}"
+    yield f"node_modules/{name}/package.json"
 
 
 def _compiled(source: Path) -> list[Path]:
@@ -163,12 +188,13 @@ def _matches(base: Path, pattern: str) -> list[Path]:
     return []
 
 
-def find_source_files(folder: Path, root: Path) -> tuple[NamedFile, ...]:
+def find_source_files(folder: Path, root: Path, *, has_setup: bool) -> tuple[NamedFile, ...]:
     """Find all files in a sidecar's folder, without its environment and caches.
 
     Args:
         folder: The folder.
         root: The project's folder.
+        has_setup: Whether its own commands install packages; then `node_modules` is left out.
 
     Returns:
         The files in alphabetical order.
@@ -176,6 +202,7 @@ def find_source_files(folder: Path, root: Path) -> tuple[NamedFile, ...]:
     Raises:
         ConfigError: There are more than 5,000.
     """
+    left_out = _LEFT_OUT | ({PACKAGES} if has_setup else set())
     paths: list[Path] = []
     places: set[str] = set()
     for place, folders, files in os.walk(folder, followlinks=True):
@@ -183,11 +210,14 @@ def find_source_files(folder: Path, root: Path) -> tuple[NamedFile, ...]:
             folders.clear()
             continue
         places.add(real)
-        folders[:] = [name for name in folders if name not in _LEFT_OUT and not name.endswith(".egg-info")]
+        folders[:] = [name for name in folders if name not in left_out and not name.endswith(".egg-info")]
         links = [name for name in folders if Path(place, name).is_symlink()]
-        paths += [Path(place, name) for name in (*files, *links) if name not in _LEFT_OUT]
+        paths += [Path(place, name) for name in (*files, *links) if name not in left_out]
         if len(paths) > _MAX_FILES:
-            raise ConfigError(f"{folder} has more than {_MAX_FILES:,} files; move data elsewhere.")
+            raise ConfigError(
+                f"{folder} has more than {_MAX_FILES:,} files; move data elsewhere, and name commands which install "
+                "packages in `setup`."
+            )
     return tuple(_described(sorted(paths), root, set()))
 
 

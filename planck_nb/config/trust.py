@@ -94,6 +94,11 @@ class TrustItem:
         return cls(kind, absolute, hashlib.sha256(content).hexdigest(), _one_line(name), safe)
 
     @property
+    def title(self) -> str:
+        """The kind and the name, which are one for a project's own sidecar."""
+        return self.kind if self.name in ("", self.kind) else f"{self.kind} {self.name}"
+
+    @property
     def text(self) -> str:
         """The details as lines."""
         return "\n".join(labelled(label, text) for label, text in self.details)

@@ -37,7 +37,7 @@ def listed(items: Iterable[TrustItem], trust: FolderTrust) -> tuple[TrustedFile,
 def untrusted(folder: Path, files: Sequence[TrustedFile], trust: FolderTrust) -> TrustError:
     """The error about the files that are not trusted, which it lists."""
     waiting = [
-        f"{_relative(item.path, folder)} ({'changed ' if status == 'changed' else ''}{_titled(item)})"
+        f"{_relative(item.path, folder)} ({'changed ' if status == 'changed' else ''}{item.title})"
         for item, status, _ in files
         if status in {"new", "changed"}
     ]
@@ -53,7 +53,7 @@ def left_out_notice(folder: Path, items: Sequence[TrustItem]) -> str:
     """Return a sentence about unused tools and teams; empty without any."""
     if not items:
         return ""
-    listing = ", ".join(f"{_relative(item.path, folder)} ({_titled(item)})" for item in items)
+    listing = ", ".join(f"{_relative(item.path, folder)} ({item.title})" for item in items)
     return (
         f"Not used before you trust this folder: {listing}. Look with `%planck trust --list`, then run `%planck trust`."
     )
@@ -71,10 +71,6 @@ def directory_notice(sessions_dir: Path) -> str:
         f"Other users can write the sessions folder {visible(str(sessions_dir))}; make it your own with "
         f"`chmod 700`, or choose another one with PLANCK_NB_SESSIONS_DIR."
     )
-
-
-def _titled(item: TrustItem) -> str:
-    return f"{item.kind} {item.name}".rstrip()
 
 
 def _status(item: TrustItem, trust: FolderTrust) -> str:

@@ -18,12 +18,13 @@ from planck_nb.base.ownership import foreign_reason, foreign_sentence
 from planck_nb.base.reading import read_bounded
 from planck_nb.base.secrets import is_generated_key, is_secret_variable
 from planck_nb.config import Config, TrustItem
-from planck_nb.config.named_files import NamedFile, covered, find_named_files, find_source_files
+from planck_nb.config.named_files import PACKAGES, NamedFile, covered, find_named_files, find_source_files
 from planck_nb.config.trust import MAX_BYTES
 from planck_nb.sidecars.conventions import ROLE_TOOL
 from planck_nb.sidecars.mcp_client.definitions import ToolDefinition
 from planck_nb.sidecars.mcp_client.fingerprint import fingerprint
 from planck_nb.sidecars.mcp_client.mcp_servers import SpecReport, WrittenSidecar, read_mcp_servers
+from planck_nb.sidecars.mcp_client.npx import runs_npx
 from planck_nb.sidecars.mcp_client.spec import PROJECT_NAME, SidecarSpec
 
 OWN_FILE = Path(".planck") / "mcp.json"
@@ -182,7 +183,10 @@ def _are_explicit(files: Sequence[NamedFile], spec: SidecarSpec) -> bool:
     """Return whether a command itself names one of these files."""
     command = spec.command if spec.command.startswith(".") else ""
     words = {Path(word).name for word in (command, *spec.args)} - {""}
-    return any(Path(file.name).name in words or Path(file.name).stem in words for file in files)
+    paths = [Path(file.name) for file in files]
+    if spec.command and runs_npx([spec.command, *spec.args]) and not any(PACKAGES in word for word in spec.args):
+        paths = [path for path in paths if PACKAGES not in path.parts]  # npx does not search there
+    return any(path.name in words or path.stem in words for path in paths)
 
 
 def _item(
@@ -205,6 +209,7 @@ def _item(
         ("gets", f"{written.token_variable} from your environment" if written.token_variable else ""),
         ("sign-in as", written.oauth.client_id),
         ("client secret", _value("client_secret", written.oauth.client_secret)),
+        ("sign-in server", written.oauth.issuer),
         ("client document", written.oauth.metadata_url),
         ("callback port", str(written.oauth.callback_port or "")),
         ("allowed by your rules", _rules(spec.name, config)),
@@ -255,11 +260,13 @@ def _project(config: Config) -> FoundSidecar | None:
     from planck_nb.sidecars.mcp_client.environment import SidecarEnvironment  # noqa: PLC0415 - only where there is one
 
     spec = SidecarEnvironment(folder, environment=config.environment()).spec(PROJECT_NAME)
-    files = find_source_files(folder, config.root)
+    setup = _setup(file)
+    files = find_source_files(folder, config.root, has_setup=bool(setup))
     details = [
         ("command", shlex.join([spec.command, *spec.args])),
         ("installs", "its packages, in an environment of its own"),
-        ("set up by", _setup(file)),
+        ("set up by", setup),
+        ("not covered", f"{PACKAGES}, which these commands fill" if setup else ""),
         ("asks models", _by_setting("sidecar_sampling", config.sidecar_sampling)),
         ("roles", "what it says: its observers get all agents' events, and its compactors shorten conversations"),
         ("files", "\n".join(file.line for file in files)),
@@ -277,5 +284,5 @@ def _setup(file: Path) -> str:
     with suppress(OSError, ValueError):
         data = tomllib.loads(read_bounded(file, MAX_BYTES)[0].decode())
         commands = data.get("tool", {}).get("planck_nb", {}).get("sidecar", {}).get("setup", [])
-        return "\n".join(map(str, commands))
+        return "\n".join(shlex.join(map(str, words)) if isinstance(words, list) else str(words) for words in commands)
     return ""

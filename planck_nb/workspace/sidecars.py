@@ -51,6 +51,9 @@ START_WAIT = 5.0
 SIGN_IN_FOLDER = "sign-in"
 """The folder in the user's own folder with the tokens of servers that require a sign-in."""
 
+NPX_SHELL = "npx-shell"
+"""The file in the user's own folder with the shell for npx."""
+
 
 class WorkspaceSidecars:
     """The sidecars of a workspace.
@@ -378,14 +381,21 @@ class WorkspaceSidecars:
     def _permitted(self, found: FoundSidecar) -> SidecarSpec:
         """The spec with the permissions that the settings give by name; a file of the project gives none."""
         config, spec, is_own = self._config.config, found.spec, found.is_own
-        if is_own and found.item is None:  # its modules are elsewhere
-            spec = replace(spec, env={"PYTHONSAFEPATH": "1", **spec.env})
+        if is_own and found.item is None:  # its modules and packages are elsewhere
+            spec = replace(spec, env={"PYTHONSAFEPATH": "1", **spec.env}, npx_shell=self._npx_shell(spec))
         return replace(
             spec,
             sampling=spec.name in config.sidecar_sampling or (spec.sampling and is_own),
             roots=spec.name in config.sidecar_roots or (spec.roots and is_own),
             observers=spec.name in config.sidecar_observers or found.folder is not None,
         )
+
+    def _npx_shell(self, spec: SidecarSpec) -> Path | None:
+        """Return the file for npx's shell, if the sidecar's working directory is in the project."""
+        config = self._config.config
+        folder = config.root if spec.cwd is None else config.root / spec.cwd.expanduser()
+        is_inside = folder.resolve().is_relative_to(config.root.resolve())
+        return config.user_folder / NPX_SHELL if is_inside and config.user_folder is not None else None
 
     async def _start_all(self) -> None:
         await self.start()

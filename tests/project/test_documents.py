@@ -25,6 +25,7 @@ REPOSITORY = "https://github.com/planck-nb/planck-nb/blob/main/"
 NOT_SETTINGS = {
     "PLANCK_NB_COMMAND",
     "PLANCK_NB_FIXED_SOURCES",
+    "PLANCK_NB_NPX_FOLDER",
     "PLANCK_NB_SANDBOX_ALLOW",
     "PLANCK_NB_SIDECAR_TOKEN",
     "PLANCK_NB_TRUST",

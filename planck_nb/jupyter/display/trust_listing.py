@@ -40,16 +40,18 @@ class TrustListing:
     def _repr_html_(self) -> str:
         if not self._files:
             return f"<p>{escape(self._empty)}</p>"
-        return "".join(map(self._html, self._files))
+        edge = f"margin:8px 0;padding:0 0 8px 0;border-bottom:{RULE}"
+        *first, last = map(self._html, self._files)
+        return "".join(f'<div style="{edge}">{html}</div>' for html in first) + f"<div>{last}</div>"
 
     def _text(self, file: TrustedFile) -> str:
-        lines = [f"{_title(file)}: {_status(file)}", f"  file: {self._path(file)}"]
+        lines = [f"{file.item.title}: {_status(file)}", f"  file: {self._path(file)}"]
         lines += [f"  {sign} {line}" if sign else f"  {line}" for sign, line in _lines(file)]
         return "\n".join(lines)
 
     def _html(self, file: TrustedFile) -> str:
         head = (
-            f'<p style="margin:0;font-size:13px;line-height:24px;text-align:left"><b>{escape(_title(file))}</b> '
+            f'<p style="margin:0;font-size:13px;line-height:24px;text-align:left"><b>{escape(file.item.title)}</b> '
             f'<span style="{_MUTED}">{escape(_status(file))}, </span><span style="{MONO};font-size:12px;'
             f'overflow-wrap:anywhere">{escape(self._path(file))}</span></p>'
         )
@@ -57,17 +59,12 @@ class TrustListing:
             f'<div style="{_DIFF_STYLES.get(sign, "")}">{escape(f"{sign} {line}" if sign else line) or "&nbsp;"}</div>'
             for sign, line in _lines(file)
         )
-        edge = f"margin:8px 0;padding:0 0 8px 0;border-bottom:{RULE}"
-        return f'<div style="{edge}">{head}<div style="{TEXT_BOX}">{lines}</div></div>'
+        return f'{head}<div style="{TEXT_BOX}">{lines}</div>'
 
     def _path(self, file: TrustedFile) -> str:
         path = file.item.path
         path = path.relative_to(self._folder) if path.is_relative_to(self._folder) else path
         return visible(str(path), lookalikes=True).replace("\n", "⟨U+000A⟩")
-
-
-def _title(file: TrustedFile) -> str:
-    return f"{file.item.kind} {file.item.name}".rstrip()
 
 
 def _status(file: TrustedFile) -> str:

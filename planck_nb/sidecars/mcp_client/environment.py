@@ -112,7 +112,11 @@ class SidecarEnvironment:
     def is_current(self) -> bool:
         """Return whether the environment is built and up to date."""
         try:
-            return self.python.exists() and self._mark.read_text(encoding="ascii") == self.digest()
+            return (
+                not self._venv.is_symlink()
+                and self.python.exists()
+                and self._mark.read_text(encoding="ascii") == self.digest()
+            )
         except (OSError, SidecarError):
             return False
 
@@ -142,10 +146,15 @@ class SidecarEnvironment:
         async with self._locked(progress):
             if await run_in_thread(self.is_current):
                 return
-            await run_in_thread(lambda: shutil.rmtree(self._venv, ignore_errors=True))
+            await run_in_thread(self._remove)
             for step in (self._create, self._install, self._set_up):
                 await asyncio.wait_for(step(progress), _BUILD_SECONDS)
             await run_in_thread(lambda: write_atomically(self._mark, digest.encode()))
+
+    def _remove(self) -> None:
+        if self._venv.is_symlink():  # to a folder where commands write
+            self._venv.unlink()
+        shutil.rmtree(self._venv, ignore_errors=True)
 
     async def _create(self, progress: Callable[[str], None]) -> None:
         if self._uv:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import httpx2
@@ -15,6 +15,8 @@ from planck_nb.sidecars.mcp_client.spec import SidecarSpec
 _CONNECT_SECONDS = 10.0
 _KEPT_CONNECTIONS = 20
 _FIRST_ERROR = 400
+SERVER_ADDRESS = "planck_nb.server_address"
+"""An extension in responses: the IP address from which they came."""
 
 
 @asynccontextmanager
@@ -41,8 +43,7 @@ async def connect_http(
             # Calls have time limits of their own, so a read may wait. A pool with a limit would fail all calls when one
             # cannot get a connection in time.
             timeout=httpx2.Timeout(_CONNECT_SECONDS, read=None, pool=None),
-            limits=limits,
-            transport=_Bounded(limits=limits),
+            transport=BoundedTransport(httpx2.AsyncHTTPTransport(limits=limits)),
             event_hooks={"response": [note_status]},
         ) as client,
         streamable_http_client(spec.url, http_client=client, max_sse_event_size=MAX_MESSAGE_BYTES) as streams,
@@ -54,17 +55,44 @@ def _headers(headers: Mapping[str, str], token: str) -> dict[str, str]:
     return {**headers, "Authorization": f"Bearer {token}"} if token else dict(headers)
 
 
-class _Bounded(httpx2.AsyncHTTPTransport):
-    """A transport which stops reading overlong answers.
+class BoundedTransport(httpx2.AsyncBaseTransport):
+    """A transport which stops reading overlong answers, and notes who answered.
 
     The SDK bounds events one by one.
+
+    Args:
+        transport: The transport for the requests.
     """
 
+    def __init__(self, transport: httpx2.AsyncBaseTransport) -> None:
+        self._transport = transport
+
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        response = await super().handle_async_request(request)
+        """Send a request, for httpx."""
+        request.headers["Accept-Encoding"] = "identity"
+        response = await self._transport.handle_async_request(request)
+        if is_compressed(response):
+            await response.aclose()
+            raise TooLargeError("it sent a compressed message, whose size is unknown")
+        if (stream := response.extensions.get("network_stream")) is not None:
+            with suppress(OSError):  # the other end has closed the connection
+                peer = stream.get_extra_info("server_addr")
+                response.extensions[SERVER_ADDRESS] = str(peer[0]) if isinstance(peer, tuple) else ""
         if not response.headers.get("content-type", "").startswith("text/event-stream"):
             response.stream = _BoundedStream(response.stream)
         return response
+
+    async def aclose(self) -> None:
+        """Close all connections."""
+        await self._transport.aclose()
+
+
+def is_compressed(response: httpx2.Response) -> bool:
+    """Return whether a body is compressed.
+
+    A short one may then become a very long text.
+    """
+    return response.headers.get("content-encoding", "identity").strip().lower() not in ("", "identity")
 
 
 class TooLargeError(httpx2.StreamError):

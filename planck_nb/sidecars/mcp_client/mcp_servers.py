@@ -197,6 +197,7 @@ def _spec(name: str, sidecar: WrittenSidecar, source: Path | None, environment: 
             oauth,
             client_id=expand(oauth.client_id),
             client_secret=expand(oauth.client_secret),
+            issuer=expand(oauth.issuer),
             metadata_url=expand(oauth.metadata_url),
         ),
         inserted=variable_values,
@@ -214,6 +215,7 @@ def _oauth(name: str, value: object) -> OAuthClient:
     return OAuthClient(
         client_id=_text(name, "clientId", value.get("clientId", "")),
         client_secret=_text(name, "clientSecret", value.get("clientSecret", "")),
+        issuer=_text(name, "issuer", value.get("issuer", "")),
         metadata_url=_text(name, "clientMetadataUrl", value.get("clientMetadataUrl", "")),
         callback_port=port,
     )

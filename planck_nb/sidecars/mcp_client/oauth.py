@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Mapping
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -24,12 +24,16 @@ from mcp.shared.auth import (
 )
 from pydantic import AnyUrl
 
+from planck_nb.ai.server_address import shown_host
 from planck_nb.base.async_tasks import cancel_and_wait
 from planck_nb.base.errors import SidecarError, SidecarSignInError
 from planck_nb.base.secrets import redact, remember_secret
 from planck_nb.base.text import one_line
 from planck_nb.base.visible import visible
+from planck_nb.sidecars.mcp_client.address_kinds import AddressKind, kind_of
 from planck_nb.sidecars.mcp_client.authorization import Person
+from planck_nb.sidecars.mcp_client.checked_requests import CheckedTransport, SignInNetwork
+from planck_nb.sidecars.mcp_client.http_transport import SERVER_ADDRESS
 from planck_nb.sidecars.mcp_client.questions import Question, QuestionAnswer
 from planck_nb.sidecars.mcp_client.sign_in_callback import address, free_port, listening, parameters
 from planck_nb.sidecars.mcp_client.spec import SidecarSpec
@@ -38,6 +42,9 @@ from planck_nb.sidecars.mcp_client.token_file import TokenFile
 _REASON_CHARACTERS = 300
 _EARLY = 30.0
 """Seconds before its expiry at which a token is renewed."""
+
+_PKCE = "S256"
+_TIMEOUT = httpx2.Timeout(30.0, connect=5.0)
 
 _SCHEMA = {
     "type": "object",
@@ -49,6 +56,17 @@ _SCHEMA = {
         }
     },
 }
+_HOST_SCHEMA = {
+    "type": "object",
+    "properties": {
+        "host": {
+            "type": "string",
+            "title": "Host",
+            "description": "The host's name, if it belongs to a network that you know.",
+        }
+    },
+    "required": ["host"],
+}
 
 
 class OAuthSignIn(httpx2.Auth):
@@ -59,11 +77,20 @@ class OAuthSignIn(httpx2.Auth):
         person: The person to sign in.
         folder: The folder for tokens.
         seconds: Time for the sign-in.
+        network: The network for its requests.
     """
 
     requires_response_body = True
 
-    def __init__(self, spec: SidecarSpec, person: Person, folder: Path, *, seconds: float) -> None:
+    def __init__(
+        self,
+        spec: SidecarSpec,
+        person: Person,
+        folder: Path,
+        *,
+        seconds: float,
+        network: SignInNetwork | None = None,
+    ) -> None:
         self._spec = spec
         self._person = person
         self._seconds = seconds
@@ -79,6 +106,7 @@ class OAuthSignIn(httpx2.Auth):
             callback_handler=self._sign_in,
             client_metadata_url=spec.oauth.metadata_url or None,
         )
+        self._transport = CheckedTransport(spec.name, network or SignInNetwork(), self._is_confirmed)
 
     async def async_auth_flow(self, request: httpx2.Request) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
         """Send a request with the token, after a sign-in on demand.
@@ -87,25 +115,106 @@ class OAuthSignIn(httpx2.Auth):
             SidecarSignInError: The sign-in failed.
         """
         flow = self._provider.async_auth_flow(request)
+        is_required = False
         try:
             outgoing = await anext(flow)
             while True:
-                response = yield outgoing
+                if outgoing is request:
+                    response = yield outgoing
+                    self._transport.server_kind = kind_of(response.extensions.get(SERVER_ADDRESS, ""))
+                    is_required = True
+                else:
+                    response = await self._sent(outgoing, is_required=is_required)
                 outgoing = await flow.asend(response)
         except StopAsyncIteration:
             return
         except SidecarSignInError as error:
-            self._give_up(error)
+            self._person.failed(error)
             raise
-        except (OAuthFlowError, ValueError) as error:  # ValueError is pydantic's, about an answer
+        except (OAuthFlowError, ValueError, httpx2.InvalidURL) as error:  # ValueError is pydantic's, about an answer
             reason = one_line(visible(redact(str(error))), _REASON_CHARACTERS).rstrip(".")
             failure = SidecarSignInError(
                 f"The sidecar {self._spec.name} requires a sign-in, which failed: {reason}. Start it again."
             )
-            self._give_up(failure)
+            self._forget()
+            self._person.failed(failure)
             raise failure from error
         finally:
             await flow.aclose()
+
+    async def _sent(self, request: httpx2.Request, *, is_required: bool) -> httpx2.Response:
+        """Send one of the sign-in's own requests.
+
+        A failed connection ends the sign-in; before the server has required one, it may be a pause of the network.
+        """
+        if request.method == "POST":
+            self._check_authorization_server(request)
+        elif self._transport.server_kind is not AddressKind.LOOPBACK and urlsplit(self._spec.url).scheme != "https":
+            raise SidecarSignInError(
+                f"The sidecar {self._spec.name} requires a sign-in, but its own address is not encrypted (http), and a "
+                "token could be read on the way; use its https address."
+            )
+        async with httpx2.AsyncClient(transport=self._transport, timeout=_TIMEOUT) as client:
+            if not is_required:
+                return await client.send(request)
+            with self._reaching(request.url):
+                return await client.send(request)
+
+    @contextmanager
+    def _reaching(self, url: httpx2.URL) -> Iterator[None]:
+        """Report a failed connection as a failed sign-in."""
+        try:
+            yield
+        except httpx2.RequestError as error:
+            details = one_line(visible(redact(str(error))), _REASON_CHARACTERS) or type(error).__name__
+            raise SidecarSignInError(
+                f"The sidecar {self._spec.name} requires a sign-in at {shown_host(str(url))}, which cannot be reached "
+                f"({details}); start it again later."
+            ) from error
+
+    def _check_authorization_server(self, request: httpx2.Request | None = None) -> None:
+        """Check what the authorization server says about itself.
+
+        PKCE is required by
+        https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization/security-considerations; servers
+        without a word about it, such as Microsoft Entra, are used if the person names their issuer.
+
+        Args:
+            request: A request with a code, a token or a registration; None for the person's sign-in.
+
+        Raises:
+            SidecarSignInError: The sign-in is unsafe.
+        """
+        metadata, issuer = self._provider.context.oauth_metadata, self._spec.oauth.issuer
+        if metadata is None:
+            server, root = httpx2.URL(self._spec.url), b"/"
+            if issuer and httpx2.URL(issuer).copy_with(raw_path=root) == server.copy_with(raw_path=root):
+                return  # the protocol's first version has fixed addresses, all at the server itself
+            raise self._unsafe(
+                "does not describe its authorization server; if you know that the server itself is one, write its "
+                "`issuer` into the entry"
+            )
+        if issuer and str(metadata.issuer).rstrip("/") != issuer.rstrip("/"):
+            raise self._unsafe(
+                f"wants a sign-in at {shown_host(str(metadata.issuer))}, but `issuer` in its entry is "
+                f"{shown_host(issuer)}; correct one of them"
+            )
+        methods = metadata.code_challenge_methods_supported
+        if _PKCE not in (methods or ()) and not (methods is None and issuer):
+            raise self._unsafe(
+                f"has an authorization server at {shown_host(str(metadata.issuer))} without PKCE "
+                f"({_PKCE}), so a code could be used by others"
+                + ("; if you know that server, write its `issuer` into the entry" if methods is None else "")
+            )
+        is_registration = request is not None and self._provider.context.client_info is None
+        if is_registration and metadata.registration_endpoint is None:
+            raise self._unsafe(
+                f"has an authorization server at {shown_host(str(metadata.issuer))} where programs cannot register; "
+                "register planck_nb there by hand, and write `clientId` and `issuer` into the entry"
+            )
+
+    def _unsafe(self, problem: str) -> SidecarSignInError:
+        return SidecarSignInError(f"The sidecar {self._spec.name} {problem}.")
 
     # What the SDK stores.
 
@@ -120,6 +229,7 @@ class OAuthSignIn(httpx2.Auth):
                 self._provider.context.protected_resource_metadata = ProtectedResourceMetadata.model_validate(metadata)
             if float(record.get("expires") or "inf") <= time.time():
                 tokens.access_token = ""  # so that it is renewed: the SDK would take a loaded token for a valid one
+            self._transport.server_kind = AddressKind(record.get("server", AddressKind.PUBLIC))
             self._keep_secret(tokens)
             return tokens
         return None
@@ -134,6 +244,7 @@ class OAuthSignIn(httpx2.Auth):
             expires=expires,
             authorization_server=_dumped(context.oauth_metadata),
             resource=_dumped(context.protected_resource_metadata),
+            server=self._transport.server_kind.value,
         )
 
     async def get_client_info(self) -> OAuthClientInformationFull | None:
@@ -170,12 +281,11 @@ class OAuthSignIn(httpx2.Auth):
             token_endpoint_auth_method=method,
         )
 
-    def _give_up(self, error: SidecarSignInError) -> None:
-        """Report the error, and forget the failed registration.
+    def _forget(self) -> None:
+        """Forget the registration after a failed sign-in.
 
         The server may have forgotten it, too.
         """
-        self._person.failed(error)
         with suppress(SidecarError):
             if self._file.read().get("client") is not None:
                 self._file.update(client=None, tokens=None)
@@ -187,9 +297,46 @@ class OAuthSignIn(httpx2.Auth):
     # The person.
 
     async def _keep_address(self, url: str) -> None:
+        self._check_authorization_server()
+        with self._reaching(page := httpx2.URL(url)):
+            await self._transport.check(page)
         self._visit = url
 
+    async def _is_confirmed(self, host: str, address: str) -> bool:
+        """Return whether the person has confirmed an internal host, now or earlier."""
+        confirmed_hosts = self._file.read().get("confirmed_hosts") or []
+        if host in confirmed_hosts:
+            return True
+        name = self._spec.name
+        question = Question(
+            sidecar=name,
+            message=(
+                f"The sidecar {name} asks for requests to {shown_host(f'//{host}')}, whose IP address {address} is in "
+                "an internal network, while the sidecar is not. Type the host's name if you expect that."
+            ),
+            schema=_HOST_SCHEMA,
+            seconds=self._seconds,
+        )
+        answer = None
+        with self._person.waiting(), suppress(TimeoutError):
+            async with asyncio.timeout(self._seconds):
+                answer = await _asked(self._person, question)
+        if answer is None or answer.action != "accept":
+            return False
+        if str(answer.content.get("host") or "").strip().lower() != host:
+            return False
+        self._file.update(confirmed_hosts=[*confirmed_hosts, host])
+        return True
+
     async def _sign_in(self) -> AuthorizationCodeResult:
+        """Have the person sign in."""
+        try:
+            return await self._visit_result()
+        except SidecarSignInError:
+            self._forget()
+            raise
+
+    async def _visit_result(self) -> AuthorizationCodeResult:
         """Have the person visit the address, and wait for an answer.
 
         The browser comes back, or its address is pasted.
@@ -198,7 +345,7 @@ class OAuthSignIn(httpx2.Auth):
         [state] = parse_qs(urlsplit(url).query).get("state", [""])
         question = Question(
             sidecar=name,
-            message=f"The sidecar {name} asks you to sign in at {visible(urlsplit(url).netloc, lookalikes=True)}.",
+            message=f"The sidecar {name} asks you to sign in at {shown_host(url)}.",
             schema=_SCHEMA,
             url=visible(url, lookalikes=True),
             seconds=self._seconds,

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 from planck_nb.agent.calling.json_schema import errors_of, problem_of, validator
+from planck_nb.ai.server_address import shown_host
+from planck_nb.ai.messages import ImagePart
 from planck_nb.base.errors import ToolError
 from planck_nb.base.json_types import JsonObject
 from planck_nb.base.visible import visible
@@ -31,6 +33,7 @@ class Question:
         agent_id: The agent whose call made the sidecar ask; empty if unknown.
         call_id: The call, likewise.
         seconds: Time for the person.
+        images: Images that belong to the question; an answer counts only where they were shown.
     """
 
     sidecar: str
@@ -40,6 +43,7 @@ class Question:
     agent_id: str = ""
     call_id: str = ""
     seconds: float = DEADLINE
+    images: tuple[ImagePart, ...] = ()
 
     def problem_of(self, content: Mapping[str, object]) -> str:
         """Return a problem with an answer's fields, after filling in defaults.
@@ -81,9 +85,12 @@ def question_of(sidecar: str, params: Any, *, agent_id: str, call_id: str, secon
     schema = getattr(params, "requested_schema", None)
     if schema is not None and not isinstance(schema, dict):
         schema = schema.model_dump(by_alias=True, exclude_none=True, mode="json")
+    message = visible(params.message[:_MESSAGE_CHARACTERS])
+    if url:  # in which the host is easily overlooked
+        message = f"{message}\nThe address leads to {shown_host(str(url)) or 'no host'}."
     return Question(
         sidecar=sidecar,
-        message=visible(params.message[:_MESSAGE_CHARACTERS]),
+        message=message,
         schema=schema or {},
         url=visible(str(url), lookalikes=True),
         agent_id=agent_id,

@@ -11,11 +11,15 @@ from planck_nb.sidecars.mcp_client.spec import SidecarSpec
 if TYPE_CHECKING:
     import httpx2
 
+    from planck_nb.sidecars.mcp_client.checked_requests import SignInNetwork
+
 SIGN_IN_SECONDS = 300.0
 """Seconds for a person's sign-in."""
 
 
-def sign_in(spec: SidecarSpec, folder: Path, *, seconds: float = SIGN_IN_SECONDS) -> Authorize | None:
+def sign_in(
+    spec: SidecarSpec, folder: Path, *, seconds: float = SIGN_IN_SECONDS, network: SignInNetwork | None = None
+) -> Authorize | None:
     """Make the authentication for a sidecar's server.
 
     It signs in only on the server's demand.
@@ -28,6 +32,7 @@ def sign_in(spec: SidecarSpec, folder: Path, *, seconds: float = SIGN_IN_SECONDS
         spec: The sidecar.
         folder: The folder for tokens; it is created on demand.
         seconds: Time for the person.
+        network: The network for the sign-in's requests, by default the real one.
 
     Returns:
         The authentication for `auth` in `Sidecars`; None for a process, or a spec with a token.
@@ -38,6 +43,6 @@ def sign_in(spec: SidecarSpec, folder: Path, *, seconds: float = SIGN_IN_SECONDS
     def authorize(person: Person) -> httpx2.Auth:
         from planck_nb.sidecars.mcp_client.oauth import OAuthSignIn  # noqa: PLC0415 - loads mcp
 
-        return OAuthSignIn(spec, person, folder, seconds=seconds)
+        return OAuthSignIn(spec, person, folder, seconds=seconds, network=network)
 
     return authorize

@@ -29,12 +29,29 @@ class OAuthClient:
         client_secret: Its secret, if any.
         metadata_url: Address of a client metadata document, which some servers accept as an id.
         callback_port: Port of the loopback address for the browser's return, if it was registered; 0 for any.
+        issuer: Address of the authorization server with that client, which alone gets the secret.
     """
 
     client_id: str = ""
     client_secret: str = field(default="", repr=False)
     metadata_url: str = ""
     callback_port: int = 0
+    issuer: str = ""
+
+    def problem(self) -> str:
+        """Return a problem with these settings and its solution, empty without one."""
+        if self.client_secret and not self.issuer:
+            return (
+                "a `clientSecret` without the `issuer` that may get it; write the address of its authorization server "
+                "beside it, such as https://login.example.org"
+            )
+        if self.issuer and _problem_of_address(self.issuer):
+            return "an `issuer` that is not an address; write it as https://login.example.org"
+        if self.metadata_url and not re.fullmatch(r"https://[^/\s]+/\S+", self.metadata_url):
+            return "a client metadata document without an address such as https://example.org/client.json; correct it"
+        if not 0 <= self.callback_port < 2**16:
+            return "a callback port that is not a number from 0 to 65535; correct it"
+        return ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +77,7 @@ class SidecarSpec:
         observers: Whether its observers get the session's events; a configuration file cannot say so.
         oauth: planck_nb as a client at a server which requires a sign-in.
         inserted: Values of environment variables in its entry, by variable; they are secrets.
+        npx_shell: File for a shell, if npx must not take packages from the working directory.
 
     Raises:
         ConfigError: If a field is invalid, or there is neither a command nor an address, or both.
@@ -84,6 +102,7 @@ class SidecarSpec:
     observers: bool = True
     oauth: OAuthClient = field(default_factory=OAuthClient)
     inserted: Mapping[str, str] = field(default_factory=dict, repr=False)
+    npx_shell: Path | None = None
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):
@@ -107,13 +126,8 @@ class SidecarSpec:
             raise ConfigError(f"The headers of the sidecar {self.name} contain line breaks or controls; remove them.")
         if self.url and (problem := _problem_of_address(self.url)):
             raise ConfigError(f"The address of the sidecar {self.name} {problem}.")
-        if (document := self.oauth.metadata_url) and not re.fullmatch(r"https://[^/\s]+/\S+", document):
-            raise ConfigError(
-                f"The client metadata document of the sidecar {self.name} needs an address such as "
-                "https://example.org/client.json."
-            )
-        if not 0 <= self.oauth.callback_port < 2**16:
-            raise ConfigError(f"The callback port of the sidecar {self.name} must be a number from 0 to 65535.")
+        if problem := self.oauth.problem():
+            raise ConfigError(f"The sidecar {self.name} has {problem}.")
 
     @property
     def transport(self) -> str:

@@ -23,6 +23,7 @@ from planck_nb.sidecars.mcp_client.child_environment import sidecar_environment
 from planck_nb.sidecars.mcp_client.fingerprint import fingerprint
 from planck_nb.sidecars.mcp_client.link_settings import Build, LinkTiming
 from planck_nb.sidecars.mcp_client.link_state import LinkState
+from planck_nb.sidecars.mcp_client.npx import SEARCH_FOLDER, npx_environment, runs_npx
 from planck_nb.sidecars.mcp_client.start_failures import reason_of_end, start_failure, with_last_line
 
 if TYPE_CHECKING:
@@ -289,15 +290,22 @@ class Supervisor:
             return connect_http(self._state.spec, sign_in=sign_in, on_status=self._note_http_status)
         from planck_nb.sidecars.mcp_client.process_transport import run_process  # noqa: PLC0415 - loads mcp
 
+        spec = self._state.spec
+        command = [spec.command, *spec.args]
+        cwd = self._cwd if spec.cwd is None else self._cwd / spec.cwd.expanduser()
+        environment = {
+            **sidecar_environment(self._environment, spec.env),
+            **({"PYTHONSAFEPATH": "1"} if ENTRY_POINT_GROUP in spec.args else {}),
+            FIXED_SOURCES: f"{self._compared}:{self._cwd}",
+        }
+        if spec.npx_shell is not None and runs_npx(command) and cwd.is_dir():
+            environment |= npx_environment(spec.npx_shell, cwd)
+            cwd = SEARCH_FOLDER
         return run_process(
             self._state.name,
-            [self._state.spec.command, *self._state.spec.args],
-            cwd=self._cwd if self._state.spec.cwd is None else self._cwd / self._state.spec.cwd.expanduser(),
-            environment={
-                **sidecar_environment(self._environment, self._state.spec.env),
-                **({"PYTHONSAFEPATH": "1"} if ENTRY_POINT_GROUP in self._state.spec.args else {}),
-                FIXED_SOURCES: f"{self._compared}:{self._cwd}",
-            },
+            command,
+            cwd=cwd,
+            environment=environment,
             log=self._state.log,
             on_end=on_end,
             on_start=self._state.note_process,

@@ -96,7 +96,16 @@ class Forgetful:
         pass
 
 
-def authorize(scenario: str, url: str, context: dict[str, Any], folder: Path) -> tuple[SidecarSpec, Authorize | None]:
+async def named_issuer(url: str) -> str:
+    """The authorization server of a server, as a person would write it into an entry."""
+    async with httpx2.AsyncClient() as client:
+        found = await client.get(str(httpx2.URL(url).copy_with(path="/.well-known/oauth-protected-resource/mcp")))
+    return str(found.json()["authorization_servers"][0])
+
+
+async def authorize(
+    scenario: str, url: str, context: dict[str, Any], folder: Path
+) -> tuple[SidecarSpec, Authorize | None]:
     """The spec of a scenario, and what signs in: for programs without a person, it is the SDK's."""
     auth: httpx2.Auth
     if scenario == "auth/client-credentials-basic":
@@ -111,14 +120,17 @@ def authorize(scenario: str, url: str, context: dict[str, Any], folder: Path) ->
         )
         auth = PrivateKeyJWTOAuthProvider(url, Forgetful(), context["client_id"], signer.create_assertion_provider())
         return SidecarSpec("tested", url=url), lambda _: auth
-    client = OAuthClient(context.get("client_id", ""), context.get("client_secret", ""), DOCUMENT)
+    issuer = url.removesuffix("/mcp") if scenario == "auth/2025-03-26-oauth-endpoint-fallback" else ""
+    if "client_secret" in context:
+        issuer = await named_issuer(url)
+    client = OAuthClient(context.get("client_id", ""), context.get("client_secret", ""), DOCUMENT, issuer=issuer)
     spec = SidecarSpec("tested", url=url, oauth=client)
     return spec, sign_in(spec, folder / scenario.replace("/", "-"), seconds=20)
 
 
 async def play(scenario: str, url: str, context: dict[str, Any], folder: Path) -> str:
     """Do what a scenario wants of a client."""
-    spec, auth = authorize(scenario, url, context, folder)
+    spec, auth = await authorize(scenario, url, context, folder)
     link = SidecarLink(spec, timing=FAST, callbacks=LinkCallbacks(ask=browse), auth=auth)
     try:
         await link.start()

@@ -177,7 +177,7 @@ async def test_time_limits_wait_for_the_person(server: OAuthServer, tmp_path: Pa
 
 async def test_a_client_that_was_registered_by_hand(server: OAuthServer, tmp_path: Path) -> None:
     server.clients["by-hand"] = "the-secret-of-the-client"
-    client = OAuthClient("by-hand", "the-secret-of-the-client")
+    client = OAuthClient("by-hand", "the-secret-of-the-client", issuer=server.address)
     async with linked(server, tmp_path, paste, oauth=client) as (link, _):
         await link.start()
     assert server.registered == 0
@@ -307,14 +307,16 @@ def test_files_describe_a_client_that_was_registered_by_hand() -> None:
         report = read_mcp_servers({"mcpServers": entry}, environment={"SECRET": "s3cr3t-value-1"})
         return report.specs[0] if report.specs else report.problems[0]
 
-    spec = read(clientId="me", clientSecret="${SECRET}", callbackPort=8_123)
+    spec = read(clientId="me", clientSecret="${SECRET}", issuer="https://login.example", callbackPort=8_123)
     assert isinstance(spec, SidecarSpec)
-    assert spec.oauth == OAuthClient("me", "s3cr3t-value-1", "", 8_123)
+    assert spec.oauth == OAuthClient("me", "s3cr3t-value-1", "", 8_123, "https://login.example")
     assert "s3cr3t-value-1" in spec.secrets()
-    assert "must be a number from 0 to 65535" in str(read(callbackPort=70_000))
+    assert "without the `issuer` that may get it" in str(read(clientId="me", clientSecret="x"))
+    assert "an `issuer` that is not an address" in str(read(issuer="login.example"))
+    assert "not a number from 0 to 65535" in str(read(callbackPort=70_000))
     assert "a `callbackPort` that is not a number" in str(read(callbackPort="1"))
     assert "a `clientId` that is not a string" in str(read(clientId=1))
-    assert "needs an address such as" in str(read(clientMetadataUrl="http://a.example/client.json"))
+    assert "without an address such as" in str(read(clientMetadataUrl="http://a.example/client.json"))
     report = read_mcp_servers({"mcpServers": {"x": {"url": "https://a.example/mcp", "oauth": "yes"}}})
     assert "has an `oauth` that is not an object" in report.problems[0]
     with pytest.raises(ConfigError):

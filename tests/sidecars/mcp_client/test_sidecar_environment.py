@@ -117,6 +117,19 @@ async def test_a_project_is_built_started_and_built_again_only_if_it_changed(fol
     assert seen.get("PYTHONPATH") != "/p"  # pip sets its own
 
 
+async def test_an_environment_behind_a_link_is_not_used(folder: Path, uv: str) -> None:
+    """It may lead to a folder in which commands write."""
+    environment = SidecarEnvironment(folder, environment=kernel(), uv=uv, requirements=())
+    await environment.build()
+    elsewhere = folder.parent.parent / "data"
+    (folder / ".venv").rename(elsewhere)
+    (folder / ".venv").symlink_to(elsewhere)
+    assert not environment.is_current()
+    await environment.build()
+    assert (environment.is_current(), (folder / ".venv").is_symlink()) == (True, False)
+    assert (elsewhere / "bin/python").exists()
+
+
 async def test_an_environment_is_out_of_date_when_what_it_is_made_of_changes(folder: Path, uv: str) -> None:
     def made(**more: object) -> SidecarEnvironment:
         return SidecarEnvironment(folder, environment=kernel(), uv=uv, **{"requirements": (), **more})  # type: ignore[arg-type]

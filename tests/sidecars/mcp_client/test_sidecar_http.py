@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import os
 import sys
 import time
@@ -126,6 +127,21 @@ async def test_a_key_in_an_address_is_not_shown(address: str, answer: str) -> No
     shown = "\n".join([str(raised.value), link.status().reason, *link.logs(None), repr(link.spec)])
     assert "0451" not in shown
     assert answer == "nonsense" or f"http://127.0.0.1:{port}/mcp" in shown
+
+
+async def test_a_compressed_answer_is_not_unpacked() -> None:
+    body = gzip.compress(b" " * 5_000_000)
+    head = f"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Encoding: gzip\r\nContent-Length: {len(body)}"
+
+    async def reply(exchange: Exchange) -> None:
+        exchange.writer.write(head.encode() + b"\r\n\r\n" + body)
+
+    async with serving(reply) as web:
+        link = SidecarLink(SidecarSpec("web", url=f"{web.url}/mcp"), timing=FAST)
+        with pytest.raises(SidecarError, match="compressed message"):
+            await link.start()
+        await link.stop()
+    assert web.exchanges[0].headers["accept-encoding"] == "identity"
 
 
 async def test_a_crash_over_http_is_no_cancellation(tmp_path: Path) -> None:

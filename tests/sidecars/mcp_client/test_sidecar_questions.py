@@ -43,6 +43,7 @@ async def test_an_address_is_shown_whole(tmp_path: Path) -> None:
     async with running(hostile(tmp_path), callbacks=LinkCallbacks(ask=ask)) as (link, _):
         assert (await json_of(link, "elicit", text="url"))["action"] == "accept"
     assert asked[0].url == "https://ex⟨U+0430⟩mple.org/a"
+    assert asked[0].message.endswith("\nThe address leads to xn--exmple-4nf.org (ex⟨U+0430⟩mple.org).")
 
 
 async def _raises(_: Question) -> QuestionAnswer:
