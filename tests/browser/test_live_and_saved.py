@@ -79,13 +79,13 @@ CONTENT = """root => {
     const leaves = [...shown].filter(one => !one.querySelector('p, li, pre, tr, h1, h2, h3, summary'));
     const text = one => {
         const copy = one.cloneNode(true);
-        const extras = '.pk-meta, .pk-sr, .pk-label, summary > span:last-child:not(.pk-what)';
+        const extras = '.pk-meta, .pk-sr, .pk-label, :scope > i, summary > span:last-child:not(.pk-what)';
         for (const extra of copy.querySelectorAll(extras)) extra.remove();
         return copy.textContent.replaceAll(/\\s+/g, '');
     };
     const isDiff = one => one.matches('pre') && one.querySelector(':scope > span[style*=block]');
     const lines = leaves.flatMap(one => isDiff(one) ? [...one.children] : [one]);
-    return lines.map(text).filter(line => line !== '');
+    return lines.map(text).filter(line => line !== '' && !/^(@@.*@@|line\\d+)$/.test(line)); // where a change begins
 }"""
 EDGES = """root => ['p', 'pre', 'li', 'table', 'summary'].map(tag => {
     const last = [...root.querySelectorAll(tag)].at(-1);
