@@ -140,7 +140,8 @@ class Extension:
     def install(self) -> None:
         """Register magics, tools for the kernel, input transformers, completion, and how answers are displayed."""
         tools = KernelTools(self._shell, self.workspace, self._controller.readable)
-        self._controller.name_changes = tools.changes
+        self._controller.name_changes, self._controller.cells = tools.changes, tools.cells
+        tools.cells.install()
         self.workspace.offer_kernel_tools(tools)
         self._shell.register_magic_function(self._awaited, "line_cell", syntax.AWAITED)
         self._shell.register_magic_function(self._blocking, "line_cell", syntax.MAGIC)
@@ -159,6 +160,8 @@ class Extension:
     def remove(self) -> None:
         """Undo `install` and close the workspace."""
         self._warm_up.stop()
+        if self._controller.cells is not None:
+            self._controller.cells.remove()
         if self._cell_ends is not None:
             self._cell_ends.remove()
         wait_for(self._controller.close(), idle_loop)

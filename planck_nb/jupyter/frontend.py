@@ -180,6 +180,18 @@ class Frontend:
         display(view)
         return view
 
+    def offer_cell(self, code: str) -> None:
+        """Offer code as a new cell: a terminal has it at its next prompt, to be edited and run.
+
+        In a notebook, people insert it by the buttons on the code itself.
+
+        Args:
+            code: The cell.
+        """
+        if self.line_reader() is not None and self.is_terminal:
+            self._shell.set_next_input(code)
+            _print("The cell is at the next prompt; Enter runs it.\n")
+
     async def confirm(
         self, question: str, *, accept: str, decline: str, seconds: float, blocking: bool = False
     ) -> bool | None:
