@@ -26,7 +26,7 @@ from planck_nb.config import Config
 from planck_nb.jupyter.completion import matcher
 from planck_nb.jupyter.controller import Controller
 from planck_nb.jupyter.display.plain_output import for_terminal
-from planck_nb.jupyter.frontend import is_terminal, kernel_handles_clicks, unreliable_kernel
+from planck_nb.jupyter.frontend import is_terminal, kernel_handles_clicks
 from planck_nb.jupyter.ipython.bridge import (
     NEST_ASYNCIO_WARNING,
     OTHER_LOOP,
@@ -45,6 +45,7 @@ from planck_nb.jupyter.notebook_answers import background_line
 from planck_nb.jupyter.parsing import syntax
 from planck_nb.jupyter.transcript.answer import Answer
 from planck_nb.workspace import Workspace
+from planck_nb.workspace.installation_findings import kernel_fault
 
 NOTEBOOK = "JPY_SESSION_NAME"
 """The environment variable with the path of the notebook, which Jupyter Server sets."""
@@ -72,8 +73,8 @@ def load(shell: InteractiveShell) -> None:
         return
     if not is_terminal(shell) and kernel_handles_clicks() and nest_asyncio_is_active():
         print(NEST_ASYNCIO_WARNING)  # noqa: T201 - a line in the cell's output
-    if not is_terminal(shell) and (warning := unreliable_kernel(version("ipykernel"))) is not None:
-        print(warning)  # noqa: T201 - a line in the cell's output
+    if not is_terminal(shell) and (fault := kernel_fault(version("ipykernel"))):
+        print(f"{fault} Run `%pip install -U ipykernel`, then restart the kernel.")  # noqa: T201 - as above
     try:
         config = Config.load()
     except PlanckError as error:

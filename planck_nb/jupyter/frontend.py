@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import re
 import sys
 from collections.abc import Callable
 from functools import cache, partial
@@ -266,23 +265,6 @@ def is_unattended(kernel: Any) -> bool:  # noqa: ANN401 - ipykernel has no types
 def kernel_handles_clicks() -> bool:
     """Return whether this version of ipykernel handles messages of the browser while a cell awaits."""
     return int(version("ipykernel").partition(".")[0]) >= _CONCURRENT_MESSAGES
-
-
-def unreliable_kernel(installed: str) -> str | None:
-    """Say that a version of ipykernel stops answering by itself, which a user would blame on what ran last.
-
-    Args:
-        installed: The version of ipykernel.
-
-    Returns:
-        The sentence, or None if no such fault of this version is known.
-    """
-    if re.match(r"7\.[0-3](?!\d)", installed) is None:
-        return None
-    return (
-        f"ipykernel {installed} can stop answering in the middle of a notebook; "
-        "run `%pip install -U ipykernel`, then restart the kernel."
-    )
 
 
 class _Shown:

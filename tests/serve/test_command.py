@@ -33,7 +33,7 @@ def test_without_the_extra_a_sentence_names_it(tmp_path: Path) -> None:
     result = run(hidden, tmp_path)
 
     assert result.returncode == 2
-    assert result.stderr == "planck-nb: `planck-nb mcp` needs the package mcp; run `pip install planck-nb[mcp]`.\n"
+    assert result.stderr == f"planck-nb: `planck-nb mcp` needs the package mcp; run `{install_command('mcp')}`.\n"
     assert result.stdout == ""
 
 

@@ -116,6 +116,7 @@ VERBS = VerbRegistry(
         setting_verbs.policy,
         setting_verbs.cassette,
         setting_verbs.trust,
+        setting_verbs.doctor,
     )
 )
 """All verbs by name, in the order of help."""

@@ -49,7 +49,7 @@ class Notebook:
 
     def _transformed(self, code: str) -> str:
         try:
-            return self.shell.transform_cell(code)
+            return str(self.shell.transform_cell(code))
         except SyntaxError:
             return code
 
@@ -89,18 +89,18 @@ SENT: list[tuple[str, Sequence[str], Sequence[str], Sequence[str]]] = [
         ["def convert(price, currency):\n    return price / rates[currency]", "rates: {'EUR': 0.9}", "KeyError: 'USD'"],
         [],
     ),
-    ("modules", ["import json", "json.loads('{')"], ["JSONDecodeError"], ["<module 'json'", "JavaScript Object Notation"]),
+    ("modules", ["import json", "json.loads('{')"], ["JSONDecodeError"], ["<module 'json'"]),
     (
         "a password in the error",
         ["password = 'correct-horse-7'", "raise ValueError(f'cannot log in with {password}')"],
         ["cannot log in with"],
         ["correct-horse-7"],
     ),
-    ("a password in a cell that cannot run", ["connect(password='battery-staple')\n)"], ["connect"], ["battery-staple"]),
+    ("a password in a cell that cannot run", ["join(password='battery-staple')\n)"], ["join"], ["battery-staple"]),
     ("a key in a value", [f"settings = {{'model': 'x', 'value': '{KEY}'}}", "settings.x"], ["settings"], [KEY]),
     ("a key in a comment", [f"1 / 0  # {KEY}"], ["ZeroDivisionError"], [KEY]),
     ("a private name", ["_hidden = 12345", "_hidden / 0"], ["_hidden / 0"], ["12345"]),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("cells", "sent", "not_sent"), [row[1:] for row in SENT], ids=[row[0] for row in SENT])
@@ -216,7 +216,7 @@ CODE = [
     ("```python\nx = 1\n```\nor\n```py\nx = 2\n\n```", "x = 2\n"),
     ("```\nx = 1\n```\nwhich prints\n```text\n1\n```", "x = 1"),
     ("```python\nx = 1\n```\nwhich prints\n```\n1\n```", "x = 1"),
-    ("````Python\nx = \"```\"\n````", 'x = "```"'),
+    ('````Python\nx = "```"\n````', 'x = "```"'),
     ("- like this:\n\n  ```ipython\n  %time x\n  ```", "%time x"),
     ("```bash\nls\n```", ""),
     ("```python\nx = 1", "x = 1"),

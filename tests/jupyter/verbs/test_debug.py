@@ -55,6 +55,7 @@ FAILING = {
     "help": "nothing",
     "queue": "nobody",
     "trust": "nothing",
+    "doctor": "all",
 }
 """What makes each verb fail."""
 

@@ -101,6 +101,7 @@ QUIET = (
     "help", "model", "models demo", "agents", "tools", "abort", "cassette", "show request", "skills", "changes",
     "undo", "undo all", "config", "config rounds=50", "approve", "deny", "policy", "policy allow bash:git *", "rewind",
     "branches", "sessions", "sql SELECT 1", "search word", "compact-store",
+    "doctor",
 )  # fmt: skip
 
 
