@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import re
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
-from importlib.machinery import PathFinder
 from importlib.metadata import PackageNotFoundError, packages_distributions, version
 from pathlib import Path
 from typing import Literal, TypeAlias
@@ -154,13 +152,8 @@ def _shadows(folder: Path) -> Iterator[Finding]:
     for module, distributions in packages_distributions().items():
         if any(name.lower().replace("_", "-") in packages for name in distributions):
             modules.add(module)
-    elsewhere = [place for place in sys.path if place and os.path.realpath(place) != os.path.realpath(folder)]
     for path in sorted(folder.iterdir()) if folder.is_dir() else ():
         is_module = path.suffix == ".py" or (path / "__init__.py").is_file()
-        if not is_module or path.stem not in modules:
-            continue
-        spec = PathFinder.find_spec(path.stem, elsewhere)
-        file = path / "__init__.py" if path.is_dir() else path
-        if spec is None or spec.origin is None or os.path.realpath(spec.origin) != os.path.realpath(file):
+        if is_module and path.stem in modules:
             text = f"{path} hides the module {path.stem}, so that imports of it fail or run this file."
             yield Finding("modules", "problem", text, f"rename {path.name}, {RESTART}")

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from support.sidecar_server import server_environment
 
+from planck_nb.base.installation import install_command
 from planck_nb.serve.cli import main
 
 pytestmark = pytest.mark.process

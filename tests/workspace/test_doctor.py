@@ -277,6 +277,8 @@ async def test_settings_that_cannot_be_read_are_a_finding(place: Place) -> None:
 
 
 async def test_no_finding_shows_a_key(place: Place) -> None:
+    place.set(PLANCK_NB_SESSIONS_DIR=str(place.home / KEY))
+    (place.home / KEY).mkdir()
     place.set(ANTHROPIC_API_KEY=KEY, OPENAI_API_KEY=f"{KEY}x", GOOGLE_API_KEY=f" {KEY}")
     server = {"command": "no-such-program", "args": [KEY], "env": {"TOKEN": KEY}}
     write(place.home / ".planck/mcp.json", {"mcpServers": {"mine": server}})

@@ -106,8 +106,8 @@ def test_without_the_extension_the_kernel_has_its_own_hooks(kernel: Kernel) -> N
 # `%load_ext` warns of versions of ipykernel that stop answering by themselves.
 
 WARNING = (
-    "ipykernel 7.2.0 can stop answering in the middle of a notebook; "
-    "run `%pip install -U ipykernel`, then restart the kernel.\n"
+    "ipykernel 7.2.0 can stop answering in the middle of a notebook. "
+    "Run `%pip install -U ipykernel`, then restart the kernel.\n"
 )
 
 
