@@ -22,6 +22,7 @@ from IPython.lib.pretty import RepresentationPrinter
 from planck_nb.agent.run import Run
 from planck_nb.base.errors import PlanckError, UsageError
 from planck_nb.base.programs import InstalledModules
+from planck_nb.base.terminal_markdown import supports_styles, to_terminal
 from planck_nb.config import Config
 from planck_nb.jupyter.completion import matcher
 from planck_nb.jupyter.controller import Controller
@@ -216,8 +217,10 @@ class Extension:
 
     def _print(self, answer: Answer, printer: RepresentationPrinter, _cycle: bool) -> None:
         """Print an answer in a terminal: its figures below its text in its own cell, and all of it in later ones."""
-        own = answer.was_shown_in(self._shell.execution_count)
-        printer.text(f"<Answer: {for_terminal(answer.figures)}>" if own else repr(answer))
+        if answer.was_shown_in(self._shell.execution_count):
+            printer.text(f"<Answer: {for_terminal(answer.figures)}>")
+        else:
+            printer.text(to_terminal(repr(answer)) if supports_styles(sys.stdout, os.environ) else repr(answer))
 
     def _show(self, answer: Answer) -> None:
         if not answer.was_shown_in(self._shell.execution_count):

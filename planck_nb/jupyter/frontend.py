@@ -17,6 +17,7 @@ from planck_nb.agent.agent import Agent
 from planck_nb.agent.approval.gate import Approvals
 from planck_nb.agent.run import Run
 from planck_nb.base.async_tasks import spawn
+from planck_nb.base.terminal_markdown import supports_styles
 from planck_nb.jupyter.controller import Controller
 from planck_nb.jupyter.display.beside_view import beside_view
 from planck_nb.jupyter.live.browser_requests import RunRequests
@@ -139,7 +140,8 @@ class Frontend:
             return self._shown(None if quiet or self.is_terminal else live(), actions)
         read = None if (reader := self.line_reader()) is None else one_at_a_time(reader)
         if self.is_terminal:
-            printer = None if quiet else TerminalPrinter(prompts=prompts, agent=(agent.id, agent.name))
+            styles = supports_styles(sys.stdout, os.environ)
+            printer = None if quiet else TerminalPrinter(prompts=prompts, agent=(agent.id, agent.name), styles=styles)
             write = _print if printer is None else printer.write
             prompt = ApprovalPrompt(agent, approvals, run.events, read=read, write=write, agents=actions.agents)
             questions = self._question_prompt(actions, read, write)
