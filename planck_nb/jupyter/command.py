@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from planck_nb.base.errors import PlanckError, UsageError
-from planck_nb.base.installation import install_command
+from planck_nb.base.installed_packages import install_command
 from planck_nb.base.iri_parser import without_iri_parser
 from planck_nb.base.terminal_markdown import supports_styles, to_terminal
 from planck_nb.jupyter.display.plain_output import for_terminal
@@ -170,4 +170,4 @@ def _require(package: str) -> None:
     from importlib.util import find_spec  # noqa: PLC0415
 
     if find_spec(package) is None:
-        raise UsageError(f"{package} is not installed; run `{install_command('lab')}`.")
+        raise UsageError(f"{package} is not installed; run {install_command('lab')}.")

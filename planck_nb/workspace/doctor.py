@@ -20,7 +20,7 @@ from planck_nb.ai.providers import base_url_of, key_variables_of, needs_server, 
 from planck_nb.ai.server_address import is_loopback, shown_url
 from planck_nb.base.async_tasks import spawn
 from planck_nb.base.errors import PlanckError
-from planck_nb.base.installation import install_command
+from planck_nb.base.installed_packages import install_command
 from planck_nb.base.secrets import redact
 from planck_nb.base.text import counted
 from planck_nb.base.threads import run_in_thread
@@ -242,7 +242,7 @@ def _store(workspace: Workspace) -> Iterator[Finding]:
             text = f"{place} cannot be written, so trust is not remembered and sessions are not signed as yours."
             yield Finding("home", "problem", text, f"make {place} writable, or set HOME to a folder which is")
     if notice := directory_notice(folder):
-        yield Finding("sessions", "note", notice, f"chmod 700 {shlex.quote(str(folder))}")
+        yield Finding("sessions", "note", notice, f"`chmod 700 {shlex.quote(str(folder))}`")
     if not folder.is_dir():
         return
     try:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
+import shlex
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, packages_distributions, version
+from importlib.metadata import PackageNotFoundError, distribution, packages_distributions, version
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from planck_nb.base.installation import install_command, own_distribution, pip_command
+from planck_nb.base.installed_packages import install_command
 from planck_nb.base.text import counted
 from planck_nb.base.version import __version__
 
@@ -72,9 +73,9 @@ def _packages() -> Iterator[Finding]:
     for name, least in _requirements().items():
         present = version_of(name)
         if present is None:
-            yield Finding("packages", "problem", f"{name} is missing.", f"{pip_command(name)}, {RESTART}")
+            yield Finding("packages", "problem", f"{name} is missing.", f"{_pip(name)}, {RESTART}")
         elif _numbers(present) < _numbers(least):
-            fix = pip_command(f"-U '{name}>={least}'")
+            fix = _pip(f"-U '{name}>={least}'")
             yield Finding("packages", "problem", f"{name} {present} is older than {least}.", f"{fix}, {RESTART}")
         else:
             count += 1
@@ -83,14 +84,20 @@ def _packages() -> Iterator[Finding]:
 
 def _requirements() -> dict[str, str]:
     """Return the required packages with their oldest usable versions."""
-    metadata = own_distribution()
     requirements: dict[str, str] = {}
-    for line in (metadata.requires if metadata is not None else None) or ():
+    for line in _own_requirements():
         requirement, _, condition = line.partition(";")
         if "extra" not in condition and (match := _REQUIREMENT.fullmatch(requirement.strip())):
             least = _AT_LEAST.search(match[2] or "")
             requirements[match[1]] = least[1] if least else "0"
     return requirements
+
+
+def _own_requirements() -> list[str]:
+    try:
+        return distribution("planck-nb").requires or []
+    except PackageNotFoundError:  # it runs from bare files
+        return []
 
 
 def version_of(package: str) -> str | None:
@@ -99,6 +106,11 @@ def version_of(package: str) -> str | None:
         return version(package)
     except PackageNotFoundError:
         return None
+
+
+def _pip(arguments: str) -> str:
+    """Return the command which installs packages for this Python."""
+    return f"`{shlex.quote(sys.executable)} -m pip install {arguments}`"
 
 
 def _numbers(text: str) -> tuple[int, ...]:
@@ -111,7 +123,7 @@ def _numbers(text: str) -> tuple[int, ...]:
 
 def _kernel() -> Finding:
     release = version_of("ipykernel") or ""
-    fix = f"{pip_command('-U ipykernel')}, {RESTART}"
+    fix = f"{_pip('-U ipykernel')}, {RESTART}"
     if fault := kernel_fault(release):
         return Finding("ipykernel", "problem", fault, fix)
     if _numbers(release) < (7,):

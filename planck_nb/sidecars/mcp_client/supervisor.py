@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from planck_nb.base.async_tasks import cancel_and_wait, spawn
 from planck_nb.base.errors import SidecarError, SidecarSignInError
-from planck_nb.base.installation import install_command
 from planck_nb.base.threads import run_in_thread
 from planck_nb.sidecars.conventions import ENTRY_POINT_GROUP, FIXED_SOURCES
 from planck_nb.sidecars.mcp_client.authorization import Authorize
@@ -189,7 +188,7 @@ class Supervisor:
             await run_in_thread(_load)
         except ModuleNotFoundError as error:
             raise SidecarError(
-                f"Sidecars need the package mcp, which is not installed; run `{install_command('mcp')}`."
+                f"Sidecars need the package {error.name}, which is not installed; run `pip install 'planck-nb[mcp]'`."
             ) from error
         self._last_http_status = 0
         connection = self._connection()
