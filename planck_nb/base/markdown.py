@@ -441,6 +441,21 @@ def _typed(token: Token) -> str:
     return " " if token.type in {"code_inline", "image"} else ""
 
 
+def code_blocks(text: str) -> Iterator[tuple[str, str]]:
+    r"""Yield the fenced code blocks in a text, each as its language and its code.
+
+    Args:
+        text: Markdown.
+
+    Example:
+        >>> list(code_blocks("Like this:\n\n```python\nx = 1\n```"))
+        [('python', 'x = 1\n')]
+    """
+    for token in _parser().parse(text):
+        if token.type == "fence":
+            yield _language(token), token.content
+
+
 def fenced(text: str, language: str = "text") -> str:
     """Return a code block whose fence outruns all backticks inside."""
     fence = fence_of(text)

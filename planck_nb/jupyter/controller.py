@@ -18,6 +18,7 @@ from planck_nb.agent.run_group import within_group
 from planck_nb.ai.messages import TextPart, UserPart
 from planck_nb.base.errors import AgentError, UsageError, did_you_mean
 from planck_nb.jupyter import namespace as notebook
+from planck_nb.jupyter.kernel_tools.executed_cells import ExecutedCells
 from planck_nb.jupyter.kernel_tools.kernel_tool_names import ALL_NAMES, RUN_PYTHON
 from planck_nb.jupyter.kernel_tools.name_changes import NameChanges
 from planck_nb.jupyter.kernel_tools.readable_names import ReadableNames, is_private, reader_id
@@ -44,12 +45,21 @@ SYSTEM_PROMPT = (
 
 @dataclass(frozen=True, slots=True)
 class StartedRun:
-    """A run that was started, and those to show after it. `notice` has the lines to show first; it may be empty."""
+    """A run in progress, and those to show after it.
+
+    Args:
+        agent: Its agent.
+        run: The run.
+        notice: Lines to show first; may be empty.
+        later: The runs to show after it.
+        offers_cell: Whether its answer has a cell for the notebook.
+    """
 
     agent: Agent
     run: Run
     notice: str
     later: tuple[Run, ...] = ()
+    offers_cell: bool = False
 
 
 class LiveTable(Protocol):
@@ -81,6 +91,8 @@ class Controller:
         """Which variables agents may list and inspect."""
         self.name_changes: NameChanges | None = None
         """What agents did to variables; None outside a notebook."""
+        self.cells: ExecutedCells | None = None
+        """The cells executed by people; None outside a notebook."""
         self.shown_calls: set[tuple[str, str, float]] = set()
         """The waiting calls that were shown as text: the id of the agent, all of the text, and the deadline."""
         self.shown_trust: set[tuple[Path, str, str]] = set()

@@ -22,11 +22,12 @@ from IPython.lib.pretty import RepresentationPrinter
 from planck_nb.agent.run import Run
 from planck_nb.base.errors import PlanckError, UsageError
 from planck_nb.base.programs import InstalledModules
+from planck_nb.base.terminal_markdown import supports_styles, to_terminal
 from planck_nb.config import Config
 from planck_nb.jupyter.completion import matcher
 from planck_nb.jupyter.controller import Controller
 from planck_nb.jupyter.display.plain_output import for_terminal
-from planck_nb.jupyter.frontend import is_terminal, kernel_handles_clicks, unreliable_kernel
+from planck_nb.jupyter.frontend import is_terminal, kernel_handles_clicks
 from planck_nb.jupyter.ipython.bridge import (
     NEST_ASYNCIO_WARNING,
     OTHER_LOOP,
@@ -45,6 +46,7 @@ from planck_nb.jupyter.notebook_answers import background_line
 from planck_nb.jupyter.parsing import syntax
 from planck_nb.jupyter.transcript.answer import Answer
 from planck_nb.workspace import Workspace
+from planck_nb.workspace.installation_findings import kernel_fault
 
 NOTEBOOK = "JPY_SESSION_NAME"
 """The environment variable with the path of the notebook, which Jupyter Server sets."""
@@ -72,8 +74,8 @@ def load(shell: InteractiveShell) -> None:
         return
     if not is_terminal(shell) and kernel_handles_clicks() and nest_asyncio_is_active():
         print(NEST_ASYNCIO_WARNING)  # noqa: T201 - a line in the cell's output
-    if not is_terminal(shell) and (warning := unreliable_kernel(version("ipykernel"))) is not None:
-        print(warning)  # noqa: T201 - a line in the cell's output
+    if not is_terminal(shell) and (fault := kernel_fault(version("ipykernel"))):
+        print(f"{fault} Run `%pip install -U ipykernel`, then restart the kernel.")  # noqa: T201 - as above
     try:
         config = Config.load()
     except PlanckError as error:
@@ -142,7 +144,8 @@ class Extension:
     def install(self) -> None:
         """Register magics, tools for the kernel, input transformers, completion, and how answers are displayed."""
         tools = KernelTools(self._shell, self.workspace, self._controller.readable)
-        self._controller.name_changes = tools.changes
+        self._controller.name_changes, self._controller.cells = tools.changes, tools.cells
+        tools.cells.install()
         self.workspace.offer_kernel_tools(tools)
         self._shell.register_magic_function(self._awaited, "line_cell", syntax.AWAITED)
         self._shell.register_magic_function(self._blocking, "line_cell", syntax.MAGIC)
@@ -161,6 +164,8 @@ class Extension:
     def remove(self) -> None:
         """Undo `install` and close the workspace."""
         self._warm_up.stop()
+        if self._controller.cells is not None:
+            self._controller.cells.remove()
         if self._cell_status is not None:
             self._cell_status.remove()
         wait_for(self._controller.close(), idle_loop)
@@ -214,8 +219,10 @@ class Extension:
 
     def _print(self, answer: Answer, printer: RepresentationPrinter, _cycle: bool) -> None:
         """Print an answer in a terminal: its figures below its text in its own cell, and all of it in later ones."""
-        own = answer.was_shown_in(self._shell.execution_count)
-        printer.text(f"<Answer: {for_terminal(answer.figures)}>" if own else repr(answer))
+        if answer.was_shown_in(self._shell.execution_count):
+            printer.text(f"<Answer: {for_terminal(answer.figures)}>")
+        else:
+            printer.text(to_terminal(repr(answer)) if supports_styles(sys.stdout, os.environ) else repr(answer))
 
     def _show(self, answer: Answer) -> None:
         if not answer.was_shown_in(self._shell.execution_count):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import re
 import sys
 from collections.abc import Callable
 from functools import cache, partial
@@ -18,6 +17,7 @@ from planck_nb.agent.agent import Agent
 from planck_nb.agent.approval.gate import Approvals
 from planck_nb.agent.run import Run
 from planck_nb.base.async_tasks import spawn
+from planck_nb.base.terminal_markdown import supports_styles
 from planck_nb.jupyter.controller import Controller
 from planck_nb.jupyter.display.beside_view import beside_view
 from planck_nb.jupyter.live.browser_requests import RunRequests
@@ -140,7 +140,8 @@ class Frontend:
             return self._shown(None if quiet or self.is_terminal else live(), actions)
         read = None if (reader := self.line_reader()) is None else one_at_a_time(reader)
         if self.is_terminal:
-            printer = None if quiet else TerminalPrinter(prompts=prompts, agent=(agent.id, agent.name))
+            styles = supports_styles(sys.stdout, os.environ)
+            printer = None if quiet else TerminalPrinter(prompts=prompts, agent=(agent.id, agent.name), styles=styles)
             write = _print if printer is None else printer.write
             prompt = ApprovalPrompt(agent, approvals, run.events, read=read, write=write, agents=actions.agents)
             questions = self._question_prompt(actions, read, write)
@@ -179,6 +180,18 @@ class Frontend:
         )
         display(view)
         return view
+
+    def offer_cell(self, code: str) -> None:
+        """Offer code as a new cell: a terminal has it at its next prompt, to be edited and run.
+
+        In a notebook, people insert it by the buttons on the code itself.
+
+        Args:
+            code: The cell.
+        """
+        if self.line_reader() is not None and self.is_terminal:
+            self._shell.set_next_input(code)
+            _print("The cell is at the next prompt; Enter runs it.\n")
 
     async def confirm(
         self, question: str, *, accept: str, decline: str, seconds: float, blocking: bool = False
@@ -254,23 +267,6 @@ def is_unattended(kernel: Any) -> bool:  # noqa: ANN401 - ipykernel has no types
 def kernel_handles_clicks() -> bool:
     """Return whether this version of ipykernel handles messages of the browser while a cell awaits."""
     return int(version("ipykernel").partition(".")[0]) >= _CONCURRENT_MESSAGES
-
-
-def unreliable_kernel(installed: str) -> str | None:
-    """Say that a version of ipykernel stops answering by itself, which a user would blame on what ran last.
-
-    Args:
-        installed: The version of ipykernel.
-
-    Returns:
-        The sentence, or None if no such fault of this version is known.
-    """
-    if re.match(r"7\.[0-3](?!\d)", installed) is None:
-        return None
-    return (
-        f"ipykernel {installed} can stop answering in the middle of a notebook; "
-        "run `%pip install -U ipykernel`, then restart the kernel."
-    )
 
 
 class _Shown:

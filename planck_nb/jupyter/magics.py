@@ -34,7 +34,7 @@ from planck_nb.jupyter.parsing.options import late_options, read_prompt_argument
 from planck_nb.jupyter.tool_prints import prints_in_calls
 from planck_nb.jupyter.transcript.answer import Answer, is_structured, transcript_of
 from planck_nb.jupyter.transcript.transcript import Transcript
-from planck_nb.jupyter.verbs import VERBS, Verb
+from planck_nb.jupyter.verbs import VERBS
 
 E = TypeVar("E", bound=BaseException)
 
@@ -101,9 +101,7 @@ class PlanckMagics:
             return await self._send_prompt_of_sidecar(*named, argument, notebook, blocking=blocking)
         read = interpret(line, cell, notebook)
         if isinstance(read, VerbLine):
-            if cell is None:
-                return await self._run_verb(read.verb, read.argument, notebook, blocking=blocking)
-            return await read.verb.run(notebook, read.argument, cell)
+            return await self._run_verb(read, notebook, blocking=blocking)
         started = await self._controller.start(read.text, read.options, namespace)
         if cell is None and (hint := late_options(read.text)):
             started = replace(started, notice=f"{started.notice}\n{hint}".strip())
@@ -124,13 +122,14 @@ class PlanckMagics:
         started = await self._controller.start("", options, notebook.names, parts=parts)
         return await self._follow(started, options, blocking=blocking)
 
-    async def _run_verb(self, verb: Verb, argument: str, notebook: Notebook, *, blocking: bool) -> object:
+    async def _run_verb(self, line: VerbLine, notebook: Notebook, *, blocking: bool) -> object:
         """Run a verb. If it cannot be run, the line may have been meant as a prompt."""
+        verb, argument = line.verb, line.argument
         try:
-            answer = await verb.run(notebook, argument)
+            answer = await verb.run(notebook, argument, line.cell)
             return await self._follow(answer, {}, blocking=blocking) if isinstance(answer, StartedRun) else answer
         except (UsageError, AgentError) as error:
-            if " " not in argument or " -" in f" {argument}":
+            if line.cell is not None or " " not in argument or " -" in f" {argument}":
                 raise
             raise UsageError(f"{error} To send it as a prompt write `%planck -- {verb.name} {argument}`.") from None
 
@@ -148,6 +147,8 @@ class PlanckMagics:
         answer = await showing
         for notice in self._controller.workspace.sidecars.progress.take():
             print(notice)  # noqa: T201 - a line in the cell's output
+        if started.offers_cell and answer.code:
+            self._frontend.offer_cell(answer.code)
         return answer
 
     async def _show_all(self, started: StartedRun, show: Callable[..., RunDisplay]) -> Answer:

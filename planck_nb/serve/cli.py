@@ -13,6 +13,7 @@ from pathlib import Path
 
 import planck_nb
 from planck_nb.base.errors import PlanckError, UsageError
+from planck_nb.base.installed_packages import install_command
 
 _USAGE_ERROR = 2
 _INTERRUPTED = 130
@@ -25,13 +26,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         arguments: The command line without the program; by default this process's own.
 
     Returns:
-        The exit status: 0, 1 after an unexpected error, 2 after an error for the user to fix.
+        The exit status: 0, 1 after an unexpected error or a problem found, 2 after an error for the user to fix.
     """
     options = _parser().parse_args(arguments)
     try:
-        if options.command == "mcp":
-            return _serve_mcp(options)
-        return _new_sidecar(options)
+        commands = {"mcp": _serve_mcp, "doctor": _examine, "new": _new_sidecar}
+        return commands[options.command](options)
     except PlanckError as error:
         if options.debug:
             traceback.print_exc()
@@ -70,6 +70,17 @@ def _parser() -> argparse.ArgumentParser:
         "--kernel", metavar="PID", default="", help="the kernel to use: its process id, or the path of its socket"
     )
 
+    doctor = commands.add_parser(
+        "doctor",
+        parents=[common],
+        help="examine the installation and a project's folder, and say how to mend what does not work",
+        description="Examine the installation and a project's folder: packages, keys and servers, trust, sandbox, "
+        "sessions, sidecars. Requests go to servers on this machine only, and cost nothing. Trusted sidecars are "
+        "started and stopped again.",
+        epilog="The exit status is 1 if there is a problem. `%%planck doctor` does the same in a notebook.",
+    )
+    doctor.add_argument("--folder", metavar="DIR", help="the project; by default the working directory")
+
     new = commands.add_parser("new", parents=[common], help="create the files of something new, such as a sidecar")
     kinds = new.add_subparsers(dest="kind", required=True, metavar="KIND")
     sidecar = kinds.add_parser(
@@ -82,7 +93,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def _serve_mcp(options: argparse.Namespace) -> int:
     if find_spec("mcp") is None or find_spec("mcp_types") is None:
-        raise UsageError("`planck-nb mcp` needs the package mcp; run `pip install planck-nb[mcp]`.")
+        raise UsageError(f"`planck-nb mcp` needs the package mcp; run {install_command('mcp')}.")
     if not hasattr(os, "getuid") and options.kernel:
         raise UsageError("A kernel can be reached only on systems with Unix sockets; leave out --kernel.")
     from planck_nb.base.secrets import known_secrets, remember_secret  # noqa: PLC0415 - `new` needs none of these
@@ -92,9 +103,7 @@ def _serve_mcp(options: argparse.Namespace) -> int:
     from planck_nb.serve.mcp_server import HistoryServer  # noqa: PLC0415
     from planck_nb.tools.private_folders import runtime_folder  # noqa: PLC0415
 
-    folder = Path(options.folder).expanduser().absolute() if options.folder else Path.cwd()
-    if not folder.is_dir():
-        raise UsageError(f"{folder} is not a folder; pass the project's folder with --folder.")
+    folder = _folder(options)
     config = Config.load(directory=folder)
     for value, description in known_secrets(config.environment()).items():
         remember_secret(value, description)
@@ -103,6 +112,22 @@ def _serve_mcp(options: argparse.Namespace) -> int:
     kernel = KernelClient(runtime_folder(), folder, sessions, options.kernel)
     asyncio.run(HistoryServer(History(sessions), kernel).serve_stdio())
     return 0
+
+
+def _folder(options: argparse.Namespace) -> Path:
+    folder = Path(options.folder).expanduser().absolute() if options.folder else Path.cwd()
+    if not folder.is_dir():
+        raise UsageError(f"{folder} is not a folder; pass the project's folder with --folder.")
+    return folder
+
+
+def _examine(options: argparse.Namespace) -> int:
+    from planck_nb.workspace.doctor import examine_folder  # noqa: PLC0415 - only this command needs it
+
+    findings = asyncio.run(examine_folder(_folder(options)))
+    for finding in findings:
+        print(finding)  # noqa: T201 - a command
+    return int(any(finding.state == "problem" for finding in findings))
 
 
 def _new_sidecar(options: argparse.Namespace) -> int:

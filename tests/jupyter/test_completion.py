@@ -46,7 +46,7 @@ async def notebook(stored: Path, tmp_path: Path) -> AsyncIterator[Notebook]:
     ("cell", "word", "found"),
     [
         ("%planck sql -", "-", ["--output", "--as", "--limit", "--debug", "--help"]),
-        ("%planck exp", "exp", ["export"]),
+        ("%planck expo", "expo", ["export"]),
         ("x = %planck compact-", "compact-", ["compact-store"]),
         ("rows['a'], y = %planck compact-", "compact-", ["compact-store"]),
         ("for i in range(2):\n    %planck ag", "ag", ["agents"]),
@@ -86,7 +86,7 @@ async def notebook(stored: Path, tmp_path: Path) -> AsyncIterator[Notebook]:
         ("%%planck a", "a", ["ann"]),
         ("%%planck s", "s", ["sql"]),
         ("%%planck help ", "", []),
-        ("%%planck --quiet -m demo ", "", ["ann", "bob", '"data cruncher"', "sql"]),
+        ("%%planck --quiet -m demo s", "s", ["sql"]),
         ("%%planck ann --model demo:d", "demo:d", ["demo:demo"]),
         ("%%planck sql --a", "--a", ["--as"]),
         ("%%planck\nlook at @", "@", ["@add", "@orders"]),
@@ -148,7 +148,7 @@ def test_tab_in_a_kernel(kernel: Kernel) -> None:
     assert reply["matches"], reply
     assert reply["cursor_start"] == len("x = %planck model "), "a colon does not part a word"
     assert tab(kernel, "%%planck sql\nSELECT * FROM tool_")["matches"] == ["tool_calls"]
-    assert tab(kernel, "%planck ex tra", 10)["matches"] == ["export"]
+    assert tab(kernel, "%planck expo tra", 12)["matches"] == ["export"]
     assert tab(kernel, "impor")["matches"] == ["import"], "everything else is as before"
 
 

@@ -407,6 +407,21 @@ def test_the_usual_prompt_works_as_well(folder: Path, tmp_path: Path) -> None:
         terminal.read("42", since=since)
 
 
+def test_a_corrected_cell_is_at_the_next_prompt(folder: Path, tmp_path: Path) -> None:
+    settings = {"PLANCK_NB_MODEL": "demo", "PLANCK_NB_DEMO_PACE": "0", "HOME": str(tmp_path)}
+    with running_terminal(folder, **settings) as terminal:
+        terminal.read(r"In \[1\]:")
+        terminal.send("%load_ext planck_nb\r")
+        since = terminal.read(r"In \[2\]:").end()
+        terminal.send("missing\r")
+        since = terminal.read(r"In \[3\]:", since=since).end()
+        terminal.send("%planck fix\r")
+        since = terminal.read("Enter runs it", since=since).end()
+        since = terminal.read(r"In \[4\]: missing", since=since).end()
+        terminal.send("\r")
+        terminal.read("NameError: name .missing. is not defined", since=since)
+
+
 def appears(file: Path) -> None:
     limit = time.monotonic() + 30
     while not file.exists():

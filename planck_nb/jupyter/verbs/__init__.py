@@ -31,6 +31,7 @@ from planck_nb.jupyter.parsing.parameters import (
 )
 from planck_nb.jupyter.verbs import (
     agent_verbs,
+    cell_verbs,
     change_verbs,
     history_verbs,
     navigation_verbs,
@@ -80,6 +81,10 @@ VERBS = VerbRegistry(
         agent_verbs.skills,
         agent_verbs.show,
         agent_verbs.remove,
+        cell_verbs.fix,
+        cell_verbs.explain,
+        cell_verbs.improve,
+        cell_verbs.test,
         team_verbs.team,
         sidecar_verbs.sidecar,
         running_verbs.steer,
@@ -111,6 +116,7 @@ VERBS = VerbRegistry(
         setting_verbs.policy,
         setting_verbs.cassette,
         setting_verbs.trust,
+        setting_verbs.doctor,
     )
 )
 """All verbs by name, in the order of help."""

@@ -374,3 +374,17 @@ def _trust_names(workspace: Workspace, file: TrustedFile) -> set[str]:
     path, root = file.item.path, workspace.config.root
     relative = str(path.relative_to(root)) if path.is_relative_to(root) else str(path)
     return {name for name in (file.item.name, str(path), relative) if name}
+
+
+@verb("doctor", SUBJECT, "examine what is installed, found, trusted and stored; each problem has its fix")
+async def doctor(notebook: Notebook) -> pd.DataFrame:
+    """Return a table of the findings, problems first."""
+    from planck_nb.workspace.doctor import examine  # noqa: PLC0415 - only this verb needs it
+
+    order = ("problem", "note", "ok")
+    findings = sorted(await examine(notebook.workspace), key=lambda finding: order.index(finding.state))
+    rows = [
+        {"state": finding.state, "topic": finding.topic, "finding": finding.text, "fix": finding.fix}
+        for finding in findings
+    ]
+    return table(rows, ["state", "topic", "finding", "fix"], whole=True)

@@ -18,10 +18,10 @@ from support.kernel import Kernel, running_kernel
 from planck_nb.config import Config
 from planck_nb.jupyter.completion import matcher
 from planck_nb.jupyter.controller import Controller
-from planck_nb.jupyter.frontend import unreliable_kernel
 from planck_nb.jupyter.ipython.compat import idle_loop
 from planck_nb.jupyter.notebook import Notebook
 from planck_nb.workspace import Workspace
+from planck_nb.workspace.installation_findings import kernel_fault
 
 
 @pytest.mark.parametrize(
@@ -154,21 +154,21 @@ def test_without_the_extension_the_kernel_has_its_own_hooks(kernel: Kernel) -> N
 # `%load_ext` warns of versions of ipykernel that stop answering by themselves.
 
 WARNING = (
-    "ipykernel 7.2.0 can stop answering in the middle of a notebook; "
-    "run `%pip install -U ipykernel`, then restart the kernel.\n"
+    "ipykernel 7.2.0 can stop answering in the middle of a notebook. "
+    "Run `%pip install -U ipykernel`, then restart the kernel.\n"
 )
 
 
 @pytest.mark.kernel
 @pytest.mark.parametrize("installed", ["7.0.0", "7.0.0a1", "7.1.0", "7.2", "7.3.1"])
 def test_versions_that_stop_answering(installed: str) -> None:
-    assert installed in (unreliable_kernel(installed) or "")
+    assert installed in kernel_fault(installed)
 
 
 @pytest.mark.kernel
 @pytest.mark.parametrize("installed", ["6.17.1", "6.31.0", "7.4.0", "7.10.0", "7.30", "8.0.1", "17.1.0"])
 def test_versions_that_go_on_answering(installed: str) -> None:
-    assert unreliable_kernel(installed) is None
+    assert kernel_fault(installed) == ""
 
 
 @pytest.mark.kernel

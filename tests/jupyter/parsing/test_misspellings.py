@@ -268,7 +268,6 @@ PROMPTS = (
     "spending by month in @orders",
     "sending mail from Python",
     "approved drugs for malaria",
-    "improve this text: it are good",
     "any idea why this fails?",
     "compare @orders with @rates",
     "company names in @orders",

@@ -19,6 +19,10 @@ FAILING = {
     "tools": "nobody",
     "skills": "all",
     "show": "request nobody",
+    "fix": "--cell 999",
+    "explain": "--cell 999",
+    "improve": "--cell 999",
+    "test": "--cell 999",
     "remove": "nobody",
     "team": "check nothing",
     "sidecar": "start nothing",
@@ -51,6 +55,7 @@ FAILING = {
     "help": "nothing",
     "queue": "nobody",
     "trust": "nothing",
+    "doctor": "all",
 }
 """What makes each verb fail."""
 

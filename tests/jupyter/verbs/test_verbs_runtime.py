@@ -101,6 +101,7 @@ QUIET = (
     "help", "model", "models demo", "agents", "tools", "abort", "cassette", "show request", "skills", "changes",
     "undo", "undo all", "config", "config rounds=50", "approve", "deny", "policy", "policy allow bash:git *", "rewind",
     "branches", "sessions", "sql SELECT 1", "search word", "compact-store",
+    "doctor",
 )  # fmt: skip
 
 
@@ -858,3 +859,10 @@ async def test_compacting_tells_a_summary_from_texts_that_were_only_cut() -> Non
         )
         can_summarize = True
         assert str(await compact(None, agent=agent)).startswith("reader continues from a summary: about ")
+
+
+@pytest.mark.parametrize("cell", ["1 / 0", "for x in [1]\n    x", "%%planck --modl demo\nhello"])
+def test_fix_sends_the_failed_cell(kernel: Kernel, cell: str) -> None:
+    assert kernel.run(cell).status == "error"
+    assert "its error" in said(kernel, "corrected = %planck fix")
+    assert said(kernel, "print(corrected.code)").strip() == cell
