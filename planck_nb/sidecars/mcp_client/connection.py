@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -21,15 +21,14 @@ from planck_nb.base.errors import SidecarError, SidecarSignInError
 from planck_nb.base.secrets import redact
 from planck_nb.base.version import __version__
 from planck_nb.sidecars.mcp_client.call_origin import CallOrigin, current_origin
-from planck_nb.sidecars.mcp_client.definitions import ToolDefinition, tool_definition
+from planck_nb.sidecars.mcp_client.definitions import LeftOut, ToolDefinition, tool_definition
+from planck_nb.sidecars.mcp_client.listing import list_all
 from planck_nb.sidecars.mcp_client.log_lines import LogLines
 from planck_nb.sidecars.mcp_client.questions import Ask, Question, QuestionAnswer, answer_of, question_of
 from planck_nb.sidecars.mcp_client.result_check import ResultCheck
 from planck_nb.sidecars.mcp_client.sampling import Sample, sampling_request
 from planck_nb.sidecars.mcp_client.spec import SidecarSpec
 
-_MAX_PAGES = 1_000
-_MAX_ITEMS = 10_000
 _MAX_QUESTIONS = 8
 """Largest number of open questions, so a person is not flooded."""
 
@@ -78,6 +77,8 @@ class Connection:
         self.failure: SidecarSignInError | None = None
         """The reason why connecting again is pointless."""
         self.tools: dict[str, ToolDefinition] = {}
+        self.left_out: dict[str, tuple[LeftOut, ...]] = {}
+        """What its newest lists have besides, by kind."""
         self.sidecar = spec.name
         self.server = ""
         self.protocol = ""
@@ -188,11 +189,37 @@ class Connection:
             self._waits_to_list = False
             tools: dict[str, ToolDefinition] = {}
             if self.client.server_capabilities.tools is not None:
-                async for tool in pages(lambda cursor: self.client.list_tools(cursor=cursor), "tools"):
+                for tool in await self.list("tool", "tools", lambda cursor: self.client.list_tools(cursor=cursor)):
                     definition = tool_definition(tool).redacted(self._secrets)
                     if definition.name == tool.name:  # a name with a secret would go to the model
-                        tools.setdefault(tool.name, definition)
+                        tools[tool.name] = definition
             self.tools = tools
+
+    async def list(
+        self, kind: str, field: str, fetch: Callable[[str | None], Awaitable[Any]], key: str = "name"
+    ) -> list[Any]:
+        """Fetch a list, and note what cannot be used of it.
+
+        Args:
+            kind: An item's kind, for people.
+            field: The list's field in a page.
+            fetch: Fetches the page at a cursor.
+            key: The field by which two items are the same.
+        """
+        try:
+            listing = await list_all(fetch, field, key)
+        except MCPError as error:
+            if error.code != types.METHOD_NOT_FOUND:
+                raise
+            self._log.add(f"It has no list of {field}: {error}")
+            return []
+        left_out = tuple(LeftOut(kind, redact(name, self._secrets), reason) for name, reason in listing.left_out)
+        if listing.remark:
+            self._log.add(listing.remark)
+        for item in left_out if left_out != self.left_out.get(kind) else ():
+            self._log.add(f"The {kind} {item.name} is left out, because {item.reason}.")
+        self.left_out[kind] = left_out
+        return listing.items
 
     async def _check_result(self, name: str, result: types.CallToolResult) -> None:
         """Check a call's result instead of the SDK.
@@ -233,11 +260,11 @@ class Connection:
         """
         if self._waits_to_list:
             return
-        before = self.tools
+        before = self.tools, self.left_out.get("tool")
         self._waits_to_list = True
         with suppress(MCPError, SidecarError, ValueError, RuntimeError):  # the former list stays
             await self.list_tools()
-        if self.tools != before:
+        if (self.tools, self.left_out.get("tool")) != before:
             self._on_tools()
 
     async def _handle(self, message: IncomingMessage) -> None:
@@ -311,27 +338,3 @@ class Connection:
         return types.ListRootsResult(
             roots=[types.Root(uri=FileUrl(self._root.absolute().as_uri()), name=self._root.name)]
         )
-
-
-async def pages(fetch: Callable[[str | None], Any], field: str) -> AsyncIterator[Any]:
-    """Yield the items on all pages of a list.
-
-    Raises `SidecarError` for an endless list.
-    """
-    cursor: str | None = None
-    earlier_cursors: set[str] = set()
-    count = 0
-    for _ in range(_MAX_PAGES):
-        page = await fetch(cursor)
-        for item in getattr(page, field):
-            count += 1
-            if count > _MAX_ITEMS:
-                raise SidecarError(f"it lists more than {_MAX_ITEMS:,} {field}")
-            yield item
-        cursor = page.next_cursor
-        if cursor is None:
-            return
-        if cursor in earlier_cursors:
-            raise SidecarError(f"its list of {field} never ends")
-        earlier_cursors.add(cursor)
-    raise SidecarError(f"its list of {field} has more than {_MAX_PAGES:,} pages")

@@ -11,6 +11,8 @@ from mcp.client.streamable_http import streamable_http_client
 
 from planck_nb.sidecars.conventions import MAX_MESSAGE_BYTES
 from planck_nb.sidecars.mcp_client.spec import SidecarSpec
+from planck_nb.sidecars.mcp_client.transports.http_messages import MessageTransport
+from planck_nb.sidecars.mcp_client.transports.open_requests import OpenRequests
 
 _CONNECT_SECONDS = 10.0
 _KEPT_CONNECTIONS = 20
@@ -19,12 +21,17 @@ _FIRST_ERROR = 400
 
 @asynccontextmanager
 async def connect_http(
-    spec: SidecarSpec, *, sign_in: Callable[[], httpx2.Auth | None], on_status: Callable[[int], None]
+    spec: SidecarSpec,
+    requests: OpenRequests,
+    *,
+    sign_in: Callable[[], httpx2.Auth | None],
+    on_status: Callable[[int], None],
 ) -> AsyncIterator[Any]:
     """Open a connection, as a pair of message streams.
 
     Args:
         spec: The sidecar.
+        requests: The open requests.
         sign_in: Makes the authentication; None if a token suffices or is unnecessary.
         on_status: Called with each HTTP error status.
     """
@@ -42,7 +49,7 @@ async def connect_http(
             # cannot get a connection in time.
             timeout=httpx2.Timeout(_CONNECT_SECONDS, read=None, pool=None),
             limits=limits,
-            transport=_Bounded(limits=limits),
+            transport=MessageTransport(_Bounded(limits=limits), requests),
             event_hooks={"response": [note_status]},
         ) as client,
         streamable_http_client(spec.url, http_client=client, max_sse_event_size=MAX_MESSAGE_BYTES) as streams,

@@ -18,8 +18,6 @@ from planck_nb.sidecars.mcp_client.call_origin import CallOrigin, current_origin
 from planck_nb.sidecars.mcp_client.link_state import LinkState
 
 if TYPE_CHECKING:
-    from mcp import Client
-
     from planck_nb.sidecars.mcp_client.connection import Connection
 
 T = TypeVar("T")
@@ -40,7 +38,7 @@ class LinkCalls:
     def __init__(self, state: LinkState) -> None:
         self._state = state
 
-    async def read(self, read: Callable[[Client], Coroutine[Any, Any, T]], what: str) -> T:
+    async def read(self, read: Callable[[Connection], Coroutine[Any, Any, T]], what: str) -> T:
         """Make a request which may be repeated.
 
         Args:
@@ -50,7 +48,7 @@ class LinkCalls:
         from planck_nb.sidecars.mcp_client.responses import answer_to  # noqa: PLC0415 - loads mcp
 
         async def make(connection: Connection, seconds: float) -> T:
-            request = asyncio.create_task(read(connection.client))
+            request = asyncio.create_task(read(connection))
             return await answer_to(connection, request, seconds, what)
 
         return await self._request(make, _READ_SECONDS, what, repeat=True)

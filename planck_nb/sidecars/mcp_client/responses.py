@@ -13,6 +13,7 @@ from planck_nb.base.secrets import redact
 from planck_nb.base.text import one_line
 from planck_nb.base.visible import visible
 from planck_nb.sidecars.mcp_client.connection import Connection
+from planck_nb.sidecars.mcp_client.transports.open_requests import is_not_mcp
 
 T = TypeVar("T")
 
@@ -70,6 +71,8 @@ def _failure(connection: Connection, error: Exception, what: str) -> Exception: 
     where = f"{what} of the sidecar {connection.sidecar}"
     message = one_line(visible(redact(str(error))), _REASON_CHARACTERS).rstrip(".")
     if isinstance(error, MCPError):
+        if is_not_mcp(error.error) and _TOO_LARGE not in message:
+            return SidecarError(f"{where} answered with something that is not MCP: {message}.")
         if _TOO_LARGE in message or _EVENT_FAILED in message:
             return SidecarError(f"{where} sent a message of more than 10 MB; ask for less at once.")
         if connection.lost.done() or error.code == CONNECTION_CLOSED:
@@ -78,8 +81,8 @@ def _failure(connection: Connection, error: Exception, what: str) -> Exception: 
         if error.code == URL_ELICITATION_REQUIRED:
             return SidecarError(f"{where} needs the user to visit an address first: {_addresses(error)}.")
         return SidecarError(f"{where} answered with an error: {message or error.code}.")
-    if isinstance(error, ValueError):  # pydantic's
-        return SidecarError(f"{where} answered with something that is not a result of MCP: {message}.")
+    if isinstance(error, ValueError):  # pydantic's, about a part that is not repaired
+        return SidecarError(f"{where} answered with something that is not MCP.")
     if isinstance(error, RuntimeError):  # the SDK's own checks, such as for the output schema
         return SidecarError(f"{where} answered with a result that cannot be used: {message}.")
     return SidecarLostError(f"{where} failed: {type(error).__name__}: {message}.")

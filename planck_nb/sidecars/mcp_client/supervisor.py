@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     import httpx2
 
     from planck_nb.sidecars.mcp_client.connection import Connection
+    from planck_nb.sidecars.mcp_client.transports.open_requests import OpenRequests
 
 T = TypeVar("T")
 
@@ -217,10 +218,10 @@ class Supervisor:
         if not accepted:
             raise SidecarError(self._refused)
         self._state.connection = connection
-        self._state.definitions = dict(connection.tools)
+        self._state.adopt(connection)
         self._state.enter("connected")
-        self._state.emit("connected")
         self._state.announce_tools()
+        self._state.emit("connected")
         return connection, serving
 
     def _connection(self) -> Connection:
@@ -283,15 +284,25 @@ class Supervisor:
     def _transport(
         self, on_end: Callable[[str], None], sign_in: Callable[[], httpx2.Auth | None]
     ) -> AbstractAsyncContextManager[Any]:
+        from planck_nb.sidecars.mcp_client.transports.open_requests import OpenRequests  # noqa: PLC0415 - loads mcp
+        from planck_nb.sidecars.mcp_client.transports.repaired_streams import repaired_streams  # noqa: PLC0415
+
+        requests = OpenRequests()
+        return repaired_streams(self._messages(requests, on_end, sign_in), requests)
+
+    def _messages(
+        self, requests: OpenRequests, on_end: Callable[[str], None], sign_in: Callable[[], httpx2.Auth | None]
+    ) -> AbstractAsyncContextManager[Any]:
         if self._state.spec.url:
             from planck_nb.sidecars.mcp_client.http_transport import connect_http  # noqa: PLC0415 - loads mcp
 
-            return connect_http(self._state.spec, sign_in=sign_in, on_status=self._note_http_status)
+            return connect_http(self._state.spec, requests, sign_in=sign_in, on_status=self._note_http_status)
         from planck_nb.sidecars.mcp_client.process_transport import run_process  # noqa: PLC0415 - loads mcp
 
         return run_process(
             self._state.name,
             [self._state.spec.command, *self._state.spec.args],
+            requests,
             cwd=self._cwd if self._state.spec.cwd is None else self._cwd / self._state.spec.cwd.expanduser(),
             environment={
                 **sidecar_environment(self._environment, self._state.spec.env),
@@ -336,10 +347,10 @@ class Supervisor:
                 f"The sidecar {self._state.name} was given up: {type(error).__name__}: {error}",
             )
         if accepted:
-            self._state.definitions = dict(connection.tools)
+            self._state.adopt(connection)
             self._state.describe(connection)
-            self._state.emit("tools_changed")
             self._state.announce_tools()
+            self._state.emit("tools_changed")
             return
         self._state.definitions, self._state.connection = {}, None
         self.stopping.set()

@@ -194,8 +194,6 @@ async def test_the_time_limit_is_passed_on_only_where_the_tool_has_it(tmp_path: 
     [
         ("schema", {}, "does not match its own schema: n: 'not a number' is not of type 'integer'"),
         ("sign_in", {}, "needs the user to visit an address first: https://ex⟨U\\+0430⟩mple.org/"),
-        ("no_result", {}, "answered with something that is not a result of MCP"),
-        ("no_schema", {}, "answered with something that is not a result of MCP"),
         ("big", {"text": str(10 * 2**20)}, "sent a message of more than 10 MB; ask for less at once"),
     ],
 )
@@ -356,14 +354,9 @@ async def test_a_sidecar_that_does_not_start_is_one_sentence(spec: SidecarSpec, 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("mode", "sentence"),
-    [("silent", "did not answer within 3 s; check that it speaks MCP"), ("endless", "list of tools never ends")],
-)
-async def test_a_server_that_does_not_speak_mcp_is_given_up(tmp_path: Path, mode: str, sentence: str) -> None:
-    seconds = 3 if mode == "silent" else 30  # in which it begins to run
-    link = SidecarLink(hostile(tmp_path, mode), timing=replace(FAST, start=seconds))
-    with pytest.raises(SidecarError, match=sentence):
+async def test_a_server_that_does_not_speak_mcp_is_given_up(tmp_path: Path) -> None:
+    link = SidecarLink(hostile(tmp_path, "silent"), timing=replace(FAST, start=3))
+    with pytest.raises(SidecarError, match="did not answer within 3 s; check that it speaks MCP"):
         await link.start()
     assert not _runs(int(await until_file(tmp_path / "ran")))
 
