@@ -19,6 +19,7 @@ from planck_nb.sidecars.conventions import (
     TIMEOUT,
     clamp_timeout_ms,
 )
+from planck_nb.sidecars.mcp_client.transports.usable_schema import usable_schema
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,64 +171,3 @@ def tool_definition(tool: Any) -> ToolDefinition:  # noqa: ANN401 - an mcp_types
         idempotent=bool(hints and hints.idempotent_hint),
         open_world=bool(hints and hints.open_world_hint),
     )
-
-
-def usable_schema(schema: JsonObject) -> JsonObject:
-    """Return a JSON Schema with what servers mean by invalid parts of it.
-
-    Go writes null and PHP an empty list for an absent object, a type may have its name in another language, and
-    `required` is seen in a wrong place or shape.
-
-    Example:
-        >>> usable_schema({"type": "object", "properties": {"n": {"type": "int", "enum": None}}, "required": None})
-        {'type': 'object', 'properties': {'n': {'type': 'integer'}}}
-    """
-    result: JsonObject = _usable(schema)
-    return result
-
-
-_WITH_NAMES = ("properties", "patternProperties", "$defs", "definitions")
-_ANY_VALUE = ("default", "const", "enum", "examples", "example")
-_TYPES = {
-    "int": "integer",
-    "long": "integer",
-    "float": "number",
-    "double": "number",
-    "bool": "boolean",
-    "str": "string",
-    "list": "array",
-    "dict": "object",
-    "map": "object",
-}
-"""Types which JSON Schema calls otherwise."""
-
-
-def _usable(schema: Any) -> Any:  # noqa: ANN401 - any JSON value
-    if isinstance(schema, list):
-        return [_usable(item) for item in schema]
-    if not isinstance(schema, dict):
-        return schema
-    present = {key: value for key, value in schema.items() if value is not None or key in _ANY_VALUE}
-    result: JsonObject = {
-        key: value if key in _ANY_VALUE else _usable_value(key, value) for key, value in present.items()
-    }
-    if not isinstance(result.get("required", []), list):
-        del result["required"]
-    if result.get("type") == "any":
-        del result["type"]
-    properties = result.get("properties")
-    if isinstance(properties, dict) and isinstance(properties.get("required"), list):  # in the wrong place
-        result.setdefault("required", properties.pop("required"))
-    return result
-
-
-def _usable_value(key: str, value: Any) -> Any:  # noqa: ANN401 - any JSON value
-    if key in _WITH_NAMES and isinstance(value, dict):
-        return {name: _usable({} if item is None else item) for name, item in value.items()}
-    if key in _WITH_NAMES and value == []:
-        return {}
-    if key == "required" and isinstance(value, list):
-        return [name for name in value if isinstance(name, str)]
-    if key == "type" and isinstance(value, str):
-        return _TYPES.get(value, value)
-    return _usable(value)

@@ -157,8 +157,8 @@ def _answer(value: JsonObject, request_id: RequestId) -> JSONRPCMessage:
     result, error = value.get("result"), value.get("error")
     if error:
         return JSONRPCError.model_validate({"jsonrpc": "2.0", "id": request_id, "error": _error(error)})
-    if isinstance(result, dict):
-        return JSONRPCResponse(jsonrpc="2.0", id=request_id, result=result)
+    if isinstance(result, dict) or result == []:  # PHP has no other empty object
+        return JSONRPCResponse(jsonrpc="2.0", id=request_id, result=result or {})
     if "result" in value:
         return not_mcp(request_id, f"its result is {kind_of(result)}")
     return not_mcp(request_id, "it has neither a result nor an error")

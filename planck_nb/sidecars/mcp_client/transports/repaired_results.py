@@ -17,6 +17,7 @@ from pydantic import ValidationError
 from planck_nb.base.json_types import JsonObject
 from planck_nb.sidecars.mcp_client.transports.message_text import kind_of
 from planck_nb.sidecars.mcp_client.transports.open_requests import OpenRequest
+from planck_nb.sidecars.mcp_client.transports.usable_schema import usable_schema
 
 LEFT_OUT: Final = "dev.planck/left_out"
 """Key in a list's `_meta` for left out items, as pairs: the item's name, and the reason as the end of a sentence."""
@@ -198,10 +199,10 @@ def _tool(item: JsonObject) -> str:
     names = [str(name).lower() for name in (kind if isinstance(kind, list) else [kind])]
     if kind is not None and "object" not in names:
         return "its arguments are not a JSON object"
-    item["inputSchema"] = {**schema, "type": "object"}
+    item["inputSchema"] = {**usable_schema(schema), "type": "object"}
     output = item.get("outputSchema")
     if isinstance(output, dict) and "properties" in output:
-        item["outputSchema"] = {"type": "object", **output}
+        item["outputSchema"] = {"type": "object", **usable_schema(output)}
     hints = item.get("annotations")
     if isinstance(hints, dict):
         item["annotations"] = {name: value for name, value in hints.items() if _is_hint(name, value)}
