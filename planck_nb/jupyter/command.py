@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from planck_nb.base.errors import PlanckError, UsageError
+from planck_nb.base.installed_packages import install_command
 from planck_nb.base.iri_parser import without_iri_parser
 from planck_nb.jupyter.display.plain_output import for_terminal
 
@@ -136,4 +137,4 @@ def _require(package: str) -> None:
     from importlib.util import find_spec  # noqa: PLC0415
 
     if find_spec(package) is None:
-        raise UsageError(f"{package} is not installed; run `pip install 'planck-nb[lab]'`.")
+        raise UsageError(f"{package} is not installed; run {install_command('lab')}.")

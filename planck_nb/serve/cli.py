@@ -13,6 +13,7 @@ from pathlib import Path
 
 import planck_nb
 from planck_nb.base.errors import PlanckError, UsageError
+from planck_nb.base.installed_packages import install_command
 
 _USAGE_ERROR = 2
 _INTERRUPTED = 130
@@ -82,7 +83,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def _serve_mcp(options: argparse.Namespace) -> int:
     if find_spec("mcp") is None or find_spec("mcp_types") is None:
-        raise UsageError("`planck-nb mcp` needs the package mcp; run `pip install planck-nb[mcp]`.")
+        raise UsageError(f"`planck-nb mcp` needs the package mcp; run {install_command('mcp')}.")
     if not hasattr(os, "getuid") and options.kernel:
         raise UsageError("A kernel can be reached only on systems with Unix sockets; leave out --kernel.")
     from planck_nb.base.secrets import known_secrets, remember_secret  # noqa: PLC0415 - `new` needs none of these

@@ -97,6 +97,7 @@ class SidecarNotices:
             case "connected":
                 self._lost.discard(name)
                 sentence = f"The sidecar {name} is connected{' again' if again else ''}, with {listed_tools(tools)}."
+                sentence = f"{sentence} {event.text}".rstrip()
             case "exited" | "disconnected":
                 self._lost.add(name)
                 sentence = f"The sidecar {name} was lost ({event.text}); it is started again."

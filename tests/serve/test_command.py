@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from support.sidecar_server import server_environment
 
+from planck_nb.base.installed_packages import install_command
 from planck_nb.serve.cli import main
 
 pytestmark = pytest.mark.process
@@ -33,7 +34,7 @@ def test_without_the_extra_a_sentence_names_it(tmp_path: Path) -> None:
     result = run(hidden, tmp_path)
 
     assert result.returncode == 2
-    assert result.stderr == "planck-nb: `planck-nb mcp` needs the package mcp; run `pip install planck-nb[mcp]`.\n"
+    assert result.stderr == f"planck-nb: `planck-nb mcp` needs the package mcp; run {install_command('mcp')}.\n"
     assert result.stdout == ""
 
 

@@ -20,7 +20,9 @@ from planck_nb.base.async_tasks import cancel_and_wait, spawn
 from planck_nb.base.errors import SidecarError, SidecarSignInError
 from planck_nb.base.secrets import redact
 from planck_nb.base.version import __version__
+from planck_nb.sidecars.conventions import MAX_TIMEOUT_MS
 from planck_nb.sidecars.mcp_client.call_origin import CallOrigin, current_origin
+from planck_nb.sidecars.mcp_client.call_progress import CallProgress
 from planck_nb.sidecars.mcp_client.definitions import LeftOut, ToolDefinition, tool_definition
 from planck_nb.sidecars.mcp_client.listing import list_all
 from planck_nb.sidecars.mcp_client.log_lines import LogLines
@@ -34,6 +36,9 @@ _MAX_QUESTIONS = 8
 
 _QUESTION_CHECK = 0.2
 """Seconds between two checks for open questions."""
+
+_LONGEST_PROGRESS = 10
+"""Limit for a call which reports progress, as a multiple of its time limit."""
 
 _SUBSCRIBE_AGAIN = 1.0
 """Seconds between a subscription's end and the next subscription."""
@@ -56,6 +61,7 @@ class Connection:
         root: The folder to tell the sidecar, if its spec allows that.
         question_seconds: Time for a person's answer.
         on_tools: Called when the list of tools has changed.
+        is_older: Whether to use the newest protocol with a handshake, in which servers can ask at any time.
     """
 
     def __init__(
@@ -69,6 +75,7 @@ class Connection:
         root: Path,
         question_seconds: float,
         on_tools: Callable[[], None],
+        is_older: bool = False,
     ) -> None:
         loop = asyncio.get_running_loop()
         self.ready: asyncio.Future[None] = loop.create_future()
@@ -80,6 +87,7 @@ class Connection:
         self.left_out: dict[str, tuple[LeftOut, ...]] = {}
         """What its newest lists have besides, by kind."""
         self.sidecar = spec.name
+        self.is_older = is_older
         self.server = ""
         self.protocol = ""
         self.open_questions = 0
@@ -102,6 +110,7 @@ class Connection:
         self.client = Client(
             transport,
             cache=None,
+            mode="legacy" if is_older else "auto",
             client_info=types.Implementation(name="planck_nb", version=__version__),
             elicitation_callback=self._elicit,
             sampling_callback=self._reply if self._sample is not None else None,
@@ -134,21 +143,29 @@ class Connection:
         self.failure = error
         self.lose(str(error).rstrip("."))
 
-    async def first_of(self, *futures: asyncio.Future[Any], seconds: float) -> bool:
+    async def first_of(
+        self, *futures: asyncio.Future[Any], seconds: float, progress: CallProgress | None = None
+    ) -> bool:
         """Wait up to this long, without the time for open questions.
+
+        Each progress starts the time anew, up to ten times as long; the protocol
+        [asks for a maximum](https://modelcontextprotocol.io/specification/2025-11-25/basic/lifecycle#timeouts).
 
         Returns:
             Whether any future is done.
         """
         loop = asyncio.get_running_loop()
-        earlier, deadline = self.waited, loop.time() + seconds
+        earlier, start = self.waited, loop.time()
+        latest = start + min(_LONGEST_PROGRESS * seconds, max(MAX_TIMEOUT_MS / 1_000, seconds))
         while True:
-            left = _QUESTION_CHECK if self.open_questions else max(deadline + self.waited - earlier - loop.time(), 0)
-            await asyncio.wait(futures, timeout=left, return_when=asyncio.FIRST_COMPLETED)
+            newest = start if progress is None else max(progress.newest, start)
+            left = min(newest + seconds, latest) + self.waited - earlier - loop.time()
+            if left <= 0 and not self.open_questions:
+                return False
+            timeout = _QUESTION_CHECK if self.open_questions else left
+            await asyncio.wait(futures, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
             if any(future.done() for future in futures):
                 return True
-            if not self.open_questions and loop.time() >= deadline + self.waited - earlier:
-                return False
 
     def lose(self, reason: str) -> None:
         """Give up all calls in flight; the first reason counts."""
@@ -233,6 +250,8 @@ class Connection:
         if check is None or check.schema is not definition.output_schema:
             check = self._checks[name] = ResultCheck(definition.output_schema)
         is_absent = result.structured_content is None and "structured_content" not in result.model_fields_set
+        if is_absent and result.content:  # the text is all that a model needs
+            return
         problem = "it is missing" if is_absent else await check.problem(result.structured_content)
         if problem:
             raise SidecarError(

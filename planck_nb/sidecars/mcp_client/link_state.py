@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from planck_nb.base.errors import SidecarError
 from planck_nb.base.secrets import redact
 from planck_nb.base.visible import visible
 from planck_nb.sidecars.conventions import COMPACTOR_PREFIX, ROLE_COMPACTOR, ROLE_TOOL
@@ -19,6 +20,10 @@ from planck_nb.sidecars.mcp_client.status import SidecarEvent, SidecarEventKind,
 
 if TYPE_CHECKING:
     from planck_nb.sidecars.mcp_client.connection import Connection
+
+
+class OlderProtocolError(SidecarError):
+    """A call failed because its server can ask only in an older protocol."""
 
 
 class LinkState:
@@ -42,6 +47,8 @@ class LinkState:
         self.left_out: tuple[LeftOut, ...] = ()
         """The tools which cannot be used; they stay as well."""
         self.status = SidecarStatus(spec.name, since=clock.time(), transport=spec.transport)
+        self.needs_older_protocol = False
+        """Whether the server was found to ask in the protocol with a handshake only."""
         self.changed = asyncio.Event()
         """Set and replaced after every state change."""
 
