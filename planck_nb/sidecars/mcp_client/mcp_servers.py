@@ -114,7 +114,7 @@ def read_mcp_servers(
             sidecar = _written(name, str(key), entry)
             specs.append(_spec(name, sidecar, source, environment or {}))
             by_name[name] = sidecar
-            problems += _remarks(name, specs[-1])
+            problems += _remarks(name, sidecar, environment or {})
         except ConfigError as error:
             problems.append(str(error).replace(f"The sidecar {name} ", f"The sidecar {name}{where} ", 1))
     return SpecReport(tuple(specs), tuple(problems), by_name, tuple(disabled))
@@ -207,13 +207,13 @@ def _spec(name: str, sidecar: WrittenSidecar, source: Path | None, environment: 
     )
 
 
-def _remarks(name: str, spec: SidecarSpec) -> list[str]:
+def _remarks(name: str, sidecar: WrittenSidecar, environment: Mapping[str, str]) -> list[str]:
     """Return a sentence for each value that still has nothing but a variable's name, which may be a password."""
     return [
         f"The sidecar {name} gets {printable(field)} as it is written, because that names no environment variable "
         "which is set."
-        for field, value in (*spec.env.items(), *spec.headers.items())
-        if _ONLY_A_NAME.fullmatch(value)
+        for field, value in (*sidecar.env.items(), *sidecar.headers.items())
+        if _ONLY_A_NAME.fullmatch(value) and value[1:] not in environment
     ]
 
 
