@@ -19,7 +19,6 @@ from planck_nb.base.event_log import EventLog, Subscription
 from planck_nb.base.secrets import redact
 from planck_nb.config import TrustItem
 from planck_nb.config.named_files import remove_bytecode
-from planck_nb.sidecars.conventions import ROLE_TOOL
 from planck_nb.sidecars.mcp_client.sign_in import sign_in
 from planck_nb.sidecars.mcp_client.status import SidecarEvent, SidecarStatus
 from planck_nb.workspace.sidecar_files import (
@@ -36,7 +35,7 @@ from planck_nb.workspace.trusted_config import TrustedConfig
 if TYPE_CHECKING:
     from planck_nb.agent.context.compactor import Compactor
     from planck_nb.sidecars.mcp_client.authorization import Authorize
-    from planck_nb.sidecars.mcp_client.definitions import ToolDefinition
+    from planck_nb.sidecars.mcp_client.definitions import LeftOut, ToolDefinition
     from planck_nb.sidecars.mcp_client.link import SidecarLink
     from planck_nb.sidecars.mcp_client.manager import Sidecars
     from planck_nb.sidecars.mcp_client.questions import Ask, Question, QuestionAnswer
@@ -149,8 +148,8 @@ class WorkspaceSidecars:
             status = known.pop(each.spec.name, None) or SidecarStatus(each.spec.name, transport=each.spec.transport)
             trusted = each.item is None or self._config.folder_trust.accepts(each.item)
             remark = status.reason if trusted else "not trusted; look at it, then run `%planck trust`"
-            rows.append(_row(status, each.spec, remark))
-        rows += [_row(status, None, status.reason) for status in known.values()]
+            rows.append(self._row(status, each.spec, remark))
+        rows += [self._row(status, None, status.reason) for status in known.values()]
         return rows
 
     # Starting and stopping them.
@@ -280,11 +279,16 @@ class WorkspaceSidecars:
         """The tools of all connected sidecars by name."""
         return {} if self._sidecars is None else {tool.name: tool for tool in self._sidecars.all_tools()}
 
-    def tool_names(self, name: str) -> list[str]:
-        """Return the names that a sidecar gives its tools; none if it was never connected."""
+    def tool_names(self, name: str) -> dict[str, str]:
+        """Return the names of a sidecar's tools, with its own name for each; none if it was never connected."""
         if self._sidecars is None or name not in self._sidecars.names():
-            return []
-        return [tool.name for tool in self._sidecars.link(name).definitions() if tool.role == ROLE_TOOL]
+            return {}
+        names = [tool.name for tool in self._sidecars.tools_of(name)]
+        return {tool: owner[1] for tool in names if (owner := self._sidecars.owner(tool)) is not None}
+
+    def left_out(self, name: str) -> list[LeftOut]:
+        """Return what a sidecar lists and cannot be used; nothing if it was never connected."""
+        return [] if self._sidecars is None or name not in self._sidecars.names() else self._sidecars.left_out(name)
 
     async def described(self, name: str) -> list[dict[str, str]]:
         """Describe what a sidecar offers: tools, compactors and observers, prompts and resources.
@@ -293,7 +297,8 @@ class WorkspaceSidecars:
             name: The sidecar, which must be connected.
 
         Returns:
-            For each its kind, its name or address, how it runs if the sidecar says so, and its description.
+            For each its kind, its name or address, how it runs if the sidecar says so, its description, and a remark
+            if it is renamed or left out.
 
         Raises:
             UsageError: There is no sidecar of this name, or it is not connected.
@@ -309,7 +314,9 @@ class WorkspaceSidecars:
                 f"`%planck sidecar start {name}`."
             )
         link = self._sidecars.link(name)
-        rows = described_offers(link.definitions(), await self.offers.current(name))
+        offers = await self.offers.current(name)
+        renamed = {own: tool for tool, own in self.tool_names(name).items() if own != tool}
+        rows = described_offers(link.definitions(), offers, renamed, self.left_out(name))
         return [{key: redact(text, link.spec.secrets()) for key, text in row.items()} for row in rows]
 
     def groups(self) -> Mapping[str, tuple[str, ...]]:
@@ -340,7 +347,20 @@ class WorkspaceSidecars:
         if event.kind in ("connected", "tools_changed"):
             self.offers.refresh(self.manager.link(event.sidecar))
         self._observe()
-        self.progress.add(event, self.tool_names(event.sidecar))
+        self.progress.add(event, self.tool_names(event.sidecar), self.left_out(event.sidecar))
+
+    def _row(self, status: SidecarStatus, spec: SidecarSpec | None, remark: str) -> dict[str, object]:
+        is_connected = status.state == "connected"
+        if is_connected and (left_out := self.left_out(status.name)):
+            remark = f"{len(left_out)} left out; see `%planck sidecar list {status.name}`"
+        return {
+            "sidecar": status.name,
+            "state": status.state,
+            "transport": status.transport,
+            "tools": len(self.tool_names(status.name)) if is_connected else status.tools,
+            "source": "" if spec is None or spec.source is None else str(spec.source),
+            "remark": remark,
+        }
 
     async def _ask(self, question: Question) -> QuestionAnswer | None:
         return None if self.ask is None else await self.ask(question)
@@ -465,15 +485,3 @@ class WorkspaceSidecars:
     async def _pass_on(sidecars: Sidecars, events: Subscription[AgentEvent]) -> None:
         async for event in events:
             sidecars.observe(event)
-
-
-def _row(status: SidecarStatus, spec: SidecarSpec | None, remark: str) -> dict[str, object]:
-    source = "" if spec is None or spec.source is None else str(spec.source)
-    return {
-        "sidecar": status.name,
-        "state": status.state,
-        "transport": status.transport,
-        "tools": status.tools,
-        "source": source,
-        "remark": remark,
-    }

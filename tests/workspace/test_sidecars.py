@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 import os
+import re
 import shlex
 import sys
 from pathlib import Path
@@ -321,3 +323,54 @@ async def test_a_sidecar_that_no_setting_names_observes_nothing(project: Path, t
         assert not (tmp_path / "seen").exists()
         [note] = workspace.sidecars.manager.notes()
         assert "sidecar_observers does not name watcher" in note
+
+
+async def test_what_is_renamed_or_left_out_is_in_every_list(project: Path, tmp_path: Path) -> None:
+    tools_listed = [
+        {"name": "天气", "description": "Forecasts.", "inputSchema": {"type": "object"}},
+        {"name": "🌦", "inputSchema": {"type": "object"}},
+        {"name": "get_天气", "inputSchema": {"type": "object"}},
+        {"name": "get_温度", "inputSchema": {"type": "object"}},
+        {"name": "odd", "inputSchema": {"type": "string"}},
+        {"name": "plain", "inputSchema": {"type": "object"}},
+    ]
+    prompts = [{"description": "x"}, {"name": "ask"}]
+    started = {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}, "prompts": {}}}
+    answers = {"initialize first": started, "tools/list first": {"tools": tools_listed}}
+    answers |= {"prompts/list first": {"prompts": prompts}, "other": {}}
+    written = {
+        key: base64.b64encode(json.dumps({"jsonrpc": "2.0", "id": "@id@", "result": result}).encode()).decode()
+        for key, result in answers.items()
+    }
+    (tmp_path / "answers.json").write_text(json.dumps(written))
+    server = {
+        "command": sys.executable,
+        "args": ["-I", "-S", str(SERVERS / "raw_server.py"), str(tmp_path / "answers.json")],
+    }
+    write(tmp_path / ".planck/mcp.json", near=server)
+    async with patient(Config.load()) as workspace:
+        sidecars = workspace.sidecars
+        await sidecars.start()
+        names = {own: name for name, own in sidecars.tool_names("near").items()}
+        assert set(names) == {"天气", "🌦", "get_天气", "get_温度", "plain"}
+        assert len(set(names.values())) == 5
+        assert all(re.fullmatch("(tool|get)_[0-9a-f]{6}|plain", name) for name in names.values())
+        assert sidecars.tools()[names["天气"]].description == "[sidecar near, as 天气] Forecasts."
+        [connected] = sidecars.progress.take()
+        assert f"{names['天气']} for 天气, {names['🌦']} for 🌦" in connected
+        assert connected.endswith("Left out: odd (its arguments are not a JSON object).")
+        described = await sidecars.described("near")  # by then its prompts are listed
+        [row] = sidecars.rows()
+        assert (row["tools"], row["remark"]) == (5, "2 left out; see `%planck sidecar list near`")
+        listed = {row["name"]: row["remark"] for row in described}
+        assert listed == {
+            **{name: f"{own} on the server" for own, name in names.items() if own != name},
+            "plain": "",
+            "ask": "",
+            "odd": "left out, because its arguments are not a JSON object",
+            "number 1": "left out, because its name is missing",
+        }
+        notes = "\n".join(sidecars.manager.notes())
+        assert f"The tool 天气 of the sidecar near is called {names['天气']} here." in notes
+        assert "The tool odd of the sidecar near is left out, because its arguments are not a JSON object." in notes
+        assert "The prompt number 1 is left out, because its name is missing." in sidecars.logs("near", 50)

@@ -146,9 +146,10 @@ def _description(sidecar: str, definition: ToolDefinition) -> str:
     Hidden characters are spelled out.
     """
     text = visible(definition.description.strip())
+    own_name = "" if definition.name.isascii() else f", as {visible(definition.name[:_NAME_CHARACTERS])}"
     if len(text) > _DESCRIPTION_CHARACTERS:
         text = text[: _DESCRIPTION_CHARACTERS - 1] + "…"
-    return f"[sidecar {sidecar}] {text}".rstrip()
+    return f"[sidecar {sidecar}{own_name}] {text}".rstrip()
 
 
 def _effects(sidecar: str, definition: ToolDefinition) -> tuple[Effect, ...]:
