@@ -56,6 +56,10 @@ class SidecarNotices:
             text = visible(sentence)
             self._keep(event.sidecar, text if event.kind == "connected" else one_line(text, _CHARACTERS))
 
+    def tells_of(self, name: str) -> bool:
+        """Return whether a sentence about a sidecar was not shown yet."""
+        return any(sidecar == name for sidecar, _ in self._pending)
+
     def take(self) -> list[str]:
         """Return the sentences that were not shown yet, and forget them."""
         taken, self._pending = [sentence for _, sentence in self._pending], []
@@ -118,6 +122,26 @@ class SidecarNotices:
                 return f"{event.sidecar}: {one_line(visible(event.text), _CHARACTERS)}"
             case _:
                 return ""
+
+
+def waiting_sentence(names: Sequence[str]) -> str:
+    """Return a sentence on what a prompt waits for."""
+    return f"Waiting for the {'sidecar' if len(names) == 1 else 'sidecars'} {_listed(names)}."
+
+
+def missing_tools(starting: Sequence[str], failed: Sequence[str]) -> list[str]:
+    """Return sentences for a prompt about the sidecars whose tools it lacks.
+
+    Args:
+        starting: Those which are still being started.
+        failed: Those which could not be started.
+    """
+    sentences = []
+    for names, state in ((starting, "still starting"), (failed, "not running; see `%planck sidecar`")):
+        if names:
+            verb = "is" if len(names) == 1 else "are"
+            sentences.append(f"This prompt goes without the tools of {_listed(names)}, which {verb} {state}.")
+    return sentences
 
 
 def listed_tools(names: Mapping[str, str]) -> str:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 from weakref import WeakKeyDictionary
 
 from planck_nb.agent.agent import Agent
@@ -27,7 +28,7 @@ from planck_nb.workspace.sidecar_files import (
     read_sidecar_file,
     tools_item,
 )
-from planck_nb.workspace.sidecar_notices import SidecarNotices, untrusted_notice, untrusted_sidecar
+from planck_nb.workspace.sidecar_notices import SidecarNotices, missing_tools, untrusted_notice, untrusted_sidecar
 from planck_nb.workspace.sidecar_offers import SidecarOffers, described_offers
 from planck_nb.workspace.sidecar_sampling import SidecarSampling
 from planck_nb.workspace.trusted_config import TrustedConfig
@@ -44,11 +45,24 @@ if TYPE_CHECKING:
 _PROBLEMS = 5
 """Sentences about sidecars that cannot be used, in one notice."""
 
-START_WAIT = 5.0
-
-
 SIGN_IN_FOLDER = "sign-in"
 """The folder in the user's own folder with the tokens of servers that require a sign-in."""
+
+
+class SidecarWaitView(Protocol):
+    """What a person sees while a prompt waits for sidecars."""
+
+    def update(self, names: Sequence[str]) -> None:
+        """Show which sidecars are still waited for."""
+        ...
+
+    async def left(self) -> None:
+        """Return when the person wants to go on without them."""
+        ...
+
+
+ShowWait: TypeAlias = Callable[[Sequence[str]], AbstractContextManager[SidecarWaitView | None]]
+"""Shows a wait for sidecars, as long as the context is open; None if nobody can go on without them."""
 
 
 class WorkspaceSidecars:
@@ -77,8 +91,6 @@ class WorkspaceSidecars:
         self._session_id = session_id
         self.ask: Ask | None = None
         """Shows a question of a sidecar to a person and returns the answer; None declines all questions."""
-        self.start_wait = START_WAIT
-        """Seconds that the first prompt waits for starting sidecars; later ones get their tools when they come."""
         self._sampling = SidecarSampling(self._ask, find_agent)
         self.offers = SidecarOffers(self.connected)
         """The resources and prompts of the sidecars."""
@@ -96,6 +108,12 @@ class WorkspaceSidecars:
         """The stored session's owners, by name."""
         self._observing: asyncio.Task[None] | None = None
         self._starting: asyncio.Task[None] | None = None
+        self._begun: tuple[str, ...] = ()
+        """The sidecars which the first prompt has started."""
+        self._left_behind: set[str] = set()
+        """Those whose start the person did not wait for."""
+        self._changed = asyncio.Event()
+        """Set after each event of a sidecar."""
         config.add_source(self.trust_items)
 
     # Finding and trusting them.
@@ -217,13 +235,58 @@ class WorkspaceSidecars:
         await link.start()
         return link
 
-    async def start_configured(self) -> None:
-        """Start all sidecars that are trusted, once, in the background; wait for them for some seconds at most."""
-        if self._starting is None and any(map(self._is_trusted, self.found()[0])):
+    async def start_configured(self, needed: Collection[str] | None = None, show: ShowWait | None = None) -> list[str]:
+        """Start all sidecars that are trusted, once, and wait for those that are being started.
+
+        Each start is waited for once: until it has ended, within its own time limit, or the person goes on without it.
+
+        Args:
+            needed: The names of those to wait for, None for all.
+            show: Shows the wait to a person.
+
+        Returns:
+            A sentence about those whose tools are missing nevertheless; none if there are no such sidecars.
+        """
+        if self._starting is None and (chosen := list(filter(self._is_trusted, self.found()[0]))):
+            self._begun = tuple(each.spec.name for each in chosen)
             self._starting = spawn(self._start_all(), name="planck-sidecars-start")
-            await asyncio.wait([self._starting], timeout=self.start_wait)
-        if self._sidecars is not None:
-            self._sidecars.settle_names()
+        if names := self._awaited(needed):
+            with nullcontext() if show is None else show(names) as view:
+                await self._settle(needed, view)
+        if self._sidecars is None:
+            return []
+        self._sidecars.settle_names()
+        failed = [status.name for status in self._sidecars.status() if status.state == "failed"]
+        return missing_tools(self._being_started(), [name for name in failed if not self.progress.tells_of(name)])
+
+    async def _settle(self, needed: Collection[str] | None, view: SidecarWaitView | None) -> None:
+        """Wait for starts, or for the person to go on without them."""
+        leaving = asyncio.ensure_future(asyncio.Event().wait() if view is None else view.left())
+        try:
+            while names := self._awaited(needed):
+                if view is not None:
+                    view.update(names)
+                self._changed.clear()
+                changed = asyncio.create_task(self._changed.wait())
+                ends = [changed, leaving, *([self._starting] if self._starting is not None else ())]
+                await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+                changed.cancel()
+                if leaving.done():
+                    self._left_behind.update(names)
+        finally:
+            leaving.cancel()
+
+    def _awaited(self, needed: Collection[str] | None) -> list[str]:
+        """Return the sidecars which a prompt waits for."""
+        names = [name for name in self._being_started() if name not in self._left_behind]
+        return names if needed is None else [name for name in names if name in needed]
+
+    def _being_started(self) -> list[str]:
+        """Return the sidecars whose first start goes on, in order."""
+        if self._starting is None or self._starting.done():
+            return []
+        known = {} if self._sidecars is None else {status.name: status.state for status in self._sidecars.status()}
+        return [name for name in self._begun if known.get(name) not in ("connected", "failed")]
 
     async def stop(self, names: Sequence[str] = ()) -> None:
         """Stop sidecars and everything that they started; all by default. One that does not run stays as it is.
@@ -347,6 +410,7 @@ class WorkspaceSidecars:
         if event.kind in ("connected", "tools_changed"):
             self.offers.refresh(self.manager.link(event.sidecar))
         self._observe()
+        self._changed.set()
         self.progress.add(event, self.tool_names(event.sidecar), self.left_out(event.sidecar))
 
     def _row(self, status: SidecarStatus, spec: SidecarSpec | None, remark: str) -> dict[str, object]:
