@@ -253,10 +253,10 @@ class WorkspaceSidecars:
         if names := self._awaited(needed):
             with nullcontext() if show is None else show(names) as view:
                 await self._settle(needed, view)
-        if self._sidecars is None:
-            return []
-        self._sidecars.settle_names()
-        failed = [status.name for status in self._sidecars.status() if status.state == "failed"]
+        failed: list[str] = []
+        if self._sidecars is not None:
+            self._sidecars.settle_names()
+            failed = [status.name for status in self._sidecars.status() if status.state == "failed"]
         return missing_tools(self._being_started(), [name for name in failed if not self.progress.tells_of(name)])
 
     async def _settle(self, needed: Collection[str] | None, view: SidecarWaitView | None) -> None:
