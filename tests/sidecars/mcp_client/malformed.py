@@ -347,3 +347,54 @@ LISTS: dict[str, Listed] = {
         start={"capabilities": [], "serverInfo": None, "instructions": 5},
     ),
 }
+
+
+PROMPTS: dict[str, tuple[Any, list[str], list[str]]] = {
+    "good and bad": (
+        [{"name": "ask", "arguments": [{"name": "topic"}, "odd", {"name": 5}]}, {"description": "no name"}, "odd"],
+        ["ask(topic)"],
+        ["prompt number 2: its name is missing", "prompt number 3: it is a text"],
+    ),
+    "a table": ({"ask": {"arguments": {"topic": {"required": True}}}}, ["ask(topic)"], []),
+    "arguments null": ([{"name": "ask", "arguments": None, "description": 7}], ["ask()"], []),
+    "an empty list for arguments": ([{"name": "ask", "arguments": {}}], ["ask()"], []),
+    "null": (None, [], []),
+}
+"""Lists of prompts, with the usable ones and why others are left out."""
+
+RESOURCES: dict[str, tuple[Any, list[str], list[str]]] = {
+    "no name": ([{"uri": "a:1"}], ["a:1 a:1"], []),
+    "no address": (
+        [{"name": "notes"}, {"uri": "a:1", "name": "one"}],
+        ["a:1 one"],
+        ["resource notes: its uri is missing"],
+    ),
+    "odd fields": ([{"uri": "a:1", "name": "one", "size": "big", "mimeType": 5, "annotations": []}], ["a:1 one"], []),
+    "the same twice": (
+        [{"uri": "a:1", "name": "one"}, {"uri": "a:1", "name": "two"}],
+        ["a:1 one"],
+        ["resource a:1: there is another one of this name"],
+    ),
+    "null": (None, [], []),
+}
+"""Lists of resources, with the usable ones and why others are left out."""
+
+PROMPT_RESULTS: dict[str, tuple[Any, str]] = {
+    "plain text": ({"messages": [{"role": "user", "content": "Review it."}]}, "Review it."),
+    "no role": ({"messages": [{"content": _text("Review it.")}]}, "Review it."),
+    "system": ({"messages": [{"role": "system", "content": _text("Review it.")}]}, "Review it."),
+    "a list of blocks": ({"messages": [{"role": "user", "content": [_text("Review"), _text("it.")]}]}, "Review|it."),
+    "one message": ({"messages": {"role": "user", "content": _text("Review it.")}}, "Review it."),
+    "an unknown kind": ({"messages": [{"role": "user", "content": {"type": "video"}}]}, "[video]"),
+}
+"""Filled prompts, and what is read of them."""
+
+READ_RESULTS: dict[str, tuple[Any, str]] = {
+    "no address": ({"contents": [{"text": "notes"}]}, "notes"),
+    "one object": ({"contents": {"uri": "a:1", "text": "notes"}}, "notes"),
+    "plain text": ({"contents": "notes"}, "notes"),
+    "another name": ({"content": [{"uri": "a:1", "text": "notes"}]}, "notes"),
+    "text that is an object": ({"contents": [{"uri": "a:1", "text": {"a": 1}}]}, '{"a": 1}'),
+    "null beside text": ({"contents": [{"uri": "a:1", "text": "notes", "blob": None, "mimeType": None}]}, "notes"),
+}
+"""Resources, and what is read of them."""

@@ -12,7 +12,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sidecars.mcp_client.malformed import ANSWERS, LISTS, Answer, Listed
+from sidecars.mcp_client.malformed import (
+    ANSWERS,
+    LISTS,
+    PROMPT_RESULTS,
+    PROMPTS,
+    READ_RESULTS,
+    RESOURCES,
+    Answer,
+    Listed,
+)
 from support.http_servers import app_server
 from support.sidecar_links import FAST, SERVERS
 
@@ -131,3 +140,54 @@ async def test_of_a_malformed_list_what_is_valid_is_used_and_the_rest_is_named(t
 
     await asyncio.gather(*(check(name, case) for name, case in LISTS.items()))
     assert wrong == {}
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+async def test_prompts_and_resources_are_used_item_by_item(transport: str, tmp_path: Path) -> None:
+    def result(value: object) -> bytes:
+        return raw({"jsonrpc": "2.0", "id": "@id@", "result": value})
+
+    wrong = {}
+
+    async def check(kind: str, name: str, value: Any, used: list[str], left_out: list[str]) -> None:
+        answers = {
+            "other": raw(OTHER),
+            "initialize first": raw(started(capabilities={"prompts": {}, "resources": {}})),
+            f"{kind}/list first": result({kind: value}),
+        }
+        (folder := tmp_path / f"{kind} {name}").mkdir()
+        async with serving(transport, answers, folder) as spec:
+            link = SidecarLink(spec, timing=FAST)
+            await link.start()
+            if kind == "prompts":
+                found = [
+                    f"{item.name}({', '.join(arg.name for arg in item.arguments)})"
+                    for item in await link.list_prompts()
+                ]
+            else:
+                found = [f"{item.uri} {item.name}" for item in await link.list_resources()]
+            others = [f"{item.kind} {item.name}: {item.reason}" for item in link.left_out()]
+            await link.stop()
+        if (found, others) != (used, left_out):
+            wrong[kind, name] = found, others
+
+    lists = {"prompts": PROMPTS, "resources": RESOURCES}
+    await asyncio.gather(*(check(kind, name, *case) for kind in lists for name, case in lists[kind].items()))
+    assert wrong == {}
+
+
+async def test_filled_prompts_and_resources_are_read_whatever_their_shape(tmp_path: Path) -> None:
+    results = {f"prompts/get {name}": value for name, (value, _) in PROMPT_RESULTS.items()}
+    results |= {f"resources/read {name}": value for name, (value, _) in READ_RESULTS.items()}
+    answers = {key: raw({"jsonrpc": "2.0", "id": "@id@", "result": value}) for key, value in results.items()}
+    answers |= {"other": raw(OTHER), "initialize first": raw(started(capabilities={"prompts": {}, "resources": {}}))}
+    async with serving("stdio", answers, tmp_path) as spec:
+        link = SidecarLink(spec, timing=FAST)
+        await link.start()
+        prompts = {name: await link.get_prompt(name) for name in PROMPT_RESULTS}
+        resources = {name: await link.read_resource(name) for name in READ_RESULTS}
+        await link.stop()
+    texts = {name: "|".join(getattr(part, "text", "") for part in parts) for name, parts in prompts.items()}
+    assert texts == {name: text for name, (_, text) in PROMPT_RESULTS.items()}
+    texts = {name: "|".join(getattr(part, "text", "") for part in parts) for name, parts in resources.items()}
+    assert texts == {name: text for name, (_, text) in READ_RESULTS.items()}

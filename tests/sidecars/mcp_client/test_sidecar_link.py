@@ -189,6 +189,12 @@ async def test_the_time_limit_is_passed_on_only_where_the_tool_has_it(tmp_path: 
         assert await json_of(link, "own_timeout", timeout_ms=9_000) == {"timeout_ms": 9_000}
 
 
+async def test_text_suffices_for_a_tool_that_promises_structured_content(tmp_path: Path) -> None:
+    """As from https://github.com/cristianuibar/bricks-mcp/issues/45."""
+    async with running(hostile(tmp_path)) as (link, _):
+        assert (await link.call("unstructured", {})).text == "n is 5"
+
+
 @pytest.mark.parametrize(
     ("tool", "args", "sentence"),
     [

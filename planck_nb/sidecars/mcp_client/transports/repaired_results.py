@@ -348,8 +348,8 @@ def _described(kind: str, block: JsonObject) -> str:
     """Return content of another kind as JSON, without its binary data."""
     rest = {key: value for key, value in block.items() if key not in _BINARY and not (key == "type" and kind)}
     shown = _json(rest) if rest else ""
-    label = f"[{kind}] " if kind else ""
-    return f"{label}{shown}" if len(shown) <= _SHOWN_CHARACTERS else f"{label}(too long to be shown)"
+    shown = shown if len(shown) <= _SHOWN_CHARACTERS else "(too long to be shown)"
+    return " ".join(filter(None, (f"[{kind}]" if kind else "", shown)))
 
 
 def _text(text: str) -> JsonObject:
