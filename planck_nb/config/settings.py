@@ -120,7 +120,7 @@ def _paths(written: object, directory: Path) -> tuple[Path, ...]:
 
 
 def _one_of(choices: Sequence[str]) -> Callable[[object, Path], str]:
-    """Return a reader for one of these words."""
+    """Return a reader for a choice."""
 
     def read(written: object, _directory: Path) -> str:
         if written not in choices:

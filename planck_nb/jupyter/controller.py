@@ -115,7 +115,7 @@ class Controller:
             options: Values of `planck_nb.jupyter.parsing.options.OPTIONS` by name.
             namespace: The variables of the notebook.
             parts: Parts of the prompt that nobody typed, so that nothing in them is a mention; they follow `prompt`.
-            show_wait: Shows that the prompt waits for sidecars that are being started.
+            show_wait: Shows the wait for starting sidecars.
 
         Returns:
             The run with its agent.
@@ -178,7 +178,7 @@ class Controller:
     async def _wait_for_sidecars(
         self, prompt: str, options: Mapping[str, Any], team_name: str, show_wait: ShowWait | None
     ) -> list[str]:
-        """Start the sidecars that this prompt may use. Returns sentences about those whose tools it lacks."""
+        """Start the sidecars for a prompt, and return sentences about missing tools."""
         before = named_agents(self.workspace).get(self._name(options))
         gets_tools = team_name not in self.workspace.teams if team_name else before is None or _has_all_sidecars(before)
         if not (gets_tools or options.get("tools")):
@@ -187,7 +187,10 @@ class Controller:
         return await self.workspace.sidecars.start_configured(needed, show_wait)
 
     def _needed_sidecars(self, prompt: str, options: Mapping[str, Any]) -> Collection[str] | None:
-        """Return the sidecars that a prompt names; None if it has the name of a tool that may be any sidecar's."""
+        """Return the sidecars in a prompt, None for all.
+
+        A tool with an unknown name may be any sidecar's.
+        """
         rules = options.get("allow", ())
         words = _WORD.findall(" ".join([prompt, *options.get("tools", ()), *map(str, rules)]))
         needed = set(words).intersection(self.workspace.sidecars.known_names())
@@ -421,7 +424,7 @@ class Controller:
 
 
 def _has_all_sidecars(agent: Agent) -> bool:
-    """Return whether an agent was made for prompts in cells, perhaps in another kernel."""
+    """Return whether an agent was made here, perhaps in another kernel."""
     return agent.team_id is None and agent.system_prompt == SYSTEM_PROMPT
 
 

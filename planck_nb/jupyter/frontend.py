@@ -213,13 +213,13 @@ class Frontend:
 
     @contextmanager
     def show_wait(self, names: Sequence[str], *, blocking: bool) -> Iterator[SidecarWait | None]:
-        """Show that a prompt waits for sidecars, while the context is open.
+        """Show a prompt's wait for sidecars, while the context is open.
 
-        The cell has the same outputs however long that is, and whether a person sees it or not.
+        The cell has the same outputs after any wait, with a person or without.
 
         Args:
             names: The sidecars.
-            blocking: Whether the cell blocks the event loop, so that clicks are lost.
+            blocking: Whether the cell blocks the event loop, so clicks are lost.
         """
         if self.is_terminal or blocking or not kernel_handles_clicks():
             _print(f"{waiting_sentence(names)}\n")

@@ -125,16 +125,16 @@ class SidecarNotices:
 
 
 def waiting_sentence(names: Sequence[str]) -> str:
-    """Return a sentence on what a prompt waits for."""
+    """Return a sentence about a prompt's wait."""
     return f"Waiting for the {'sidecar' if len(names) == 1 else 'sidecars'} {_listed(names)}."
 
 
 def missing_tools(starting: Sequence[str], failed: Sequence[str]) -> list[str]:
-    """Return sentences for a prompt about the sidecars whose tools it lacks.
+    """Return sentences for a prompt about missing tools.
 
     Args:
-        starting: Those which are still being started.
-        failed: Those which could not be started.
+        starting: Sidecars whose start goes on.
+        failed: Sidecars which could not be started.
     """
     sentences = []
     for names, state in ((starting, "still starting"), (failed, "not running; see `%planck sidecar`")):
@@ -145,14 +145,14 @@ def missing_tools(starting: Sequence[str], failed: Sequence[str]) -> list[str]:
 
 
 def listed_tools(names: Mapping[str, str]) -> str:
-    """Return how many tools these are, and their names; the sidecar's own names follow where they differ."""
+    """Return the number and the names of tools, with different original names."""
     count = counted(len(names), "tool")
     labels = [name if name == own else f"{name} for {one_line(own, _NAME_CHARACTERS)}" for name, own in names.items()]
     return f"{count} ({_listed(labels, _TOOLS, 2 * _NAME_CHARACTERS)})" if names else count
 
 
 def left_out_sentence(left_out: Sequence[LeftOut]) -> str:
-    """Return a sentence on what is left out of a sidecar's lists; empty if nothing is."""
+    """Return a sentence about unusable items, empty without any."""
     if not left_out:
         return ""
     parts = [f"{one_line(item.name, _NAME_CHARACTERS)} ({one_line(item.reason)})" for item in left_out[:_NAMES]]

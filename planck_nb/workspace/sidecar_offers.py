@@ -145,22 +145,22 @@ class SidecarOffers:
 
 
 def described_offers(
-    tools: Iterable[ToolDefinition], offers: Offers, renamed: Mapping[str, str], left_out: Sequence[LeftOut]
+    tools: Iterable[ToolDefinition], offers: Offers, names: Mapping[str, str], left_out: Sequence[LeftOut]
 ) -> list[dict[str, str]]:
     """Describe what a sidecar offers, bounded and visible.
 
     Args:
         tools: Its tools, compactors and observers.
         offers: Its resources and prompts.
-        renamed: The agents' names of tools, by the sidecar's own, where these differ.
-        left_out: What it lists and cannot be used.
+        names: The agents' names for tools by the sidecar's, where these differ.
+        left_out: Unusable items.
 
     Returns:
         For each its kind, name, way to run, description, and a remark.
     """
     left_out_tools = {item.name for item in left_out if item.kind == "tool"}
     found = [
-        (tool.role, renamed.get(tool.name, tool.name), tool.runs, tool.description, _remark(tool.name, renamed))
+        (tool.role, names.get(tool.name, tool.name), tool.runs, tool.description, _remark(tool.name, names))
         for tool in tools
         if tool.name not in left_out_tools
     ]
@@ -183,5 +183,5 @@ def described_offers(
     ]
 
 
-def _remark(name: str, renamed: Mapping[str, str]) -> str:
-    return f"{name} on the server" if name in renamed else ""
+def _remark(name: str, names: Mapping[str, str]) -> str:
+    return f"{name} on the server" if name in names else ""

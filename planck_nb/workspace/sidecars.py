@@ -50,10 +50,10 @@ SIGN_IN_FOLDER = "sign-in"
 
 
 class SidecarWaitView(Protocol):
-    """What a person sees while a prompt waits for sidecars."""
+    """A person's view during a wait for sidecars."""
 
     def update(self, names: Sequence[str]) -> None:
-        """Show which sidecars are still waited for."""
+        """Show the remaining sidecars."""
         ...
 
     async def left(self) -> None:
@@ -62,7 +62,7 @@ class SidecarWaitView(Protocol):
 
 
 ShowWait: TypeAlias = Callable[[Sequence[str]], AbstractContextManager[SidecarWaitView | None]]
-"""Shows a wait for sidecars, as long as the context is open; None if nobody can go on without them."""
+"""Shows a wait while the context is open; None for a wait without a way out."""
 
 
 class WorkspaceSidecars:
@@ -108,10 +108,10 @@ class WorkspaceSidecars:
         """The stored session's owners, by name."""
         self._observing: asyncio.Task[None] | None = None
         self._starting: asyncio.Task[None] | None = None
-        self._begun: tuple[str, ...] = ()
-        """The sidecars which the first prompt has started."""
+        self._names: tuple[str, ...] = ()
+        """Sidecars from the first prompt's start."""
         self._left_behind: set[str] = set()
-        """Those whose start the person did not wait for."""
+        """Sidecars without which the person went on."""
         self._changed = asyncio.Event()
         """Set after each event of a sidecar."""
         config.add_source(self.trust_items)
@@ -235,58 +235,58 @@ class WorkspaceSidecars:
         await link.start()
         return link
 
-    async def start_configured(self, needed: Collection[str] | None = None, show: ShowWait | None = None) -> list[str]:
-        """Start all sidecars that are trusted, once, and wait for those that are being started.
+    async def start_configured(self, wanted: Collection[str] | None = None, show: ShowWait | None = None) -> list[str]:
+        """Start all trusted sidecars once, and wait for starting ones.
 
         Each start is waited for once: until it has ended, within its own time limit, or the person goes on without it.
 
         Args:
-            needed: The names of those to wait for, None for all.
+            wanted: The names of sidecars to wait for, None for all.
             show: Shows the wait to a person.
 
         Returns:
-            A sentence about those whose tools are missing nevertheless; none if there are no such sidecars.
+            Sentences about sidecars with missing tools.
         """
-        if self._starting is None and (chosen := list(filter(self._is_trusted, self.found()[0]))):
-            self._begun = tuple(each.spec.name for each in chosen)
+        if self._starting is None and (sidecars := list(filter(self._is_trusted, self.found()[0]))):
+            self._names = tuple(sidecar.spec.name for sidecar in sidecars)
             self._starting = spawn(self._start_all(), name="planck-sidecars-start")
-        if names := self._awaited(needed):
+        if names := self._awaited(wanted):
             with nullcontext() if show is None else show(names) as view:
-                await self._settle(needed, view)
-        failed: list[str] = []
+                await self._settle(wanted, view)
+        failures: list[str] = []
         if self._sidecars is not None:
             self._sidecars.settle_names()
-            failed = [status.name for status in self._sidecars.status() if status.state == "failed"]
-        return missing_tools(self._being_started(), [name for name in failed if not self.progress.tells_of(name)])
+            failures = [status.name for status in self._sidecars.status() if status.state == "failed"]
+        return missing_tools(self._being_started(), [name for name in failures if not self.progress.tells_of(name)])
 
-    async def _settle(self, needed: Collection[str] | None, view: SidecarWaitView | None) -> None:
+    async def _settle(self, wanted: Collection[str] | None, view: SidecarWaitView | None) -> None:
         """Wait for starts, or for the person to go on without them."""
         leaving = asyncio.ensure_future(asyncio.Event().wait() if view is None else view.left())
         try:
-            while names := self._awaited(needed):
+            while names := self._awaited(wanted):
                 if view is not None:
                     view.update(names)
                 self._changed.clear()
-                changed = asyncio.create_task(self._changed.wait())
-                ends = [changed, leaving, *([self._starting] if self._starting is not None else ())]
+                change = asyncio.create_task(self._changed.wait())
+                ends = [change, leaving, *([self._starting] if self._starting is not None else ())]
                 await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
-                changed.cancel()
+                change.cancel()
                 if leaving.done():
                     self._left_behind.update(names)
         finally:
             leaving.cancel()
 
-    def _awaited(self, needed: Collection[str] | None) -> list[str]:
-        """Return the sidecars which a prompt waits for."""
+    def _awaited(self, wanted: Collection[str] | None) -> list[str]:
+        """Return the sidecars for which a prompt waits."""
         names = [name for name in self._being_started() if name not in self._left_behind]
-        return names if needed is None else [name for name in names if name in needed]
+        return names if wanted is None else [name for name in names if name in wanted]
 
     def _being_started(self) -> list[str]:
         """Return the sidecars whose first start goes on, in order."""
         if self._starting is None or self._starting.done():
             return []
-        known = {} if self._sidecars is None else {status.name: status.state for status in self._sidecars.status()}
-        return [name for name in self._begun if known.get(name) not in ("connected", "failed")]
+        states = {} if self._sidecars is None else {status.name: status.state for status in self._sidecars.status()}
+        return [name for name in self._names if states.get(name) not in ("connected", "failed")]
 
     async def stop(self, names: Sequence[str] = ()) -> None:
         """Stop sidecars and everything that they started; all by default. One that does not run stays as it is.
@@ -343,14 +343,14 @@ class WorkspaceSidecars:
         return {} if self._sidecars is None else {tool.name: tool for tool in self._sidecars.all_tools()}
 
     def tool_names(self, name: str) -> dict[str, str]:
-        """Return the names of a sidecar's tools, with its own name for each; none if it was never connected."""
+        """Return a sidecar's tools by name, with its own name for each."""
         if self._sidecars is None or name not in self._sidecars.names():
             return {}
         names = [tool.name for tool in self._sidecars.tools_of(name)]
         return {tool: owner[1] for tool in names if (owner := self._sidecars.owner(tool)) is not None}
 
     def left_out(self, name: str) -> list[LeftOut]:
-        """Return what a sidecar lists and cannot be used; nothing if it was never connected."""
+        """Return the unusable items in a sidecar's lists."""
         return [] if self._sidecars is None or name not in self._sidecars.names() else self._sidecars.left_out(name)
 
     async def described(self, name: str) -> list[dict[str, str]]:
@@ -378,8 +378,8 @@ class WorkspaceSidecars:
             )
         link = self._sidecars.link(name)
         offers = await self.offers.current(name)
-        renamed = {own: tool for tool, own in self.tool_names(name).items() if own != tool}
-        rows = described_offers(link.definitions(), offers, renamed, self.left_out(name))
+        names = {original: tool for tool, original in self.tool_names(name).items() if original != tool}
+        rows = described_offers(link.definitions(), offers, names, self.left_out(name))
         return [{key: redact(text, link.spec.secrets()) for key, text in row.items()} for row in rows]
 
     def groups(self) -> Mapping[str, tuple[str, ...]]:

@@ -1,4 +1,4 @@
-"""A prompt's wait for sidecars, with a button to go on without them."""
+"""A prompt's wait for sidecars, and a button to end it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import traitlets
 
 
 class SidecarWait(anywidget.AnyWidget):
-    """The names of sidecars which are being started, the seconds so far, and a button.
+    """The starting sidecars, the seconds so far, and a button.
 
     Create it on the event loop which waits.
 

@@ -1,4 +1,4 @@
-"""What structured content says beside a text."""
+"""New information in structured content."""
 
 from __future__ import annotations
 
@@ -9,26 +9,29 @@ from typing import Any
 
 _NUMBER = re.compile(r"-?\d[\d,]*(?:\.\d+)?(?:[eE][-+]?\d+)?")
 _MAX_VALUES = 2_000
-"""Values to look for in a text; content with more is passed on whole."""
+"""Largest number of values to look for in a text.
+
+Content with more is passed on whole.
+"""
 
 _MAX_CHARACTERS = 100_000
-"""Longest text to look through; a longer one leaves no room for more."""
+"""Longest text to search; a longer one leaves no room anyway."""
 
 _OUTCOMES = {"success": True, "ok": True, "isError": False, "error": None}
 """Fields which only repeat that a call succeeded."""
 
 
 def added_content(content: Any, text: str) -> Any | None:  # noqa: ANN401 - any JSON value
-    """Return the part of structured content which a text does not say.
+    """Return the part of structured content which is not in a text.
 
-    A text says a value if it has the same text or number in it, however the server has arranged them.
+    A text says a value if it contains the same words or number, in whatever arrangement.
 
     Args:
         content: The structured content, None without any.
         text: All text beside it.
 
     Returns:
-        The fields of an object with anything new; another value as a whole; None without anything new.
+        An object's new fields, or another value as a whole; None without news.
 
     Example:
         >>> added_content({"count": 2, "names": ["Rhine", "Danube"]}, "Found 2 rivers.")
@@ -40,18 +43,18 @@ def added_content(content: Any, text: str) -> Any | None:  # noqa: ANN401 - any 
         return None
     if not text.strip():
         return content
-    said = _Said(text)
+    statements = _Statements(text)
     if not isinstance(content, dict):
-        return content if said.lacks(content) else None
-    added = {name: value for name, value in content.items() if not _repeats(name, value) and said.lacks(value)}
-    return added or None
+        return content if statements.lack(content) else None
+    news = {name: value for name, value in content.items() if not _repeats(name, value) and statements.lack(value)}
+    return news or None
 
 
 def _repeats(name: str, value: object) -> bool:
     return name in _OUTCOMES and value is _OUTCOMES[name]
 
 
-class _Said:
+class _Statements:
     """The words and numbers in a text."""
 
     def __init__(self, text: str) -> None:
@@ -62,8 +65,8 @@ class _Said:
         except (ValueError, RecursionError):
             self._value = None
 
-    def lacks(self, value: Any) -> bool:  # noqa: ANN401 - any JSON value
-        """Return whether the text does not say a value."""
+    def lack(self, value: Any) -> bool:  # noqa: ANN401 - any JSON value
+        """Return whether a value is missing in the text."""
         if self._value is not None and self._value == value:
             return False
         return any(number >= _MAX_VALUES or not self._has(item) for number, item in enumerate(_leaves(value)))

@@ -1,4 +1,4 @@
-"""Progress of a call, as the server reports it."""
+"""A call's progress, as its server reports it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from planck_nb.base.visible import visible
 
 
 class CallProgress:
-    """Receives a call's progress from the MCP library.
+    """A receiver for a call's progress from the MCP library.
 
     Args:
         show: Called with each text.
@@ -18,7 +18,7 @@ class CallProgress:
     def __init__(self, show: Callable[[str], None] | None) -> None:
         self._show = show
         self.newest = 0.0
-        """The time of the newest progress, by the event loop's clock."""
+        """Time at the newest progress, by the event loop's clock."""
 
     async def __call__(self, progress: float, total: float | None, message: str | None) -> None:
         """Note the newest progress, and show it."""

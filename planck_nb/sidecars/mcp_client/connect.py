@@ -30,9 +30,13 @@ START_SECONDS = LinkTiming().start
 
 
 class ConnectedSidecar:
-    """An MCP server which `connect` has connected.
+    """A connected MCP server, from `connect`.
 
-    If the server is lost, it is started again after a pause, as in a notebook, and calls made meanwhile wait for it.
+    After a loss it is started again with a pause, as in a notebook, and calls made meanwhile wait for it.
+
+    Args:
+        sidecars: A manager with this server alone.
+        name: The server's name.
     """
 
     def __init__(self, sidecars: Sidecars, name: str) -> None:
@@ -53,10 +57,13 @@ class ConnectedSidecar:
         return self._sidecars.notes()
 
     def logs(self, count: int | None = None) -> list[str]:
-        """Return the newest lines which the server wrote, the oldest first.
+        """Return the newest lines from the server.
 
         Args:
             count: Number of lines, None for all available ones (500).
+
+        Returns:
+            The lines, the oldest first.
         """
         return self._link.logs(count)
 
@@ -73,7 +80,7 @@ class ConnectedSidecar:
 
         Raises:
             ToolError: If the tool reports a failure.
-            SidecarError: If the server does not run, has no such tool, or does not answer.
+            SidecarError: If the server does not run, lacks the tool, or does not answer.
         """
         return await self._link.call(tool, args or {}, timeout_ms=timeout_ms)
 
@@ -82,10 +89,13 @@ class ConnectedSidecar:
         return await self._link.list_resources()
 
     async def read_resource(self, uri: str) -> list[TextPart | ImagePart]:
-        """Return a resource's content, or raise `SidecarError`.
+        """Read a resource, or raise `SidecarError`.
 
         Args:
             uri: Its address, such as "file:///notes.md".
+
+        Returns:
+            Its content as message parts.
         """
         return await self._link.read_resource(uri)
 
@@ -94,11 +104,14 @@ class ConnectedSidecar:
         return await self._link.list_prompts()
 
     async def get_prompt(self, name: str, arguments: Mapping[str, str] | None = None) -> list[TextPart | ImagePart]:
-        """Return a prompt with its arguments filled in, or raise `SidecarError`.
+        """Fetch a prompt with its arguments filled in, or raise `SidecarError`.
 
         Args:
             name: The prompt's name.
             arguments: Its arguments.
+
+        Returns:
+            Its messages' content as parts for one message.
         """
         return await self._link.get_prompt(name, arguments)
 
@@ -116,22 +129,21 @@ async def connect(
     sign_in_folder: Path | None = None,
     start_seconds: float = START_SECONDS,
 ) -> AsyncIterator[ConnectedSidecar]:
-    """Start or reach an MCP server, as long as the context is open.
+    """Connect an MCP server while the context is open.
 
-    The rules are those of a notebook's sidecars: each call has the effect `execute` on `sidecar:NAME/TOOL`, a process
-    gets only `env` and a few harmless variables, results are bounded, calls have time limits, and a tool that changes
-    while the server is connected is not called.
+    The rules are those for a notebook's sidecars: each call has the effect `execute` on `sidecar:NAME/TOOL`, a process
+    gets only `env` and a few harmless variables, results are bounded, calls have time limits, and a changed tool is not
+    called.
 
     Args:
-        server: An address that begins with "http", a command as one text or a list of words, or a spec.
-        name: The server's name; by default that of its program or host.
+        server: An address with "http" at its start, a command as one text or a list of words, or a spec.
+        name: The server's name, by default its program or host.
         env: Environment variables for the program.
         cwd: The program's working directory.
         headers: HTTP headers for a server at an address.
         token: A bearer token for it.
-        ask: Shows a question of the server to a person; without it all questions are declined.
-        sign_in_folder: The folder for the tokens of servers which require a sign-in, for which `ask` is called; None to
-            offer no sign-in.
+        ask: Shows the server's question to a person; without it all questions are declined.
+        sign_in_folder: The folder for tokens, if a server may require a sign-in through `ask`; None refuses sign-ins.
         start_seconds: Time for the server until it has listed its tools.
 
     Yields:
@@ -173,16 +185,16 @@ async def connect(
 
 
 class _FirstTools:
-    """Accepts a server's first tools, and later lists in which none of them is another one."""
+    """A check which accepts new tools and refuses changed ones."""
 
     def __init__(self) -> None:
         self._tools: dict[str, ToolDefinition] = {}
 
     def __call__(self, _spec: SidecarSpec, _digest: str, tools: tuple[ToolDefinition, ...]) -> bool:
-        accepted = all(self._tools.get(tool.name, tool) == tool for tool in tools)
-        if accepted:
+        is_same = all(self._tools.get(tool.name, tool) == tool for tool in tools)
+        if is_same:
             self._tools.update((tool.name, tool) for tool in tools)
-        return accepted
+        return is_same
 
 
 def _spec(

@@ -38,7 +38,7 @@ _QUESTION_CHECK = 0.2
 """Seconds between two checks for open questions."""
 
 _LONGEST_PROGRESS = 10
-"""Limit for a call which reports progress, as a multiple of its time limit."""
+"""Longest call with progress, in multiples of its time limit."""
 
 _SUBSCRIBE_AGAIN = 1.0
 """Seconds between a subscription's end and the next subscription."""
@@ -85,7 +85,7 @@ class Connection:
         """The reason why connecting again is pointless."""
         self.tools: dict[str, ToolDefinition] = {}
         self.left_out: dict[str, tuple[LeftOut, ...]] = {}
-        """What its newest lists have besides, by kind."""
+        """Unusable items in its newest lists, by kind."""
         self.sidecar = spec.name
         self.is_older = is_older
         self.server = ""
@@ -206,22 +206,20 @@ class Connection:
             self._waits_to_list = False
             tools: dict[str, ToolDefinition] = {}
             if self.client.server_capabilities.tools is not None:
-                for tool in await self.list("tool", "tools", lambda cursor: self.client.list_tools(cursor=cursor)):
+                for tool in await self.list("tool", "tools", lambda at: self.client.list_tools(cursor=at), "name"):
                     definition = tool_definition(tool).redacted(self._secrets)
                     if definition.name == tool.name:  # a name with a secret would go to the model
                         tools[tool.name] = definition
             self.tools = tools
 
-    async def list(
-        self, kind: str, field: str, fetch: Callable[[str | None], Awaitable[Any]], key: str = "name"
-    ) -> list[Any]:
-        """Fetch a list, and note what cannot be used of it.
+    async def list(self, kind: str, field: str, fetch: Callable[[str | None], Awaitable[Any]], key: str) -> list[Any]:
+        """Fetch a list, and note its unusable items.
 
         Args:
             kind: An item's kind, for people.
             field: The list's field in a page.
             fetch: Fetches the page at a cursor.
-            key: The field by which two items are the same.
+            key: The field which identifies an item.
         """
         try:
             listing = await list_all(fetch, field, key)

@@ -114,10 +114,10 @@ class SidecarLink:
         return tuple(self._state.definitions.values())
 
     def left_out(self) -> tuple[LeftOut, ...]:
-        """Return what the sidecar lists and cannot be used."""
+        """Return the unusable items in the sidecar's lists."""
         connection = self._state.connection
-        others = {} if connection is None else connection.left_out
-        return (*self._state.left_out, *(item for kind, items in others.items() if kind != "tool" for item in items))
+        lists = {} if connection is None else connection.left_out
+        return (*self._state.left_out, *(item for kind, items in lists.items() if kind != "tool" for item in items))
 
     def fingerprint(self) -> str:
         """Return the digest for the spec and the tools, as in `fingerprint`."""

@@ -15,7 +15,7 @@ from planck_nb.base.json_types import JsonObject
 from planck_nb.sidecars.conventions import MAX_TIMEOUT_MS, MIN_TIMEOUT_MS, clamp_timeout_ms
 from planck_nb.sidecars.mcp_client.call_origin import CallOrigin, current_origin
 from planck_nb.sidecars.mcp_client.call_progress import CallProgress
-from planck_nb.sidecars.mcp_client.link_state import LinkState, OlderProtocolError
+from planck_nb.sidecars.mcp_client.link_state import LinkState, OlderProtocolNeeded
 
 if TYPE_CHECKING:
     from planck_nb.sidecars.mcp_client.connection import Connection
@@ -136,7 +136,7 @@ class LinkCalls:
             connection = await self._connected(deadline, what)
             try:
                 return await make(connection, max(deadline - connection.lost.get_loop().time(), 0.001))
-            except OlderProtocolError:
+            except OlderProtocolNeeded:
                 await self._change_protocol(connection, deadline)
             except SidecarLostError:
                 if not repeat:
@@ -144,10 +144,13 @@ class LinkCalls:
                 repeat = False
 
     async def _change_protocol(self, connection: Connection, deadline: float) -> None:
-        """Have the sidecar connected again with an older protocol, when its other calls have ended."""
+        """Have the sidecar connected again with an older protocol.
+
+        Its other calls may end before.
+        """
         self._state.needs_older_protocol = True
-        if others := list(connection.origins):
-            await asyncio.wait(others, timeout=max(deadline - connection.lost.get_loop().time(), 0))
+        if calls := list(connection.origins):
+            await asyncio.wait(calls, timeout=max(deadline - connection.lost.get_loop().time(), 0))
         connection.lose("it is connected again with an older protocol")
 
     async def _connected(self, deadline: float, what: str) -> Connection:

@@ -8,7 +8,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from planck_nb.base.errors import SidecarError
 from planck_nb.base.secrets import redact
 from planck_nb.base.visible import visible
 from planck_nb.sidecars.conventions import COMPACTOR_PREFIX, ROLE_COMPACTOR, ROLE_TOOL
@@ -22,8 +21,8 @@ if TYPE_CHECKING:
     from planck_nb.sidecars.mcp_client.connection import Connection
 
 
-class OlderProtocolError(SidecarError):
-    """A call failed because its server can ask only in an older protocol."""
+class OlderProtocolNeeded(Exception):
+    """A call failed, because its server asks in an older protocol."""
 
 
 class LinkState:
@@ -48,7 +47,7 @@ class LinkState:
         """The tools which cannot be used; they stay as well."""
         self.status = SidecarStatus(spec.name, since=clock.time(), transport=spec.transport)
         self.needs_older_protocol = False
-        """Whether the server was found to ask in the protocol with a handshake only."""
+        """True for a server which asks as in the older protocol."""
         self.changed = asyncio.Event()
         """Set and replaced after every state change."""
 

@@ -14,18 +14,18 @@ from planck_nb.sidecars.mcp_client.transports.repaired_results import LEFT_OUT
 
 _MAX_ITEMS = 10_000
 _MAX_IDLE_PAGES = 3
-"""Pages in a row without a new item after which a list has ended."""
+"""Pages without a new item after which a list has ended."""
 
 _REASON_CHARACTERS = 200
 
 
 @dataclass(slots=True)
 class Listing:
-    """The items on all pages of a list.
+    """A whole list.
 
     Args:
-        items: The first of each name.
-        left_out: The names of others, with the reasons as the ends of sentences.
+        items: Its items, without repetitions.
+        left_out: Names of unusable items, with reasons as sentence ends.
         remark: A sentence about its end, empty for an ordinary one.
     """
 
@@ -34,7 +34,7 @@ class Listing:
     remark: str = ""
 
 
-async def list_all(fetch: Callable[[str | None], Awaitable[Any]], kind: str, key: str = "name") -> Listing:
+async def list_all(fetch: Callable[[str | None], Awaitable[Any]], kind: str, key: str) -> Listing:
     """Fetch a whole list.
 
     A list ends where the server says so, and where its cursor stands still. Some servers
@@ -44,7 +44,7 @@ async def list_all(fetch: Callable[[str | None], Awaitable[Any]], kind: str, key
     Args:
         fetch: Fetches the page at a cursor.
         kind: The list's field in a page, such as "tools".
-        key: The field by which two items are the same.
+        key: The field which identifies an item.
 
     Raises:
         MCPError: If the first page cannot be fetched, or the connection is lost.

@@ -317,14 +317,14 @@ class Sidecars:
         return [tool for key, tool in self._offered.tools.items() if owners[key][0] == name]
 
     def left_out(self, name: str) -> list[LeftOut]:
-        """Return what a sidecar lists and cannot be used.
+        """Return the unusable items in a sidecar's lists.
 
         Raises:
             UsageError: If the name is unknown.
         """
-        others = [item for item in self.link(name).left_out() if item.kind != "tool"]
+        rest = [item for item in self.link(name).left_out() if item.kind != "tool"]
         tools = self._offered.left_out
-        return [*(LeftOut("tool", tool, reason) for sidecar, tool, reason in tools if sidecar == name), *others]
+        return [*(LeftOut("tool", tool, reason) for sidecar, tool, reason in tools if sidecar == name), *rest]
 
     def owner(self, tool: str) -> tuple[str, str] | None:
         """Return a tool's sidecar and its name there, by the models' name."""

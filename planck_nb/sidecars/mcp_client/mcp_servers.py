@@ -208,7 +208,10 @@ def _spec(name: str, sidecar: WrittenSidecar, source: Path | None, environment: 
 
 
 def _remarks(name: str, sidecar: WrittenSidecar, environment: Mapping[str, str]) -> list[str]:
-    """Return a sentence for each value that still has nothing but a variable's name, which may be a password."""
+    """Return sentences about values with an unset variable's name.
+
+    Such a value may be a password, so it is not in the sentence.
+    """
     return [
         f"The sidecar {name} gets {printable(field)} as it is written, because that names no environment variable "
         "which is set."

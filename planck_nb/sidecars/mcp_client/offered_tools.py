@@ -48,9 +48,10 @@ class Caller(Protocol):
 
 
 def tool_name(name: str) -> str:
-    """Return a version of the tool name for every vendor, which take letters from A to Z only.
+    """Return a version of the tool name for every vendor.
 
-    Accents are left out. A name with other letters gets a digest, so that two of them differ.
+    These take letters from A to Z only. Accents are left out, and a name with other letters gets a digest, so two such
+    names differ.
 
     Returns:
         The name; empty for one without any visible character.

@@ -20,10 +20,8 @@ class Lists(Protocol):
 
     client: Client
 
-    async def list(
-        self, kind: str, field: str, fetch: Callable[[str | None], Awaitable[Any]], key: str = "name"
-    ) -> list[Any]:
-        """Fetch a list, and note what cannot be used of it."""
+    async def list(self, kind: str, field: str, fetch: Callable[[str | None], Awaitable[Any]], key: str) -> list[Any]:
+        """Fetch a list, and note its unusable items."""
         ...
 
 
@@ -57,7 +55,7 @@ async def prompts(lists: Lists) -> tuple[PromptDefinition, ...]:
     client = lists.client
     if client.server_capabilities.prompts is None:
         return ()
-    return tuple(map(_prompt, await lists.list("prompt", "prompts", lambda at: client.list_prompts(cursor=at))))
+    return tuple(map(_prompt, await lists.list("prompt", "prompts", lambda at: client.list_prompts(cursor=at), "name")))
 
 
 async def prompt(lists: Lists, name: str, arguments: dict[str, str]) -> list[TextPart | ImagePart]:

@@ -30,7 +30,7 @@ _END_SECONDS = 0.05
 """Seconds in which a process has to end after closing its output."""
 
 _BLOCK_STARTS = (b"{", b"[")
-"""Lines with which a message over many lines begins."""
+"""First lines in indented JSON."""
 
 
 @asynccontextmanager
@@ -112,7 +112,7 @@ class MessageReader:
         self._messages: list[SessionMessage] = []
         """Messages which were not asked for yet, in reverse order."""
         self._block: list[bytes] = []
-        """The lines so far of what may be a message over many lines."""
+        """Lines so far which may be indented JSON."""
         self._block_size = 0
 
     async def receive(self) -> SessionMessage | Exception:
@@ -153,7 +153,7 @@ class MessageReader:
         return None
 
     def _read(self, line: bytes | TooLongLine) -> list[JSONRPCMessage]:
-        """Return the messages in a line, which is logged if it has none."""
+        """Return the messages in a line; a line without any is logged."""
         if isinstance(line, TooLongLine):
             return self._too_long(line)
         if messages := read_messages(line, self._requests):

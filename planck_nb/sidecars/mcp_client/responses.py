@@ -15,7 +15,7 @@ from planck_nb.base.text import one_line
 from planck_nb.base.visible import visible
 from planck_nb.sidecars.mcp_client.call_progress import CallProgress
 from planck_nb.sidecars.mcp_client.connection import Connection
-from planck_nb.sidecars.mcp_client.link_state import OlderProtocolError
+from planck_nb.sidecars.mcp_client.link_state import OlderProtocolNeeded
 from planck_nb.sidecars.mcp_client.transports.open_requests import is_not_mcp
 
 T = TypeVar("T")
@@ -26,7 +26,7 @@ _CANCEL_SECONDS = 1.0
 _REASON_CHARACTERS = 500
 _TOO_LARGE = "it sent a message of more than"
 _ASKS_IN_VAIN = re.compile(r"Cannot send '(?:elicitation|sampling|roots)/\w+': .*no back-channel")
-"""A server of the MCP library that asks as before the protocol 2026-07-28, which it negotiates nevertheless."""
+"""A library's error about an old question in the newest protocol."""
 
 _EVENT_FAILED = "SSE stream failed"
 """The SDK's report about a very large event."""
@@ -71,11 +71,11 @@ async def answer_to(
 
 
 def require_back_channel(connection: Connection, result: CallToolResult) -> None:
-    """Raise `OlderProtocolError` for a call which failed because it could not ask."""
+    """Raise `OlderProtocolNeeded` for a call which failed because it could not ask."""
     if result.is_error and not connection.is_older:
         for item in result.content:
             if isinstance(item, TextContent) and _ASKS_IN_VAIN.search(item.text):
-                raise OlderProtocolError(item.text)
+                raise OlderProtocolNeeded(item.text)
 
 
 def _lost(connection: Connection, what: str) -> SidecarLostError:
@@ -91,7 +91,7 @@ def _failure(connection: Connection, error: Exception, what: str) -> Exception: 
     if isinstance(error, SidecarError | ToolError):
         return error
     if not connection.is_older and _ASKS_IN_VAIN.search(str(error)):
-        return OlderProtocolError(str(error))
+        return OlderProtocolNeeded(str(error))
     where = f"{what} of the sidecar {connection.sidecar}"
     message = one_line(visible(redact(str(error))), _REASON_CHARACTERS).rstrip(".")
     if isinstance(error, MCPError):

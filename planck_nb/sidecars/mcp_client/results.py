@@ -16,17 +16,17 @@ from planck_nb.sidecars.mcp_client.added_content import added_content
 def output_of(result: Any) -> ToolOutput:  # noqa: ANN401 - an mcp_types.CallToolResult
     """Convert a call's result.
 
-    Text stays as it is and images are checked; sounds and other data are described in words. What structured content
-    says in addition follows as JSON: servers are to repeat it as text, but
-    [many have a summary there](https://github.com/MoonshotAI/kimi-code/issues/2554).
+    Text stays as it is and images are checked; sounds and other data are described in words. Additional information in
+    structured content follows as JSON: servers are to repeat it as text, but
+    [many only summarise it](https://github.com/MoonshotAI/kimi-code/issues/2554).
 
     Raises:
         ToolError: If the sidecar reports the tool's failure.
     """
     items = [part for item in result.content for part in _converted(item)]
     text = "\n".join(item.text for item in items if isinstance(item, TextPart))
-    if (added := added_content(result.structured_content, text)) is not None:
-        items.append(TextPart(json.dumps(added, ensure_ascii=False)))
+    if (news := added_content(result.structured_content, text)) is not None:
+        items.append(TextPart(json.dumps(news, ensure_ascii=False)))
     output = as_output(items) if items else ToolOutput("(no result)")
     if result.is_error:
         raise ToolError(output.text if items else "The tool failed and did not say why.")

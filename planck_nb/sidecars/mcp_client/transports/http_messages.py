@@ -1,4 +1,4 @@
-"""Bodies of HTTP responses with nothing but messages of JSON-RPC in them."""
+"""HTTP responses with valid JSON-RPC messages only."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _FIRST_ERROR = 400
 _ACCEPTED = 202
 _EVENTS = "text/event-stream"
 _REPLACED = ("content-encoding", "content-length", "content-type", "transfer-encoding")
-"""Headers about the body on the wire, which is not the one that is passed on."""
+"""Headers about the original body, which another one replaces."""
 
 
 class MessageTransport(httpx2.AsyncBaseTransport):
@@ -93,8 +93,8 @@ def _request_id(request: httpx2.Request) -> RequestId | None:
         message = json.loads(request.content) if request.method == "POST" else None
     except (httpx2.RequestNotRead, ValueError):
         return None
-    found = message.get("id") if isinstance(message, dict) and "method" in message else None
-    return found if isinstance(found, int | str) else None
+    request_id = message.get("id") if isinstance(message, dict) and "method" in message else None
+    return request_id if isinstance(request_id, int | str) else None
 
 
 async def _bounded(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
@@ -117,8 +117,8 @@ async def _message(chunks: AsyncIterator[bytes], requests: OpenRequests, answers
             yield body
             return
         messages = read_messages(body, requests, answers=answers, is_whole=True)
-    found = [message for message in messages if isinstance(message, JSONRPCResponse | JSONRPCError)]
-    answer = found[-1] if found else not_mcp(answers, "it is not an answer")
+    candidates = [message for message in messages if isinstance(message, JSONRPCResponse | JSONRPCError)]
+    answer = candidates[-1] if candidates else not_mcp(answers, "it is not an answer")
     yield answer.model_dump_json(by_alias=True, exclude_unset=True).encode()
 
 
@@ -135,7 +135,7 @@ async def _events(source: EventSource, requests: OpenRequests, answers: RequestI
 
 
 async def _ended(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """Yield the chunks and the end of the last event, which some servers leave out."""
+    """Yield the chunks, and an end for the last event."""
     async for chunk in chunks:
         yield chunk
     yield b"\n\n"

@@ -1,7 +1,7 @@
-"""Reads JSON-RPC messages, and what servers write in their place.
+"""Reads JSON-RPC messages, also odd ones.
 
-The strict reader of the MCP library comes first. What it refuses is read leniently, because a call whose answer is
-taken for something else would wait until its time limit.
+The MCP library's strict reader comes first. Other texts are read leniently, because a call with an unrecognised answer
+would wait until its time limit.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ _METHODS = {method for method, _ in (*SERVER_REQUESTS, *SERVER_NOTIFICATIONS)}
 _START = re.compile(r"[{\[]")
 _OUTCOMES = ("result", "error")
 _STARTS = 5
-"""Places in a line at which a message may begin after other text."""
+"""Places in a line to look for a message after other text."""
 
-_SHOWN_CHARACTERS = 80
+_START_CHARACTERS = 80
 
 _ID = rb'"id"\s*:\s*(-?\d{1,18}|"[^"\\]*")'
 _ID_AT_THE_START = re.compile(rb'\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?' + _ID + rb"\s*,")
@@ -41,7 +41,7 @@ _ANSWER = re.compile(rb'\s*\{.{0,200}"(?:result|error)"\s*:', re.DOTALL)
 
 
 def is_answer(data: bytes, request_id: RequestId | None) -> bool:
-    """Return whether a text is a valid answer to a request, as it is."""
+    """Return whether a text is a valid answer to a request."""
     try:
         message = jsonrpc_message_adapter.validate_json(data, by_name=False)
     except ValueError:
@@ -61,7 +61,7 @@ def read_messages(
     Args:
         data: A line, an event's data, or a body.
         requests: The open requests.
-        answers: The request whose answer is expected, if the transport says so; an answer's id counts for nothing.
+        answers: The request with an expected answer, if the transport says so; an answer's own id is ignored.
         is_whole: Whether the text can only be this answer.
 
     Returns:
@@ -76,8 +76,8 @@ def read_messages(
         if messages or (values and values[0][0] == 0 and not is_whole):  # or a log's line in JSON
             return messages
         request_id = answers if is_whole else _id_in(data, data, requests)
-        shown = one_line(text[: 2 * _SHOWN_CHARACTERS], _SHOWN_CHARACTERS)
-        problem = f"it is not JSON-RPC: {shown}" if shown else "it is empty"
+        start = one_line(text[: 2 * _START_CHARACTERS], _START_CHARACTERS)
+        problem = f"it is not JSON-RPC: {start}" if start else "it is empty"
         return [] if request_id is None else [not_mcp(request_id, problem)]
     if answers is not None and isinstance(message, JSONRPCResponse | JSONRPCError):
         message.id = answers
@@ -85,7 +85,7 @@ def read_messages(
 
 
 def too_long(head: bytes, tail: bytes, requests: OpenRequests, sentence: str) -> JSONRPCError | None:
-    """Return an error in place of an overlong answer; None if its request is unknown."""
+    """Return an error for an overlong answer, None for an unknown request."""
     request_id = _id_in(head, tail, requests)
     return None if request_id is None else not_mcp(request_id, sentence)
 
@@ -136,13 +136,13 @@ def _messages_in(
         request_id = requests.matching(value.get("id")) if answers is None else answers
         if request_id is not None:
             yield _answer(value, request_id)
-    # Without the mark of JSON-RPC it may be a line of a log, so the id has to be right.
+    # Without JSON-RPC's mark it may be a log's line, so the id has to be right.
     elif is_first and not value.keys().isdisjoint(_OUTCOMES) and value.get("id") in requests:
         yield _answer(value, value["id"])
 
 
 def _call(value: JsonObject) -> Iterator[JSONRPCMessage]:
-    """Yield a request or notification; nothing for another object, such as a line of a log."""
+    """Yield the request or notification in an object, if it is one."""
     if "jsonrpc" not in value and value["method"] not in _METHODS:
         return
     params = value.get("params")
@@ -165,7 +165,7 @@ def _answer(value: JsonObject, request_id: RequestId) -> JSONRPCMessage:
 
 
 def _error(error: Any) -> JsonObject:  # noqa: ANN401 - any JSON value
-    """Return an error as JSON-RPC has it."""
+    """Return an error in JSON-RPC's shape."""
     fields = error if isinstance(error, dict) else {"message": error}
     code, message = fields.get("code"), fields.get("message", fields)
     has_code = isinstance(code, int) and not isinstance(code, bool)

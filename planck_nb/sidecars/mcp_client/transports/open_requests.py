@@ -1,4 +1,4 @@
-"""Requests which a server has not answered yet."""
+"""Requests without an answer so far."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class OpenRequests:
         self._highest = 0
 
     def note_sent(self, message: JSONRPCMessage) -> None:
-        """Note a message to the server, which may open or withdraw a request."""
+        """Note a message, which may open or withdraw a request."""
         params = getattr(message, "params", None) or {}
         if isinstance(message, JSONRPCRequest):
             version = (params.get("_meta") or {}).get(PROTOCOL_VERSION_META_KEY, self.version)
@@ -90,7 +90,7 @@ class OpenRequests:
         return self.only()
 
     def only(self) -> RequestId | None:
-        """Return the id of the only open request, None without or with several."""
+        """Return the only open request's id, None without or with several."""
         return next(iter(self._requests)) if len(self._requests) == 1 else None
 
 

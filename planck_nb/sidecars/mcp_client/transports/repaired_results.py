@@ -1,7 +1,7 @@
-"""Makes servers' results valid, item by item.
+"""Repairs servers' results item by item.
 
-The MCP library checks a result as a whole, so one odd tool would take the whole list away. Here the valid items are
-kept, and each other one is left out by itself, with a reason in words for people.
+The MCP library checks a result as a whole, so one odd tool would take the whole list away. Here valid items stay, and
+each other one is left out by itself, with a reason in words for people.
 """
 
 from __future__ import annotations
@@ -20,21 +20,24 @@ from planck_nb.sidecars.mcp_client.transports.open_requests import OpenRequest
 from planck_nb.sidecars.mcp_client.transports.usable_schema import usable_schema
 
 LEFT_OUT: Final = "dev.planck/left_out"
-"""Key in a list's `_meta` for left out items, as pairs: the item's name, and the reason as the end of a sentence."""
+"""Key in a list's `_meta` for unusable items.
 
-_SHOWN_CHARACTERS = 20_000
-"""Longest content of an unknown kind which is shown as JSON."""
+Its value has pairs: an item's name, and the reason as a sentence end.
+"""
+
+_JSON_CHARACTERS = 20_000
+"""Longest JSON to show for an unknown kind, in characters."""
 
 _BINARY = ("data", "blob")
 _MEDIA_TYPES = ("mimeType", "mime_type", "mediaType", "media_type")
 _TRUE_WORDS = ("true", "1", "yes", "error")
 
 Rule: TypeAlias = Callable[[JsonObject], str]
-"""A rule which corrects an item in place, and returns why it cannot be used; empty for a good one."""
+"""A correction in place, which returns a problem or an empty text."""
 
 
 class NotMcpError(ValueError):
-    """A result which cannot be repaired; the text says what is wrong with it."""
+    """A result beyond repair, with the problem as its text."""
 
 
 def repaired_result(request: OpenRequest, result: JsonObject) -> JsonObject:
@@ -48,7 +51,7 @@ def repaired_result(request: OpenRequest, result: JsonObject) -> JsonObject:
         The same result if it is valid, else a corrected one.
 
     Raises:
-        NotMcpError: If nothing of it can be used.
+        NotMcpError: If it is beyond repair.
     """
     if _is_ordinary(request, result) or _errors(request, result) is None:
         return result
@@ -70,7 +73,7 @@ def repaired_result(request: OpenRequest, result: JsonObject) -> JsonObject:
 
 
 def _is_ordinary(request: OpenRequest, result: JsonObject) -> bool:
-    """Return whether it is a valid result of a call, for sure and at once."""
+    """Return whether a call's result is valid, for sure and at once."""
     content = result.get("content")
     return (
         request.method == "tools/call"
@@ -88,7 +91,7 @@ def _is_ordinary(request: OpenRequest, result: JsonObject) -> bool:
 
 
 def _errors(request: OpenRequest, data: Mapping[str, Any]) -> list[tuple[str | int, ...]] | None:
-    """Return the paths to what is invalid; None for a valid result."""
+    """Return the paths to invalid parts, None for a valid result."""
     try:
         parse_server_result(request.method, request.version, data)
     except ValidationError as error:
@@ -99,7 +102,7 @@ def _errors(request: OpenRequest, data: Mapping[str, Any]) -> list[tuple[str | i
 
 
 def _path(location: tuple[str | int, ...], data: Any) -> tuple[str | int, ...]:  # noqa: ANN401 - any JSON value
-    """Return the path in the data; the library's has names of its classes, too."""
+    """Return the path in the data, without the library's class names."""
     path: list[str | int] = []
     for place, part in enumerate(location):
         if (isinstance(data, dict) and part in data) or (isinstance(data, list) and isinstance(part, int)):
@@ -125,8 +128,8 @@ def _modern_fields(request: OpenRequest) -> JsonObject:
     """Return the fields which newer versions require in each result."""
     if request.version not in MODERN_PROTOCOL_VERSIONS:
         return {}
-    cached = {"ttlMs": 0, "cacheScope": "private"} if request.method in CACHEABLE_METHODS else {}
-    return {"resultType": "complete", **cached}
+    cache = {"ttlMs": 0, "cacheScope": "private"} if request.method in CACHEABLE_METHODS else {}
+    return {"resultType": "complete", **cache}
 
 
 # Lists
@@ -136,7 +139,7 @@ def _repaired_list(key: str, rule: Rule) -> Callable[[OpenRequest, JsonObject], 
     """Return a repair for a list, with a rule for each item."""
 
     def repair(request: OpenRequest, data: JsonObject) -> None:
-        items, kept, left_out = data.get(key), [], []
+        items, usable_items, left_out = data.get(key), [], []
         if isinstance(items, dict):  # by name
             items = [{"name": name, **item} if isinstance(item, dict) else item for name, item in items.items()]
         elif items is None:
@@ -148,8 +151,8 @@ def _repaired_list(key: str, rule: Rule) -> Callable[[OpenRequest, JsonObject], 
             if reason:
                 left_out.append([_label(original, number), reason])
             else:
-                kept.append(item)
-        data[key] = kept
+                usable_items.append(item)
+        data[key] = usable_items
         if not isinstance(data.get("nextCursor"), str):
             cursor = data.pop("nextCursor", None)
             if isinstance(cursor, int) and not isinstance(cursor, bool):
@@ -162,7 +165,7 @@ def _repaired_list(key: str, rule: Rule) -> Callable[[OpenRequest, JsonObject], 
 
 
 def _valid_item(request: OpenRequest, key: str, original: object, rule: Rule) -> tuple[JsonObject, str]:
-    """Return an item without its invalid optional fields, and why it cannot be used."""
+    """Return an item without invalid optional fields, and its problem."""
     if not isinstance(original, dict):
         return {}, f"it is {kind_of(original)}"
     item = dict(original)
@@ -183,8 +186,8 @@ def _valid_item(request: OpenRequest, key: str, original: object, rule: Rule) ->
 
 def _label(item: object, number: int) -> str:
     fields = item if isinstance(item, dict) else {}
-    named = (fields.get(field) for field in ("name", "uri", "uriTemplate"))
-    return next((text for text in named if isinstance(text, str) and text.strip()), f"number {number}")
+    labels = (fields.get(field) for field in ("name", "uri", "uriTemplate"))
+    return next((text for text in labels if isinstance(text, str) and text.strip()), f"number {number}")
 
 
 def _tool(item: JsonObject) -> str:
@@ -221,7 +224,7 @@ def _prompt(item: JsonObject) -> str:
     if isinstance(arguments, dict):
         arguments = [{"name": name, **(rest if isinstance(rest, dict) else {})} for name, rest in arguments.items()]
     if isinstance(arguments, list):
-        item["arguments"] = [each for each in arguments if isinstance(each, dict) and isinstance(each.get("name"), str)]
+        item["arguments"] = [item for item in arguments if isinstance(item, dict) and isinstance(item.get("name"), str)]
     return _unnamed(item)
 
 
@@ -255,33 +258,33 @@ def _call(request: OpenRequest, data: JsonObject) -> None:
     for old, new in (("is_error", "isError"), ("structured_content", "structuredContent")):
         if old in data:
             data.setdefault(new, data.pop(old))
-    failed = data.get("isError")
-    if not isinstance(failed, bool):
-        data["isError"] = failed.lower() in _TRUE_WORDS if isinstance(failed, str) else bool(failed)
+    failure = data.get("isError")
+    if not isinstance(failure, bool):
+        data["isError"] = failure.lower() in _TRUE_WORDS if isinstance(failure, str) else bool(failure)
     if "content" not in data and "structuredContent" not in data:  # the plain value of the tool
-        own = {key: data.pop(key) for key in [*data] if key not in ("_meta", "isError", "resultType", "ttlMs")}
-        data["content"] = [own] if own else []
+        value = {key: data.pop(key) for key in [*data] if key not in ("_meta", "isError", "resultType", "ttlMs")}
+        data["content"] = [value] if value else []
     data["content"] = list(_blocks(request, data.get("content")))
-    structured = data.get("structuredContent")
-    if not isinstance(structured, dict) and request.version in HANDSHAKE_PROTOCOL_VERSIONS:
+    content = data.get("structuredContent")
+    if not isinstance(content, dict) and request.version in HANDSHAKE_PROTOCOL_VERSIONS:
         data.pop("structuredContent", None)
-        if structured is not None and not any(item.get("text") == _json(structured) for item in data["content"]):
-            data["content"].append(_text(_json(structured)))
+        if content is not None and not any(block.get("text") == _json(content) for block in data["content"]):
+            data["content"].append(_text(_json(content)))
 
 
 def _prompt_result(request: OpenRequest, data: JsonObject) -> None:
     messages = data.get("messages")
-    fixed = []
+    valid_messages = []
     for message in messages if isinstance(messages, list) else [messages]:
         parts = message if isinstance(message, dict) else {"content": message}
         role = parts.get("role") if parts.get("role") in ("user", "assistant") else "user"
-        fixed += [{"role": role, "content": block} for block in _blocks(request, parts.get("content"))]
-    data["messages"] = fixed
+        valid_messages += [{"role": role, "content": block} for block in _blocks(request, parts.get("content"))]
+    data["messages"] = valid_messages
 
 
 def _read_result(request: OpenRequest, data: JsonObject) -> None:
     contents = data.get("contents", data.pop("content", None))
-    fixed = []
+    valid_items = []
     for original in contents if isinstance(contents, list) else [] if contents is None else [contents]:
         item = dict(original) if isinstance(original, dict) else {"text": original}
         if not isinstance(item.get("uri"), str):
@@ -290,19 +293,21 @@ def _read_result(request: OpenRequest, data: JsonObject) -> None:
             item.pop("blob", None)
             text = item.get("text", {key: value for key, value in item.items() if key not in ("uri", "mimeType")})
             item["text"] = text if isinstance(text, str) else _json(text)
-        fixed.append({key: item[key] for key in ("uri", "mimeType", "text", "blob") if isinstance(item.get(key), str)})
-    data["contents"] = fixed
+        valid_items.append(
+            {key: item[key] for key in ("uri", "mimeType", "text", "blob") if isinstance(item.get(key), str)}
+        )
+    data["contents"] = valid_items
 
 
 def _start(request: OpenRequest, data: JsonObject) -> None:
     if not isinstance(data.get("protocolVersion"), str):
         data["protocolVersion"] = request.version
     capabilities = data.get("capabilities")
-    # A server which names no abilities is asked for its tools all the same.
-    named = capabilities if isinstance(capabilities, dict) else {"tools": {}}
+    # A server without any abilities is asked for its tools all the same.
+    abilities = capabilities if isinstance(capabilities, dict) else {"tools": {}}
     data["capabilities"] = {
         name: value if isinstance(value, dict) else {}  # PHP's empty list, or true
-        for name, value in named.items()
+        for name, value in abilities.items()
         if value is not None and value is not False
     }
     info = data.get("serverInfo")
@@ -311,7 +316,7 @@ def _start(request: OpenRequest, data: JsonObject) -> None:
 
 
 def _blocks(request: OpenRequest, content: Any) -> Iterator[JsonObject]:  # noqa: ANN401 - any JSON value
-    """Yield content blocks for whatever a server has as content."""
+    """Yield content blocks for any content."""
     if isinstance(content, list):
         for item in content:
             yield from _blocks(request, item)
@@ -322,7 +327,7 @@ def _blocks(request: OpenRequest, content: Any) -> Iterator[JsonObject]:  # noqa
 
 
 def _block(request: OpenRequest, original: JsonObject) -> JsonObject:
-    """Return a valid content block, which is text for another kind of content."""
+    """Return a valid content block, text in place of an unknown kind."""
     page = {"content": [original], "resultType": "complete"}
     calls = OpenRequest("tools/call", request.version)
     if _errors(calls, page) is None:
@@ -345,11 +350,11 @@ def _block(request: OpenRequest, original: JsonObject) -> JsonObject:
 
 
 def _described(kind: str, block: JsonObject) -> str:
-    """Return content of another kind as JSON, without its binary data."""
+    """Return an unknown kind's content as JSON, without binary data."""
     rest = {key: value for key, value in block.items() if key not in _BINARY and not (key == "type" and kind)}
-    shown = _json(rest) if rest else ""
-    shown = shown if len(shown) <= _SHOWN_CHARACTERS else "(too long to be shown)"
-    return " ".join(filter(None, (f"[{kind}]" if kind else "", shown)))
+    text = _json(rest) if rest else ""
+    text = text if len(text) <= _JSON_CHARACTERS else "(too long to be shown)"
+    return " ".join(filter(None, (f"[{kind}]" if kind else "", text)))
 
 
 def _text(text: str) -> JsonObject:

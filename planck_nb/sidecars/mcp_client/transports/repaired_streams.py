@@ -1,4 +1,4 @@
-"""A transport whose answers are valid MCP, whatever the server sends."""
+"""A transport with valid answers, whatever its server sends."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from planck_nb.sidecars.mcp_client.transports.repaired_results import NotMcpErro
 async def repaired_streams(
     transport: AbstractAsyncContextManager[tuple[Any, Any]], requests: OpenRequests
 ) -> AsyncIterator[tuple[RepairingReader, NotingWriter]]:
-    """Open a transport, and make its answers valid.
+    """Open a transport, and repair its answers.
 
     Args:
         transport: Opens a pair of message streams.
-        requests: Gets the requests which are open.
+        requests: Gets the open requests.
 
     Yields:
         The incoming messages, and the place to send messages.
@@ -34,7 +34,7 @@ async def repaired_streams(
 
 
 class RepairingReader:
-    """Incoming messages, whose results are valid.
+    """Incoming messages with valid results.
 
     Args:
         reader: The transport's messages.
@@ -47,7 +47,7 @@ class RepairingReader:
 
     @property
     def last_context(self) -> Context | None:
-        """The context of the newest message's request, for the SDK; None if the transport does not know it."""
+        """Return the newest message's context, None if unknown."""
         return getattr(self._reader, "last_context", None)
 
     async def receive(self) -> SessionMessage | Exception:
@@ -98,7 +98,7 @@ class RepairingReader:
 
 
 class NotingWriter:
-    """Sends messages, and notes which requests are open.
+    """A place to send messages, which notes open requests.
 
     Args:
         writer: The transport's place to send messages.

@@ -1,4 +1,4 @@
-"""JSON Schemas as servers mean them."""
+"""JSON Schemas as their servers mean them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _TYPES = {
 
 
 def usable_schema(schema: JsonObject) -> JsonObject:
-    """Return a JSON Schema with what servers mean by invalid parts of it.
+    """Return a JSON Schema with its invalid parts as they are meant.
 
     Go writes null and PHP an empty list for an absent object, a type may have its name in another language, and
     `required` is seen in a wrong place or shape.
