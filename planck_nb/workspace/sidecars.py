@@ -472,7 +472,10 @@ class WorkspaceSidecars:
         )
 
     async def _start_all(self) -> None:
-        await self.start()
+        """Start all trusted sidecars, except those whose start has failed."""
+        states = {} if self._sidecars is None else {status.name: status.state for status in self._sidecars.status()}
+        if names := [name for name in self._names if states.get(name) != "failed"]:
+            await self.start(names)
 
     def _accept(self, spec: SidecarSpec, _digest: str, tools: tuple[ToolDefinition, ...]) -> bool:
         """Whether a sidecar with these tools may be used: those that it had when it was trusted, or its first ones."""

@@ -24,7 +24,7 @@ from planck_nb.testing import scripted_model
 
 pytestmark = pytest.mark.process
 
-SLOW = 'echo > "$0-begun"; until [ -e "$0" ]; do sleep 0.02; done; exec "$@"'
+SLOW = 'echo begun >> "$0-begun"; until [ -e "$0" ]; do sleep 0.02; done; exec "$@"'
 GOES_WITHOUT = "This prompt goes without the tools of desk, which is still starting."
 
 
@@ -126,6 +126,17 @@ async def test_a_sidecar_that_failed_delays_nobody_again(place: Place) -> None:
     assert lines(second) == [
         "This prompt goes without the tools of desk, files, which are not running; see `%planck sidecar`."
     ]
+
+
+async def test_a_sidecar_that_failed_before_the_first_prompt_is_not_started_again(place: Place) -> None:
+    controller = place.configure(desk=slow(place.go, "exit"))
+    place.go.touch()
+    [status] = await controller.workspace.sidecars.start()
+    assert status.state == "failed"
+    started = await controller.start("one", {}, {}, show_wait=place.show)
+    await started.run
+    assert place.view.waited_for == []
+    assert place.go.with_name("go-begun").read_text() == "begun\n"
 
 
 async def test_each_sidecar_is_waited_for_until_its_own_start_has_ended(place: Place) -> None:

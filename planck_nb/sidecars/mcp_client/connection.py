@@ -206,13 +206,17 @@ class Connection:
             self._waits_to_list = False
             tools: dict[str, ToolDefinition] = {}
             if self.client.server_capabilities.tools is not None:
-                for tool in await self.list("tool", "tools", lambda at: self.client.list_tools(cursor=at), "name"):
+                for tool in await self.fetch_list(
+                    "tool", "tools", lambda at: self.client.list_tools(cursor=at), "name"
+                ):
                     definition = tool_definition(tool).redacted(self._secrets)
                     if definition.name == tool.name:  # a name with a secret would go to the model
                         tools[tool.name] = definition
             self.tools = tools
 
-    async def list(self, kind: str, field: str, fetch: Callable[[str | None], Awaitable[Any]], key: str) -> list[Any]:
+    async def fetch_list(
+        self, kind: str, field: str, fetch: Callable[[str | None], Awaitable[Any]], key: str
+    ) -> list[Any]:
         """Fetch a list, and note its unusable items.
 
         Args:

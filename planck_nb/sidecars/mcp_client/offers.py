@@ -20,7 +20,9 @@ class Lists(Protocol):
 
     client: Client
 
-    async def list(self, kind: str, field: str, fetch: Callable[[str | None], Awaitable[Any]], key: str) -> list[Any]:
+    async def fetch_list(
+        self, kind: str, field: str, fetch: Callable[[str | None], Awaitable[Any]], key: str
+    ) -> list[Any]:
         """Fetch a list, and note its unusable items."""
         ...
 
@@ -30,10 +32,10 @@ async def resources(lists: Lists) -> tuple[ResourceDefinition, ...]:
     client = lists.client
     if client.server_capabilities.resources is None:
         return ()
-    plain = await lists.list("resource", "resources", lambda at: client.list_resources(cursor=at), "uri")
+    plain = await lists.fetch_list("resource", "resources", lambda at: client.list_resources(cursor=at), "uri")
     templates: list[Any] = []
     with suppress(MCPError):  # many servers have resources and no templates
-        templates = await lists.list(
+        templates = await lists.fetch_list(
             "resource template",
             "resource_templates",
             lambda at: client.list_resource_templates(cursor=at),
@@ -55,7 +57,9 @@ async def prompts(lists: Lists) -> tuple[PromptDefinition, ...]:
     client = lists.client
     if client.server_capabilities.prompts is None:
         return ()
-    return tuple(map(_prompt, await lists.list("prompt", "prompts", lambda at: client.list_prompts(cursor=at), "name")))
+    return tuple(
+        map(_prompt, await lists.fetch_list("prompt", "prompts", lambda at: client.list_prompts(cursor=at), "name"))
+    )
 
 
 async def prompt(lists: Lists, name: str, arguments: dict[str, str]) -> list[TextPart | ImagePart]:
