@@ -61,8 +61,8 @@ def hiding_file(package: str) -> str:
     return f"./{file.relative_to(Path.cwd())}" if file.is_relative_to(Path.cwd()) else str(file)
 
 
-def hidden_package(package: str) -> str:
-    """Return a sentence about a package and the file which hides it.
+def hidden_by(package: str) -> str:
+    """Return the end of a sentence about the file which hides a package.
 
     The result is empty for a package in its own place.
     """
@@ -70,4 +70,4 @@ def hidden_package(package: str) -> str:
     if not file:
         return ""
     restart = ", and restart the kernel" if package in sys.modules else ""
-    return f"The package {package} is hidden by {file}; rename that file or folder{restart}."
+    return f"is hidden by {file}; rename that file or folder{restart}"

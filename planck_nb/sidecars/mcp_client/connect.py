@@ -17,12 +17,12 @@ from planck_nb.base.errors import SidecarError, UsageError
 from planck_nb.base.json_types import JsonObject
 from planck_nb.sidecars.mcp_client.definitions import PromptDefinition, ResourceDefinition, ToolDefinition
 from planck_nb.sidecars.mcp_client.link_settings import LinkTiming
-from planck_nb.sidecars.mcp_client.manager import Sidecars
 from planck_nb.sidecars.mcp_client.sign_in import sign_in
 from planck_nb.sidecars.mcp_client.spec import SidecarSpec
 
 if TYPE_CHECKING:
     from planck_nb.ai.messages import ImagePart, TextPart
+    from planck_nb.sidecars.mcp_client.manager import Sidecars
     from planck_nb.sidecars.mcp_client.questions import Ask
 
 START_SECONDS = LinkTiming().start
@@ -161,6 +161,8 @@ async def connect(
                 print((await agent.prompt("What time is it in Tokyo?")).text)
         ```
     """
+    from planck_nb.sidecars.mcp_client.manager import Sidecars  # noqa: PLC0415 - a sidecar's own process has less
+
     if isinstance(server, SidecarSpec):
         if name or env or cwd or headers or token:
             raise UsageError("A spec has its own name, env, cwd, headers and token; give them there.")
