@@ -1,4 +1,4 @@
-"""Packages that this one needs: how to install them, and what hides them."""
+"""Needed packages: their installation, and files which hide them."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ _THIS = "planck-nb"
 
 
 def install_command(extra: str) -> str:
-    """Return the instruction for installing an extra, by the way in which this package was installed.
+    """Return the command for installing an extra.
 
-    A clone and a wheel are not known to the package index, so their extras cannot come from it. How a package was
-    installed is in its [direct_url.json](https://packaging.python.org/en/latest/specifications/direct-url/).
+    A clone and a wheel are unknown to the package index, so their extras cannot come from it. Their place is in their
+    [direct_url.json](https://packaging.python.org/en/latest/specifications/direct-url/).
 
     Args:
         extra: The extra's name, such as "mcp".
 
     Returns:
-        Words that follow "run", such as "`pip install -e '.[mcp]'` in /home/ada/planck-nb".
+        Words to follow "run", such as "`pip install -e '.[mcp]'` in /home/ada/planck-nb".
     """
     try:
         source = json.loads(distribution(_THIS).read_text("direct_url.json") or "{}")
@@ -38,7 +38,7 @@ def install_command(extra: str) -> str:
 
 
 def hiding_file(package: str) -> str:
-    """Return the file or folder that Python finds in place of an installed package.
+    """Return the file or folder which hides an installed package.
 
     A notebook's folder is searched first, so a file there can have a package's name.
 
@@ -46,25 +46,28 @@ def hiding_file(package: str) -> str:
         package: The package's name.
 
     Returns:
-        The path, relative to the working directory if it is there; empty if nothing hides the package.
+        The path, relative to the working directory if it is there; empty for a package in its own place.
     """
     try:
-        installed = Path(str(distribution(package).locate_file(package)))
+        place = Path(str(distribution(package).locate_file(package)))
         spec = find_spec(package)
     except (PackageNotFoundError, ValueError):  # not installed, or not imported from a file
         return ""
-    places = [] if spec is None else [spec.origin, *(spec.submodule_search_locations or ())]
-    file = next((Path(place) for place in places if place), None)
-    if file is None or not installed.exists() or file.is_relative_to(installed):
+    origins = [] if spec is None else [spec.origin, *(spec.submodule_search_locations or ())]
+    file = next((Path(origin) for origin in origins if origin), None)
+    if file is None or not place.exists() or file.is_relative_to(place):
         return ""
     file = file.parent if file.name == "__init__.py" else file
     return f"./{file.relative_to(Path.cwd())}" if file.is_relative_to(Path.cwd()) else str(file)
 
 
-def hidden_package(package: str) -> str:
-    """Return a sentence about a package that cannot be imported because something hides it; empty if nothing does."""
+def hidden_by(package: str) -> str:
+    """Return the end of a sentence about the file which hides a package.
+
+    The result is empty for a package in its own place.
+    """
     file = hiding_file(package)
     if not file:
         return ""
     restart = ", and restart the kernel" if package in sys.modules else ""
-    return f"The package {package} is hidden by {file}; rename that file or folder{restart}."
+    return f"is hidden by {file}; rename that file or folder{restart}"

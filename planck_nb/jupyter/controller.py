@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -33,8 +34,11 @@ from planck_nb.jupyter.team_prompts import model_of, require_team_options, team_
 from planck_nb.teams import Team
 from planck_nb.workspace import Workspace
 from planck_nb.workspace.agent_names import find_agent, named_agents
+from planck_nb.workspace.sidecars import ShowWait
 
 Namespace: TypeAlias = Mapping[str, object]
+
+_WORD = re.compile(r"[\w.-]*\w")
 
 DEFAULT_AGENT = "planck"
 SYSTEM_PROMPT = (
@@ -111,6 +115,7 @@ class Controller:
         namespace: Namespace,
         *,
         parts: Sequence[UserPart] = (),
+        show_wait: ShowWait | None = None,
     ) -> StartedRun:
         """Prompt an agent or a team: the one that the options name, else the default agent.
 
@@ -122,6 +127,7 @@ class Controller:
             options: Values of `planck_nb.jupyter.parsing.options.OPTIONS` by name.
             namespace: The variables of the notebook.
             parts: Parts of the prompt that nobody typed, so that nothing in them is a mention; they follow `prompt`.
+            show_wait: Shows the wait for starting sidecars.
 
         Returns:
             The run with its agent.
@@ -147,12 +153,12 @@ class Controller:
             explanations += (hint(text, namespace),)
         content = content_of(text, handed_over.values, options.get("image", ()), namespace, options.get("with", ()))
         output = output_type(options["output"], namespace) if "output" in options else None
+        explanations += tuple(await self._wait_for_sidecars(prompt, options, team_name, show_wait))
         named = [*options.get("tools", ()), *handed_over.functions]
-        tools = notebook.tools_named(named, namespace, self.workspace.toolbox) if named else []
-        compactors = self.workspace.compactors
-        compactors.own = namespace
+        tools = notebook.tools_named(named, namespace, self.workspace.toolbox)
+        self.workspace.compactors.own = namespace
         if "compactor" in options:
-            compactors.named(options["compactor"])  # before anything else changes
+            self.workspace.compactors.named(options["compactor"])  # before anything else changes
         shown = await read_resources(resources, sidecars.offers)
         allowed = self._remember_rules(options, tools)
         team: Team | None = None
@@ -180,6 +186,28 @@ class Controller:
         else:
             run = team.prompt(whole, output=output)
         return StartedRun(agent, run, "\n".join(filter(None, notices)))
+
+    async def _wait_for_sidecars(
+        self, prompt: str, options: Mapping[str, Any], team_name: str, show_wait: ShowWait | None
+    ) -> list[str]:
+        """Start the sidecars for a prompt, and return sentences about missing tools."""
+        before = named_agents(self.workspace).get(self._name(options))
+        gets_tools = team_name not in self.workspace.teams if team_name else before is None or _has_all_sidecars(before)
+        if not (gets_tools or options.get("tools")):
+            return []
+        needed = self._needed_sidecars(prompt, options) if self.workspace.config.sidecar_wait == "named" else None
+        return await self.workspace.sidecars.start_configured(needed, show_wait)
+
+    def _needed_sidecars(self, prompt: str, options: Mapping[str, Any]) -> Collection[str] | None:
+        """Return the sidecars in a prompt, None for all.
+
+        A tool with an unknown name may be any sidecar's.
+        """
+        rules = options.get("allow", ())
+        words = _WORD.findall(" ".join([prompt, *options.get("tools", ()), *map(str, rules)]))
+        needed = set(words).intersection(self.workspace.sidecars.known_names())
+        tools = {*options.get("tools", ()), *(rule.tool for rule in rules)} - {"*", *needed}
+        return needed if all(map(self.workspace.toolbox.has, tools)) else None
 
     def _remember_rules(self, options: Mapping[str, Any], tools: Iterable[Tool]) -> frozenset[str]:
         """Remember the rules in the options. Returns the tools that are allowed for this prompt only."""
@@ -359,8 +387,7 @@ class Controller:
         else:
             content.require_model(model or before.model)
             agent = before
-        if agent.team_id is None and agent.system_prompt == SYSTEM_PROMPT:  # made here, perhaps in another kernel
-            await self.workspace.sidecars.start_configured()
+        if _has_all_sidecars(agent):
             self.workspace.sidecars.follow(agent)
         if before is not None and "compactor" in options:
             use_compactor(agent, self.workspace.compactor(options["compactor"]))
@@ -406,6 +433,11 @@ class Controller:
             description=before.description,
             on_compact=compactor_of(before),
         )
+
+
+def _has_all_sidecars(agent: Agent) -> bool:
+    """Return whether an agent was made here, perhaps in another kernel."""
+    return agent.team_id is None and agent.system_prompt == SYSTEM_PROMPT
 
 
 def _content(content: str | Sequence[UserPart], parts: Sequence[UserPart]) -> str | Sequence[UserPart]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache, partial
 from importlib.metadata import version
 from typing import Any, Protocol
@@ -24,6 +25,7 @@ from planck_nb.jupyter.live.browser_requests import RunRequests
 from planck_nb.jupyter.live.confirmation import Confirmation
 from planck_nb.jupyter.live.question_channel import QuestionChannel
 from planck_nb.jupyter.live.run_actions import RunActions
+from planck_nb.jupyter.live.sidecar_wait import SidecarWait
 from planck_nb.jupyter.live.view import LiveView, RunSummary
 from planck_nb.jupyter.terminal.approval_prompt import (
     ApprovalPrompt,
@@ -35,6 +37,7 @@ from planck_nb.jupyter.terminal.approval_prompt import (
 )
 from planck_nb.jupyter.terminal.question_prompt import QuestionPrompt
 from planck_nb.jupyter.terminal.terminal_view import TerminalPrinter, TerminalView
+from planck_nb.workspace.sidecar_notices import waiting_sentence
 
 _CONCURRENT_MESSAGES = 7
 """The first version of ipykernel that handles messages of the browser while a cell awaits."""
@@ -220,6 +223,31 @@ class Frontend:
         finally:
             handle.update(PLACEHOLDER, raw=True)
             buttons.close()
+
+    @contextmanager
+    def show_wait(self, names: Sequence[str], *, blocking: bool) -> Iterator[SidecarWait | None]:
+        """Show a prompt's wait for sidecars, while the context is open.
+
+        The cell has the same outputs after any wait, with a person or without.
+
+        Args:
+            names: The sidecars.
+            blocking: Whether the cell blocks the event loop, so clicks are lost.
+        """
+        if self.is_terminal or blocking or not kernel_handles_clicks():
+            _print(f"{waiting_sentence(names)}\n")
+            yield None
+        elif is_unattended(self._shell.kernel):
+            display(PLACEHOLDER, raw=True)
+            yield None
+        else:
+            view = SidecarWait(names)
+            handle = display(view, display_id=True)
+            try:
+                yield view
+            finally:
+                view.finish()
+                handle.update(PLACEHOLDER, raw=True)
 
     def line_reader(self) -> LineReader | None:
         """Return what reads a line that is typed; None if nobody types, as when a notebook or a script is executed."""

@@ -35,6 +35,7 @@ from planck_nb.jupyter.tool_prints import prints_in_calls
 from planck_nb.jupyter.transcript.answer import Answer, is_structured, transcript_of
 from planck_nb.jupyter.transcript.transcript import Transcript
 from planck_nb.jupyter.verbs import VERBS
+from planck_nb.workspace.sidecars import ShowWait
 
 E = TypeVar("E", bound=BaseException)
 
@@ -102,7 +103,8 @@ class PlanckMagics:
         read = interpret(line, cell, notebook)
         if isinstance(read, VerbLine):
             return await self._run_verb(read, notebook, blocking=blocking)
-        started = await self._controller.start(read.text, read.options, namespace)
+        show_wait = self._show_wait(read.options, blocking=blocking)
+        started = await self._controller.start(read.text, read.options, namespace, show_wait=show_wait)
         if cell is None and (hint := late_options(read.text)):
             started = replace(started, notice=f"{started.notice}\n{hint}".strip())
         return await self._follow(started, read.options, blocking=blocking)
@@ -119,8 +121,12 @@ class PlanckMagics:
     ) -> object:
         options, arguments = read_prompt_arguments(argument, f"{sidecar}:{name}")
         parts = await self._controller.workspace.sidecars.offers.render(sidecar, name, arguments)
-        started = await self._controller.start("", options, notebook.names, parts=parts)
+        show_wait = self._show_wait(options, blocking=blocking)
+        started = await self._controller.start("", options, notebook.names, parts=parts, show_wait=show_wait)
         return await self._follow(started, options, blocking=blocking)
+
+    def _show_wait(self, options: Mapping[str, Any], *, blocking: bool) -> ShowWait | None:
+        return None if options.get("quiet") else partial(self._frontend.show_wait, blocking=blocking)
 
     async def _run_verb(self, line: VerbLine, notebook: Notebook, *, blocking: bool) -> object:
         """Run a verb. If it cannot be run, the line may have been meant as a prompt."""

@@ -177,7 +177,7 @@ async def _reachable(model: Model, environment: Mapping[str, str], title: str) -
         text = f"{title} ({model}) is on {shown_url(url)}, where no server answers."
         return [Finding("model", "problem", text, f"start that server, {other}")]
     variables = key_variables_of(model)
-    is_needed = model.has_api_key and (model.identifier is not None or provider(model.provider).needs_key)
+    is_needed = model.has_api_key and (model.key_variable is not None or provider(model.provider).needs_key)
     if not is_needed or model.api_key or any(environment.get(variable) for variable in variables):
         return []
     text = f"{title} ({model}) needs a key in {' or '.join(variables)}, which is not set."

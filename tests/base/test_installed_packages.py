@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from planck_nb.base.installed_packages import hidden_package, install_command
+from planck_nb.base.installed_packages import hidden_by, install_command
 
 
 @pytest.mark.parametrize(
@@ -40,8 +40,8 @@ def test_an_extra_is_installed_from_where_the_package_came_from(
 @pytest.mark.parametrize(
     ("file", "sentence"),
     [
-        ("aiosqlite.py", "The package aiosqlite is hidden by ./aiosqlite.py; rename that file or folder."),
-        ("aiosqlite/__init__.py", "The package aiosqlite is hidden by ./aiosqlite; rename that file or folder."),
+        ("aiosqlite.py", "is hidden by ./aiosqlite.py; rename that file or folder"),
+        ("aiosqlite/__init__.py", "is hidden by ./aiosqlite; rename that file or folder"),
         ("aiosqlite/notes.txt", ""),
         ("other.py", ""),
     ],
@@ -53,16 +53,16 @@ def test_what_hides_a_package_is_named_and_not_run(
     monkeypatch.syspath_prepend(tmp_path)
     (tmp_path / file).parent.mkdir(exist_ok=True)
     (tmp_path / file).write_text("raise RuntimeError")
-    assert hidden_package("aiosqlite") == sentence
+    assert hidden_by("aiosqlite") == sentence
 
 
 def test_what_was_imported_in_its_place_stays_until_a_restart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(tmp_path)
     (tmp_path / "aiosqlite.py").touch()
     monkeypatch.setitem(sys.modules, "aiosqlite", import_module("aiosqlite"))
-    assert hidden_package("aiosqlite").endswith("rename that file or folder, and restart the kernel.")
+    assert hidden_by("aiosqlite").endswith("rename that file or folder, and restart the kernel")
 
 
 @pytest.mark.parametrize("package", ["pytest", "nowhere_installed"])
 def test_nothing_hides_what_is_in_its_own_place_or_in_none(package: str) -> None:
-    assert hidden_package(package) == ""
+    assert hidden_by(package) == ""

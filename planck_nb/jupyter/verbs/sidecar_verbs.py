@@ -37,6 +37,7 @@ _ROLES = {
 
 _LINES = 40
 _REASON_CHARACTERS = 1_000
+_OFFER_COLUMNS = ["kind", "name", "runs", "description", "remark"]
 _COLUMNS = ["sidecar", "state", "transport", "tools", "source", "remark"]
 
 
@@ -75,7 +76,7 @@ async def sidecar(notebook: Notebook, action: str | None, names: Sequence[str] |
             statuses = await sidecars.start(chosen)
     if not statuses:
         return Text("There is no sidecar to start. `%planck sidecar` lists those that are known and not trusted yet.")
-    started = [_started(status, sidecars.tool_names(status.name)) for status in statuses]
+    started = [_started(status, list(sidecars.tool_names(status.name))) for status in statuses]
     return Text("\n".join([*started, *sidecars.manager.notes()]))
 
 
@@ -112,7 +113,7 @@ def _added(notebook: Notebook, chosen: Sequence[str]) -> Text:
 async def _offered(notebook: Notebook, chosen: Sequence[str]) -> object:
     if len(chosen) != 1:
         raise UsageError("`%planck sidecar list` describes one sidecar at a time; `%planck sidecar` lists them.")
-    return table(await notebook.workspace.sidecars.described(chosen[0]), ["kind", "name", "runs", "description"])
+    return table(await notebook.workspace.sidecars.described(chosen[0]), _OFFER_COLUMNS)
 
 
 @asynccontextmanager
@@ -139,4 +140,4 @@ def _started(status: SidecarStatus, tools: Sequence[str]) -> str:
     if status.state != "connected":
         return f"{status.name}: {status.state}. {one_line(status.reason, _REASON_CHARACTERS)}".rstrip()
     compactors = f", compactors: {', '.join(status.compactors)}" if status.compactors else ""
-    return f"{status.name}: connected, {listed_tools(tools)}{compactors}."
+    return f"{status.name}: connected, {listed_tools(dict(zip(tools, tools, strict=True)))}{compactors}."

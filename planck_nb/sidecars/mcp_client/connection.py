@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -20,21 +20,25 @@ from planck_nb.base.async_tasks import cancel_and_wait, spawn
 from planck_nb.base.errors import SidecarError, SidecarSignInError
 from planck_nb.base.secrets import redact
 from planck_nb.base.version import __version__
+from planck_nb.sidecars.conventions import MAX_TIMEOUT_MS
 from planck_nb.sidecars.mcp_client.call_origin import CallOrigin, current_origin
-from planck_nb.sidecars.mcp_client.definitions import ToolDefinition, tool_definition
+from planck_nb.sidecars.mcp_client.call_progress import CallProgress
+from planck_nb.sidecars.mcp_client.definitions import LeftOut, ToolDefinition, tool_definition
+from planck_nb.sidecars.mcp_client.listing import list_all
 from planck_nb.sidecars.mcp_client.log_lines import LogLines
 from planck_nb.sidecars.mcp_client.questions import Ask, Question, QuestionAnswer, answer_of, question_of
 from planck_nb.sidecars.mcp_client.result_check import ResultCheck
 from planck_nb.sidecars.mcp_client.sampling import Sample, sampling_request
 from planck_nb.sidecars.mcp_client.spec import SidecarSpec
 
-_MAX_PAGES = 1_000
-_MAX_ITEMS = 10_000
 _MAX_QUESTIONS = 8
 """Largest number of open questions, so a person is not flooded."""
 
 _QUESTION_CHECK = 0.2
 """Seconds between two checks for open questions."""
+
+_LONGEST_PROGRESS = 10
+"""Longest call with progress, in multiples of its time limit."""
 
 _SUBSCRIBE_AGAIN = 1.0
 """Seconds between a subscription's end and the next subscription."""
@@ -57,6 +61,7 @@ class Connection:
         root: The folder to tell the sidecar, if its spec allows that.
         question_seconds: Time for a person's answer.
         on_tools: Called when the list of tools has changed.
+        is_older: Whether to use the newest protocol with a handshake, in which servers can ask at any time.
     """
 
     def __init__(
@@ -70,6 +75,7 @@ class Connection:
         root: Path,
         question_seconds: float,
         on_tools: Callable[[], None],
+        is_older: bool = False,
     ) -> None:
         loop = asyncio.get_running_loop()
         self.ready: asyncio.Future[None] = loop.create_future()
@@ -78,7 +84,10 @@ class Connection:
         self.failure: SidecarSignInError | None = None
         """The reason why connecting again is pointless."""
         self.tools: dict[str, ToolDefinition] = {}
+        self.left_out: dict[str, tuple[LeftOut, ...]] = {}
+        """Unusable items in its newest lists, by kind."""
         self.sidecar = spec.name
+        self.is_older = is_older
         self.server = ""
         self.protocol = ""
         self.open_questions = 0
@@ -101,6 +110,7 @@ class Connection:
         self.client = Client(
             transport,
             cache=None,
+            mode="legacy" if is_older else "auto",
             client_info=types.Implementation(name="planck_nb", version=__version__),
             elicitation_callback=self._elicit,
             sampling_callback=self._reply if self._sample is not None else None,
@@ -133,21 +143,29 @@ class Connection:
         self.failure = error
         self.lose(str(error).rstrip("."))
 
-    async def first_of(self, *futures: asyncio.Future[Any], seconds: float) -> bool:
+    async def first_of(
+        self, *futures: asyncio.Future[Any], seconds: float, progress: CallProgress | None = None
+    ) -> bool:
         """Wait up to this long, without the time for open questions.
+
+        Each progress starts the time anew, up to ten times as long; the protocol
+        [asks for a maximum](https://modelcontextprotocol.io/specification/2025-11-25/basic/lifecycle#timeouts).
 
         Returns:
             Whether any future is done.
         """
         loop = asyncio.get_running_loop()
-        earlier, deadline = self.waited, loop.time() + seconds
+        earlier, start = self.waited, loop.time()
+        latest = start + min(_LONGEST_PROGRESS * seconds, max(MAX_TIMEOUT_MS / 1_000, seconds))
         while True:
-            left = _QUESTION_CHECK if self.open_questions else max(deadline + self.waited - earlier - loop.time(), 0)
-            await asyncio.wait(futures, timeout=left, return_when=asyncio.FIRST_COMPLETED)
+            newest = start if progress is None else max(progress.newest, start)
+            left = min(newest + seconds, latest) + self.waited - earlier - loop.time()
+            if left <= 0 and not self.open_questions:
+                return False
+            timeout = _QUESTION_CHECK if self.open_questions else left
+            await asyncio.wait(futures, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
             if any(future.done() for future in futures):
                 return True
-            if not self.open_questions and loop.time() >= deadline + self.waited - earlier:
-                return False
 
     def lose(self, reason: str) -> None:
         """Give up all calls in flight; the first reason counts."""
@@ -188,11 +206,39 @@ class Connection:
             self._waits_to_list = False
             tools: dict[str, ToolDefinition] = {}
             if self.client.server_capabilities.tools is not None:
-                async for tool in pages(lambda cursor: self.client.list_tools(cursor=cursor), "tools"):
+                for tool in await self.fetch_list(
+                    "tool", "tools", lambda at: self.client.list_tools(cursor=at), "name"
+                ):
                     definition = tool_definition(tool).redacted(self._secrets)
                     if definition.name == tool.name:  # a name with a secret would go to the model
-                        tools.setdefault(tool.name, definition)
+                        tools[tool.name] = definition
             self.tools = tools
+
+    async def fetch_list(
+        self, kind: str, field: str, fetch: Callable[[str | None], Awaitable[Any]], key: str
+    ) -> list[Any]:
+        """Fetch a list, and note its unusable items.
+
+        Args:
+            kind: An item's kind, for people.
+            field: The list's field in a page.
+            fetch: Fetches the page at a cursor.
+            key: The field which identifies an item.
+        """
+        try:
+            listing = await list_all(fetch, field, key)
+        except MCPError as error:
+            if error.code != types.METHOD_NOT_FOUND:
+                raise
+            self._log.add(f"It has no list of {field}: {error}")
+            return []
+        left_out = tuple(LeftOut(kind, redact(name, self._secrets), reason) for name, reason in listing.left_out)
+        if listing.remark:
+            self._log.add(listing.remark)
+        for item in left_out if left_out != self.left_out.get(kind) else ():
+            self._log.add(f"The {kind} {item.name} is left out, because {item.reason}.")
+        self.left_out[kind] = left_out
+        return listing.items
 
     async def _check_result(self, name: str, result: types.CallToolResult) -> None:
         """Check a call's result instead of the SDK.
@@ -206,6 +252,8 @@ class Connection:
         if check is None or check.schema is not definition.output_schema:
             check = self._checks[name] = ResultCheck(definition.output_schema)
         is_absent = result.structured_content is None and "structured_content" not in result.model_fields_set
+        if is_absent and result.content:  # the text is all that a model needs
+            return
         problem = "it is missing" if is_absent else await check.problem(result.structured_content)
         if problem:
             raise SidecarError(
@@ -233,11 +281,11 @@ class Connection:
         """
         if self._waits_to_list:
             return
-        before = self.tools
+        before = self.tools, self.left_out.get("tool")
         self._waits_to_list = True
         with suppress(MCPError, SidecarError, ValueError, RuntimeError):  # the former list stays
             await self.list_tools()
-        if self.tools != before:
+        if (self.tools, self.left_out.get("tool")) != before:
             self._on_tools()
 
     async def _handle(self, message: IncomingMessage) -> None:
@@ -311,27 +359,3 @@ class Connection:
         return types.ListRootsResult(
             roots=[types.Root(uri=FileUrl(self._root.absolute().as_uri()), name=self._root.name)]
         )
-
-
-async def pages(fetch: Callable[[str | None], Any], field: str) -> AsyncIterator[Any]:
-    """Yield the items on all pages of a list.
-
-    Raises `SidecarError` for an endless list.
-    """
-    cursor: str | None = None
-    earlier_cursors: set[str] = set()
-    count = 0
-    for _ in range(_MAX_PAGES):
-        page = await fetch(cursor)
-        for item in getattr(page, field):
-            count += 1
-            if count > _MAX_ITEMS:
-                raise SidecarError(f"it lists more than {_MAX_ITEMS:,} {field}")
-            yield item
-        cursor = page.next_cursor
-        if cursor is None:
-            return
-        if cursor in earlier_cursors:
-            raise SidecarError(f"its list of {field} never ends")
-        earlier_cursors.add(cursor)
-    raise SidecarError(f"its list of {field} has more than {_MAX_PAGES:,} pages")

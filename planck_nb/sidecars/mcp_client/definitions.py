@@ -19,6 +19,7 @@ from planck_nb.sidecars.conventions import (
     TIMEOUT,
     clamp_timeout_ms,
 )
+from planck_nb.sidecars.mcp_client.transports.usable_schema import usable_schema
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +86,21 @@ class ToolDefinition:
 
 
 @dataclass(frozen=True, slots=True)
+class LeftOut:
+    """An item of a sidecar's lists which cannot be used.
+
+    Args:
+        kind: "tool", "prompt", "resource" or "resource template".
+        name: Its name, as the sidecar has it.
+        reason: The reason, as the end of a sentence.
+    """
+
+    kind: str
+    name: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class ResourceDefinition:
     """A resource, or a resource template.
 
@@ -145,8 +161,8 @@ def tool_definition(tool: Any) -> ToolDefinition:  # noqa: ANN401 - an mcp_types
     return ToolDefinition(
         name=tool.name,
         description=tool.description or (hints.title if hints and hints.title else "") or tool.title or "",
-        parameters=dict(tool.input_schema),
-        output_schema=tool.output_schema,
+        parameters=usable_schema(tool.input_schema),
+        output_schema=None if tool.output_schema is None else usable_schema(tool.output_schema),
         role=role,
         timeout_ms=clamp_timeout_ms(timeout),
         runs=str(meta.get(RUNS, ""))[:20],

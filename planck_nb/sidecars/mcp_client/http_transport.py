@@ -11,6 +11,8 @@ from mcp.client.streamable_http import streamable_http_client
 
 from planck_nb.sidecars.conventions import MAX_MESSAGE_BYTES
 from planck_nb.sidecars.mcp_client.spec import SidecarSpec
+from planck_nb.sidecars.mcp_client.transports.http_messages import MessageTransport
+from planck_nb.sidecars.mcp_client.transports.open_requests import OpenRequests
 
 _CONNECT_SECONDS = 10.0
 _KEPT_CONNECTIONS = 20
@@ -21,12 +23,17 @@ SERVER_ADDRESS = "planck_nb.server_address"
 
 @asynccontextmanager
 async def connect_http(
-    spec: SidecarSpec, *, sign_in: Callable[[], httpx2.Auth | None], on_status: Callable[[int], None]
+    spec: SidecarSpec,
+    requests: OpenRequests,
+    *,
+    sign_in: Callable[[], httpx2.Auth | None],
+    on_status: Callable[[int], None],
 ) -> AsyncIterator[Any]:
     """Open a connection, as a pair of message streams.
 
     Args:
         spec: The sidecar.
+        requests: The open requests.
         sign_in: Makes the authentication; None if a token suffices or is unnecessary.
         on_status: Called with each HTTP error status.
     """
@@ -43,7 +50,7 @@ async def connect_http(
             # Calls have time limits of their own, so a read may wait. A pool with a limit would fail all calls when one
             # cannot get a connection in time.
             timeout=httpx2.Timeout(_CONNECT_SECONDS, read=None, pool=None),
-            transport=BoundedTransport(httpx2.AsyncHTTPTransport(limits=limits)),
+            transport=MessageTransport(BoundedTransport(httpx2.AsyncHTTPTransport(limits=limits)), requests),
             event_hooks={"response": [note_status]},
         ) as client,
         streamable_http_client(spec.url, http_client=client, max_sse_event_size=MAX_MESSAGE_BYTES) as streams,

@@ -16,7 +16,7 @@ from planck_nb.base.secrets import remember_secret
 from planck_nb.sidecars.conventions import AGENT_ID, CALL_ID, SESSION_ID
 from planck_nb.sidecars.mcp_client.authorization import Authorize
 from planck_nb.sidecars.mcp_client.call_origin import CallOrigin
-from planck_nb.sidecars.mcp_client.definitions import PromptDefinition, ResourceDefinition, ToolDefinition
+from planck_nb.sidecars.mcp_client.definitions import LeftOut, PromptDefinition, ResourceDefinition, ToolDefinition
 from planck_nb.sidecars.mcp_client.fingerprint import fingerprint
 from planck_nb.sidecars.mcp_client.link_calls import LinkCalls
 from planck_nb.sidecars.mcp_client.link_settings import Build, LinkCallbacks, LinkTiming
@@ -112,6 +112,12 @@ class SidecarLink:
         They stay during a restart.
         """
         return tuple(self._state.definitions.values())
+
+    def left_out(self) -> tuple[LeftOut, ...]:
+        """Return the unusable items in the sidecar's lists."""
+        connection = self._state.connection
+        lists = {} if connection is None else connection.left_out
+        return (*self._state.left_out, *(item for kind, items in lists.items() if kind != "tool" for item in items))
 
     def fingerprint(self) -> str:
         """Return the digest for the spec and the tools, as in `fingerprint`."""
@@ -258,7 +264,7 @@ class SidecarLink:
         """
         from planck_nb.sidecars.mcp_client import offers  # noqa: PLC0415 - loads mcp
 
-        return await self._calls.read(lambda client: offers.resource(client, uri), uri)
+        return await self._calls.read(lambda connection: offers.resource(connection, uri), uri)
 
     async def list_prompts(self) -> tuple[PromptDefinition, ...]:
         """Return the sidecar's prompts.
@@ -285,4 +291,4 @@ class SidecarLink:
         """
         from planck_nb.sidecars.mcp_client import offers  # noqa: PLC0415 - loads mcp
 
-        return await self._calls.read(lambda client: offers.prompt(client, name, dict(arguments or {})), name)
+        return await self._calls.read(lambda connection: offers.prompt(connection, name, dict(arguments or {})), name)

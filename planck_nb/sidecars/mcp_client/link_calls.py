@@ -12,14 +12,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from planck_nb.base.errors import SidecarError, SidecarLostError, SidecarTimeoutError, ToolError, did_you_mean
 from planck_nb.base.event_loops import await_in_loop, is_running_here
 from planck_nb.base.json_types import JsonObject
-from planck_nb.base.visible import visible
 from planck_nb.sidecars.conventions import MAX_TIMEOUT_MS, MIN_TIMEOUT_MS, clamp_timeout_ms
 from planck_nb.sidecars.mcp_client.call_origin import CallOrigin, current_origin
-from planck_nb.sidecars.mcp_client.link_state import LinkState
+from planck_nb.sidecars.mcp_client.call_progress import CallProgress
+from planck_nb.sidecars.mcp_client.link_state import LinkState, OlderProtocolNeeded
 
 if TYPE_CHECKING:
-    from mcp import Client
-
     from planck_nb.sidecars.mcp_client.connection import Connection
 
 T = TypeVar("T")
@@ -40,7 +38,7 @@ class LinkCalls:
     def __init__(self, state: LinkState) -> None:
         self._state = state
 
-    async def read(self, read: Callable[[Client], Coroutine[Any, Any, T]], what: str) -> T:
+    async def read(self, read: Callable[[Connection], Coroutine[Any, Any, T]], what: str) -> T:
         """Make a request which may be repeated.
 
         Args:
@@ -50,7 +48,7 @@ class LinkCalls:
         from planck_nb.sidecars.mcp_client.responses import answer_to  # noqa: PLC0415 - loads mcp
 
         async def make(connection: Connection, seconds: float) -> T:
-            request = asyncio.create_task(read(connection.client))
+            request = asyncio.create_task(read(connection))
             return await answer_to(connection, request, seconds, what)
 
         return await self._request(make, _READ_SECONDS, what, repeat=True)
@@ -77,7 +75,10 @@ class LinkCalls:
         """
 
         async def make(connection: Connection, seconds: float) -> Any:  # noqa: ANN401 - as above
-            from planck_nb.sidecars.mcp_client.responses import answer_to  # noqa: PLC0415 - loads mcp
+            from planck_nb.sidecars.mcp_client.responses import (  # noqa: PLC0415 - loads mcp
+                answer_to,
+                require_back_channel,
+            )
 
             definition = self._state.definitions.get(tool)
             if definition is None:
@@ -88,13 +89,14 @@ class LinkCalls:
                     f"The sidecar {self._state.name} has changed {tool}; look at its tools before you use it."
                 )
             arguments = args if definition.declares_timeout else {k: v for k, v in args.items() if k != "timeout_ms"}
+            noted_progress = CallProgress(progress)
             token = current_origin.set(origin)
             try:
                 request = asyncio.create_task(
                     connection.client.call_tool(
                         tool,
                         arguments,
-                        progress_callback=None if progress is None else _ProgressCallback(progress),
+                        progress_callback=noted_progress,
                         meta=meta or None,  # type: ignore[arg-type]
                     ),
                     name=f"planck-sidecar-{self._state.name}-{tool}",
@@ -103,9 +105,11 @@ class LinkCalls:
                 current_origin.reset(token)
             connection.origins[request] = origin
             try:
-                return await answer_to(connection, request, seconds, tool)
+                result = await answer_to(connection, request, seconds, tool, noted_progress)
             finally:
                 del connection.origins[request]
+            require_back_channel(connection, result)
+            return result
 
         definition = self._state.definitions.get(tool)
         limit = timeout_ms if timeout_ms is not None else _limit(args)
@@ -121,7 +125,8 @@ class LinkCalls:
     ) -> T:
         """Make a request on the link's loop.
 
-        If it was lost and may be repeated, it is made once more.
+        If it was lost and may be repeated, it is made once more, and also after a change of the protocol: there it has
+        failed where it wanted to ask.
         """
         loop = self._state.loop
         if loop is not None and not is_running_here(loop) and loop.is_running():
@@ -131,10 +136,22 @@ class LinkCalls:
             connection = await self._connected(deadline, what)
             try:
                 return await make(connection, max(deadline - connection.lost.get_loop().time(), 0.001))
+            except OlderProtocolNeeded:
+                await self._change_protocol(connection, deadline)
             except SidecarLostError:
                 if not repeat:
                     raise
                 repeat = False
+
+    async def _change_protocol(self, connection: Connection, deadline: float) -> None:
+        """Have the sidecar connected again with an older protocol.
+
+        Its other calls may end before.
+        """
+        self._state.needs_older_protocol = True
+        if calls := list(connection.origins):
+            await asyncio.wait(calls, timeout=max(deadline - connection.lost.get_loop().time(), 0))
+        connection.lose("it is connected again with an older protocol")
 
     async def _connected(self, deadline: float, what: str) -> Connection:
         """Return the connection, and wait for the sidecar's start."""
@@ -165,14 +182,3 @@ def _limit(args: JsonObject) -> float | None:
             f"timeout_ms must be a number of milliseconds from {MIN_TIMEOUT_MS} to {MAX_TIMEOUT_MS:,}, not {limit!r}."
         )
     return limit
-
-
-class _ProgressCallback:
-    """Progress output for a tool, as the SDK calls it."""
-
-    def __init__(self, show: Callable[[str], None]) -> None:
-        self._show = show
-
-    async def __call__(self, progress: float, total: float | None, message: str | None) -> None:
-        text = f"{progress:g}" if total is None else f"{progress:g} of {total:g}"
-        self._show((visible(message) if message else text) + "\n")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from planck_nb.base.secrets import redact
 from planck_nb.base.visible import visible
 from planck_nb.sidecars.conventions import COMPACTOR_PREFIX, ROLE_COMPACTOR, ROLE_TOOL
-from planck_nb.sidecars.mcp_client.definitions import ToolDefinition
+from planck_nb.sidecars.mcp_client.definitions import LeftOut, ToolDefinition
 from planck_nb.sidecars.mcp_client.link_settings import LinkCallbacks
 from planck_nb.sidecars.mcp_client.log_lines import LogLines
 from planck_nb.sidecars.mcp_client.spec import SidecarSpec
@@ -19,6 +19,10 @@ from planck_nb.sidecars.mcp_client.status import SidecarEvent, SidecarEventKind,
 
 if TYPE_CHECKING:
     from planck_nb.sidecars.mcp_client.connection import Connection
+
+
+class OlderProtocolNeeded(Exception):
+    """A call failed, because its server asks in an older protocol."""
 
 
 class LinkState:
@@ -39,7 +43,11 @@ class LinkState:
         self.connection: Connection | None = None
         self.definitions: dict[str, ToolDefinition] = {}
         """The sidecar's offers by name; they stay during a restart."""
+        self.left_out: tuple[LeftOut, ...] = ()
+        """The tools which cannot be used; they stay as well."""
         self.status = SidecarStatus(spec.name, since=clock.time(), transport=spec.transport)
+        self.needs_older_protocol = False
+        """True for a server which asks as in the older protocol."""
         self.changed = asyncio.Event()
         """Set and replaced after every state change."""
 
@@ -62,6 +70,11 @@ class LinkState:
             self.describe(self.connection)
         event, self.changed = self.changed, asyncio.Event()
         event.set()
+
+    def adopt(self, connection: Connection) -> None:
+        """Use what a connection has listed."""
+        self.definitions = dict(connection.tools)
+        self.left_out = connection.left_out.get("tool", ())
 
     def describe(self, connection: Connection) -> None:
         """Put the offers and the server's identity into the status."""

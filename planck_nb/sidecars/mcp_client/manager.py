@@ -18,7 +18,7 @@ from planck_nb.base.json_types import JsonObject
 from planck_nb.base.visible import visible
 from planck_nb.sidecars.conventions import COMPACTOR_PREFIX, ROLE_COMPACTOR, ROLE_OBSERVER, ROLE_TOOL
 from planck_nb.sidecars.mcp_client.authorization import Authorize
-from planck_nb.sidecars.mcp_client.definitions import ToolDefinition
+from planck_nb.sidecars.mcp_client.definitions import LeftOut, ToolDefinition
 from planck_nb.sidecars.mcp_client.environment import SidecarEnvironment
 from planck_nb.sidecars.mcp_client.fingerprint import fingerprint
 from planck_nb.sidecars.mcp_client.link import SidecarLink
@@ -49,11 +49,13 @@ class OfferedTools:
     Args:
         tools: The tools by name.
         owners: Each tool's sidecar and its own name there, by name.
+        left_out: For each other tool, its sidecar, its name there, and the reason as the end of a sentence.
         notes: A sentence for each tool which is renamed here or left out.
     """
 
     tools: Mapping[str, Tool]
     owners: Mapping[str, tuple[str, str]]
+    left_out: tuple[tuple[str, str, str], ...] = ()
     notes: tuple[str, ...] = ()
 
 
@@ -314,6 +316,16 @@ class Sidecars:
         owners = self._offered.owners
         return [tool for key, tool in self._offered.tools.items() if owners[key][0] == name]
 
+    def left_out(self, name: str) -> list[LeftOut]:
+        """Return the unusable items in a sidecar's lists.
+
+        Raises:
+            UsageError: If the name is unknown.
+        """
+        rest = [item for item in self.link(name).left_out() if item.kind != "tool"]
+        tools = self._offered.left_out
+        return [*(LeftOut("tool", tool, reason) for sidecar, tool, reason in tools if sidecar == name), *rest]
+
     def owner(self, tool: str) -> tuple[str, str] | None:
         """Return a tool's sidecar and its name there, by the models' name."""
         return self._offered.owners.get(tool)
@@ -510,6 +522,7 @@ class Sidecars:
         tools: dict[str, Tool] = {}
         owners: dict[str, tuple[str, str]] = {}
         notes: list[str] = []
+        left_out: list[tuple[str, str, str]] = []
         reserved_names = {name.lower() for name in self._taken()} | {SEARCH_NAME}
         keys: set[tuple[str, str, str]] = set()
         running: set[str] = set()
@@ -533,7 +546,7 @@ class Sidecars:
                 if definition.role != ROLE_TOOL:
                     continue
                 if problem := problem_with(definition):
-                    notes.append(f"The tool {label} of the sidecar {link.name} is left out, because {problem}.")
+                    left_out.append((link.name, definition.name, problem))
                     continue
                 short = tool_name(definition.name)
                 names = [short, prefixed(link.name, short)]
@@ -542,9 +555,7 @@ class Sidecars:
                 names_left = [name for name in names if name.lower() not in not_free and name not in tools]
                 name = next((name for name in names_left if self._names.is_free(name, owner)), "")
                 if not name:
-                    notes.append(
-                        f"The tool {label} of the sidecar {link.name} is left out, because there is another {names[1]}."
-                    )
+                    left_out.append((link.name, definition.name, f"there is another {names[1]}"))
                     continue
                 if name != definition.name:
                     notes.append(f"The tool {label} of the sidecar {link.name} is called {name} here.")
@@ -553,6 +564,7 @@ class Sidecars:
                 tool_owners[name] = owner
                 tools[name] = self._tool(key, definition, link.name, identity)
                 owners[name] = (link.name, definition.name)
+            left_out += [(link.name, item.name, item.reason) for item in link.left_out() if item.kind == "tool"]
         # The order of the configuration decides about names, not who is faster, until a model is shown them.
         starting = (at for at, link in enumerate(links) if link.status().state in ("building", "starting"))
         first = len(links) if self._are_names_settled else next(starting, len(links))
@@ -563,7 +575,11 @@ class Sidecars:
         self._made = {
             key: tool for key, tool in self._made.items() if key in keys or key[0].partition("~")[0] not in running
         }
-        return OfferedTools(tools, owners, tuple(notes))
+        notes += [
+            f"The tool {visible(tool[:100])} of the sidecar {sidecar} is left out, because {visible(reason)}."
+            for sidecar, tool, reason in left_out
+        ]
+        return OfferedTools(tools, owners, tuple(left_out), tuple(notes))
 
     def _tool(self, key: tuple[str, str, str], definition: ToolDefinition, sidecar: str, identity: str) -> Tool:
         """Return the tool, the same object as before if it is unchanged."""

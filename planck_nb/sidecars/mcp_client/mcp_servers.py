@@ -16,7 +16,8 @@ from planck_nb.base.json_types import JsonObject
 from planck_nb.base.text import printable
 from planck_nb.sidecars.mcp_client.spec import OAuthClient, SidecarSpec
 
-_VARIABLE = re.compile(r"\$\{([^}]*)\}")
+_VARIABLE = re.compile(r"\$\{([^}]*)\}|\$([A-Za-z_][A-Za-z0-9_]*)")
+_ONLY_A_NAME = re.compile(r"\$[A-Z][A-Z0-9_]*")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _HTTP = ("http", "streamable-http", "streamable_http", "streamablehttp")
 _TOKEN_FIELDS = ("token_env", "token_variable", "bearer_token_env_var")
@@ -58,7 +59,7 @@ class SpecReport:
     Args:
         specs: The usable sidecars.
         written: Each usable sidecar as the file has it, by name.
-        problems: A sentence for each other sidecar, with its name.
+        problems: A sentence for each other sidecar, and about values which are probably mistakes.
         disabled: Names of sidecars which the file disables.
     """
 
@@ -75,7 +76,9 @@ def read_mcp_servers(
 
     `mcpServers` is read, or `servers` as in files for VS Code. `${VAR}`, `${VAR:-default}` and `${env:VAR}` in
     commands, arguments, variables' values, addresses and headers are replaced; `${workspaceFolder}` is the file's
-    folder and `${userHome}` is `HOME`. Fields for other clients are ignored, such as those which approve calls.
+    folder and `${userHome}` is `HOME`. `$VAR` is replaced if that variable is set, as
+    [users expect](https://github.com/anthropics/claude-code/issues/6204), and stays otherwise. Fields for other clients
+    are ignored, such as those which approve calls.
 
     Args:
         data: The parsed content.
@@ -111,6 +114,7 @@ def read_mcp_servers(
             sidecar = _written(name, str(key), entry)
             specs.append(_spec(name, sidecar, source, environment or {}))
             by_name[name] = sidecar
+            problems += _remarks(name, sidecar, environment or {})
         except ConfigError as error:
             problems.append(str(error).replace(f"The sidecar {name} ", f"The sidecar {name}{where} ", 1))
     return SpecReport(tuple(specs), tuple(problems), by_name, tuple(disabled))
@@ -204,6 +208,19 @@ def _spec(name: str, sidecar: WrittenSidecar, source: Path | None, environment: 
     )
 
 
+def _remarks(name: str, sidecar: WrittenSidecar, environment: Mapping[str, str]) -> list[str]:
+    """Return sentences about values with an unset variable's name.
+
+    Such a value may be a password, so it is not in the sentence.
+    """
+    return [
+        f"The sidecar {name} gets {printable(field)} as it is written, because that names no environment variable "
+        "which is set."
+        for field, value in (*sidecar.env.items(), *sidecar.headers.items())
+        if _ONLY_A_NAME.fullmatch(value) and value[1:] not in environment
+    ]
+
+
 def _oauth(name: str, value: object) -> OAuthClient:
     if value is None or value is False or value is True:
         return OAuthClient()
@@ -260,7 +277,9 @@ def _expander(
     """Return a function which replaces variables, and notes their values in `variable_values`."""
 
     def value_of(match: re.Match[str]) -> str:
-        inner = match[1]
+        inner = match[1] if match[2] is None else match[2]
+        if match[2] is not None and inner not in environment:
+            return match[0]
         if inner == "workspaceFolder" and source is not None:
             folder = source.absolute().parent
             return str(folder.parent if folder.name in _EDITOR_FOLDERS else folder)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
+import unicodedata
 from collections.abc import Callable
 from typing import Any, Protocol
 from urllib.parse import quote
@@ -22,6 +24,7 @@ from planck_nb.sidecars.mcp_client.result_check import without_slow_patterns
 _DESCRIPTION_CHARACTERS = 4_000
 _SCHEMA_CHARACTERS = 100_000
 _NAME_CHARACTERS = 64
+_DIGEST_CHARACTERS = 6
 _UNUSABLE = re.compile(r"[^A-Za-z0-9_-]+")
 _SHOWN = ("description", "title", "$comment")
 """Schema keywords whose texts are only read."""
@@ -45,8 +48,28 @@ class Caller(Protocol):
 
 
 def tool_name(name: str) -> str:
-    """Return a version of the tool name for every vendor, perhaps empty."""
-    return _UNUSABLE.sub("_", name).strip("_")[:_NAME_CHARACTERS]
+    """Return a version of the tool name for every vendor.
+
+    These take letters from A to Z only. Accents are left out, and a name with other letters gets a digest, so two such
+    names differ.
+
+    Returns:
+        The name; empty for one without any visible character.
+
+    Example:
+        >>> tool_name("météo du jour"), tool_name("天气"), tool_name("get_天气")
+        ('meteo_du_jour', 'tool_4d9473', 'get_4436b3')
+    """
+    plain = "".join(char for char in unicodedata.normalize("NFKD", name) if not unicodedata.combining(char))
+    usable = _UNUSABLE.sub("_", plain).strip("_")
+    if all(char.isascii() or not char.isalnum() for char in plain) and (usable or all(map(_is_blank, name))):
+        return usable[:_NAME_CHARACTERS]
+    digest = hashlib.sha256(name.encode("utf-8", "replace")).hexdigest()[:_DIGEST_CHARACTERS]
+    return f"{(usable or 'tool')[: _NAME_CHARACTERS - _DIGEST_CHARACTERS - 1]}_{digest}"
+
+
+def _is_blank(char: str) -> bool:
+    return char in "_-" or char.isspace() or is_hidden(char)
 
 
 def prefixed(sidecar: str, name: str) -> str:
@@ -62,7 +85,7 @@ def problem_with(definition: ToolDefinition) -> str:  # noqa: PLR0911 - one for 
     """
     schema = definition.parameters
     if not tool_name(definition.name):
-        return "its name has no letters and digits"
+        return "its name has no visible character"
     if schema.get("type", "object") != "object":
         return "its arguments are not a JSON object"
     try:
@@ -124,9 +147,10 @@ def _description(sidecar: str, definition: ToolDefinition) -> str:
     Hidden characters are spelled out.
     """
     text = visible(definition.description.strip())
+    own_name = "" if definition.name.isascii() else f", as {visible(definition.name[:_NAME_CHARACTERS])}"
     if len(text) > _DESCRIPTION_CHARACTERS:
         text = text[: _DESCRIPTION_CHARACTERS - 1] + "…"
-    return f"[sidecar {sidecar}] {text}".rstrip()
+    return f"[sidecar {sidecar}{own_name}] {text}".rstrip()
 
 
 def _effects(sidecar: str, definition: ToolDefinition) -> tuple[Effect, ...]:

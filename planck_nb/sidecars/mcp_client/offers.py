@@ -2,46 +2,70 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from typing import Any, Protocol
 
 import mcp_types as types
 from mcp import Client, MCPError
 
 from planck_nb.ai.messages import ImagePart, TextPart
 from planck_nb.base.visible import visible
-from planck_nb.sidecars.mcp_client.connection import pages
 from planck_nb.sidecars.mcp_client.definitions import PromptArgument, PromptDefinition, ResourceDefinition
 from planck_nb.sidecars.mcp_client.results import parts_of, resource_parts
 
 
-async def resources(client: Client) -> tuple[ResourceDefinition, ...]:
+class Lists(Protocol):
+    """A connection, as far as lists are concerned."""
+
+    client: Client
+
+    async def fetch_list(
+        self, kind: str, field: str, fetch: Callable[[str | None], Awaitable[Any]], key: str
+    ) -> list[Any]:
+        """Fetch a list, and note its unusable items."""
+        ...
+
+
+async def resources(lists: Lists) -> tuple[ResourceDefinition, ...]:
     """Return all resources and resource templates."""
+    client = lists.client
     if client.server_capabilities.resources is None:
         return ()
-    plain = pages(lambda at: client.list_resources(cursor=at), "resources")
-    definitions = [_resource(item, item.uri, is_template=False) async for item in plain]
+    plain = await lists.fetch_list("resource", "resources", lambda at: client.list_resources(cursor=at), "uri")
+    templates: list[Any] = []
     with suppress(MCPError):  # many servers have resources and no templates
-        templates = pages(lambda at: client.list_resource_templates(cursor=at), "resource_templates")
-        definitions += [_resource(item, item.uri_template, is_template=True) async for item in templates]
-    return tuple(definitions)
+        templates = await lists.fetch_list(
+            "resource template",
+            "resource_templates",
+            lambda at: client.list_resource_templates(cursor=at),
+            "uri_template",
+        )
+    return (
+        *(_resource(item, item.uri, is_template=False) for item in plain),
+        *(_resource(item, item.uri_template, is_template=True) for item in templates),
+    )
 
 
-async def resource(client: Client, uri: str) -> list[TextPart | ImagePart]:
+async def resource(lists: Lists, uri: str) -> list[TextPart | ImagePart]:
     """Return a resource's content."""
-    return resource_parts((await client.read_resource(uri)).contents)
+    return resource_parts((await lists.client.read_resource(uri)).contents)
 
 
-async def prompts(client: Client) -> tuple[PromptDefinition, ...]:
+async def prompts(lists: Lists) -> tuple[PromptDefinition, ...]:
     """Return all prompts."""
+    client = lists.client
     if client.server_capabilities.prompts is None:
         return ()
-    return tuple([_prompt(item) async for item in pages(lambda at: client.list_prompts(cursor=at), "prompts")])
+    return tuple(
+        map(_prompt, await lists.fetch_list("prompt", "prompts", lambda at: client.list_prompts(cursor=at), "name"))
+    )
 
 
-async def prompt(client: Client, name: str, arguments: dict[str, str]) -> list[TextPart | ImagePart]:
+async def prompt(lists: Lists, name: str, arguments: dict[str, str]) -> list[TextPart | ImagePart]:
     """Return a prompt's messages as parts of one message."""
     parts: list[TextPart | ImagePart] = []
-    for message in (await client.get_prompt(name, arguments)).messages:
+    for message in (await lists.client.get_prompt(name, arguments)).messages:
         if message.role == "assistant":
             parts.append(TextPart("Assistant:"))
         parts.extend(parts_of(message.content))

@@ -8,35 +8,36 @@ the kernel's death.
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 import anyio
 from mcp.shared.message import SessionMessage
-from mcp_types import INVALID_REQUEST, ErrorData, JSONRPCError, RequestId, jsonrpc_message_adapter
+from mcp_types import JSONRPCMessage
 
 from planck_nb.sidecars.conventions import MAX_MESSAGE_BYTES
 from planck_nb.sidecars.mcp_client.child_process import ChildProcess, InputPipe
 from planck_nb.sidecars.mcp_client.lines import LineCutter, TooLongLine
 from planck_nb.sidecars.mcp_client.log_lines import LogLines
+from planck_nb.sidecars.mcp_client.transports.message_text import read_messages, too_long
+from planck_nb.sidecars.mcp_client.transports.open_requests import OpenRequests
 
 _CHUNK = 1 << 20
 _END_SECONDS = 0.05
 """Seconds in which a process has to end after closing its output."""
 
-_ID = rb'"id"\s*:\s*(-?\d+|"[^"\\]*")'
-_ID_AT_THE_START = re.compile(rb'\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?' + _ID + rb"\s*,")
-_ID_AT_THE_END = re.compile(rb",\s*" + _ID + rb'\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*$')
+_BLOCK_STARTS = (b"{", b"[")
+"""First lines in indented JSON."""
 
 
 @asynccontextmanager
 async def run_process(
     name: str,
     command: Sequence[str],
+    requests: OpenRequests,
     *,
     cwd: Path,
     environment: Mapping[str, str],
@@ -50,6 +51,7 @@ async def run_process(
     Args:
         name: The sidecar's name.
         command: The program and its arguments.
+        requests: The open requests.
         cwd: Its working directory.
         environment: Its complete environment.
         log: Keeps its error output, and other lines than messages on its standard output.
@@ -72,7 +74,7 @@ async def run_process(
             on_end(reason)
 
     process.when_ended(report)
-    reader = MessageReader(process.output, log, process.ended, report)
+    reader = MessageReader(process.output, log, requests, process.ended, report)
     writer = MessageWriter(process.input)
     try:
         yield reader, writer
@@ -88,6 +90,7 @@ class MessageReader:
     Args:
         stream: The process's standard output.
         log: Gets lines other than messages.
+        requests: The open requests.
         ended: Done after the process's end.
         on_end: Called with a sentence when the output is closed although the process still runs.
     """
@@ -96,16 +99,21 @@ class MessageReader:
         self,
         stream: asyncio.StreamReader,
         log: LogLines,
+        requests: OpenRequests,
         ended: asyncio.Future[str],
         on_end: Callable[[str], None],
     ) -> None:
         self._stream = stream
         self._log = log
+        self._requests = requests
         self._ended = ended
         self._on_end = on_end
         self._cutter = LineCutter(MAX_MESSAGE_BYTES)
         self._messages: list[SessionMessage] = []
         """Messages which were not asked for yet, in reverse order."""
+        self._block: list[bytes] = []
+        """Lines so far which may be indented JSON."""
+        self._block_size = 0
 
     async def receive(self) -> SessionMessage | Exception:
         """Return the next message, or raise `anyio.EndOfStream` at the end."""
@@ -124,6 +132,7 @@ class MessageReader:
         while not self._messages:
             chunk = await self._stream.read(_CHUNK)
             if not chunk:
+                self._drop_block()
                 if rest := self._cutter.rest():
                     self._log.feed(rest + b"\n")
                 # A process at its end closes its output first; the reason for its end is the better one.
@@ -131,8 +140,8 @@ class MessageReader:
                 if not self._ended.done():
                     self._on_end("it closed its output")
                 raise StopAsyncIteration
-            messages = filter(None, map(self._message, self._cutter.feed(chunk)))
-            self._messages = list(messages)[::-1]
+            messages = [message for line in self._cutter.feed(chunk) for message in self._read(line)]
+            self._messages = [SessionMessage(message) for message in reversed(messages)]
         return self._messages.pop()
 
     async def __aenter__(self) -> Self:
@@ -143,28 +152,47 @@ class MessageReader:
     ) -> bool | None:
         return None
 
-    def _message(self, line: bytes | TooLongLine) -> SessionMessage | None:
+    def _read(self, line: bytes | TooLongLine) -> list[JSONRPCMessage]:
+        """Return the messages in a line; a line without any is logged."""
         if isinstance(line, TooLongLine):
             return self._too_long(line)
-        for start in (0, line.find(b"{")):  # a tool may have printed something without ending its line
-            if start >= 0 and line:
-                with suppress(ValueError):
-                    return SessionMessage(jsonrpc_message_adapter.validate_json(line[start:], by_name=False))
+        if messages := read_messages(line, self._requests):
+            self._drop_block()
+            return messages
+        if self._block or line.rstrip() in _BLOCK_STARTS:
+            return self._read_block(line)
         if line.strip():
             self._log.feed(line + b"\n")
-        return None
+        return []
 
-    def _too_long(self, line: TooLongLine) -> SessionMessage | None:
+    def _read_block(self, line: bytes) -> list[JSONRPCMessage]:
+        """Return the messages in indented JSON, once its last line is there."""
+        self._block.append(line)
+        self._block_size += len(line)
+        messages: list[JSONRPCMessage] = []
+        is_last = line.startswith((b"}", b"]"))
+        if is_last:
+            messages = read_messages(b"\n".join(self._block), self._requests)
+        if messages:
+            self._block.clear()
+        if is_last or self._block_size > MAX_MESSAGE_BYTES:
+            self._drop_block()
+        return messages
+
+    def _drop_block(self) -> None:
+        """Log the lines of a block which is no message."""
+        if self._block:
+            self._log.feed(b"\n".join(self._block) + b"\n")
+        self._block.clear()
+        self._block_size = 0
+
+    def _too_long(self, line: TooLongLine) -> list[JSONRPCMessage]:
         """Return an error instead of an overlong answer."""
         sentence = f"it sent a message of more than {MAX_MESSAGE_BYTES // 2**20} MB; ask for less at once"
-        match = _ID_AT_THE_START.match(line.head) or _ID_AT_THE_END.search(line.tail)
-        if match is None:
+        error = too_long(line.head, line.tail, self._requests, sentence)
+        if error is None:
             self._on_end(sentence)  # the answer's call is unknown
-            return None
-        text = match[1].decode("utf-8", "replace")
-        request: RequestId = text[1:-1] if text.startswith('"') else int(text)
-        error = ErrorData(code=INVALID_REQUEST, message=sentence)
-        return SessionMessage(JSONRPCError(jsonrpc="2.0", id=request, error=error))
+        return [] if error is None else [error]
 
 
 class MessageWriter:

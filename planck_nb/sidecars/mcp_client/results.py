@@ -10,21 +10,23 @@ from typing import Any
 from planck_nb.agent.calling.tool_output import ToolOutput, as_output
 from planck_nb.ai.messages import ImagePart, TextPart
 from planck_nb.base.errors import ToolError
+from planck_nb.sidecars.mcp_client.added_content import added_content
 
 
 def output_of(result: Any) -> ToolOutput:  # noqa: ANN401 - an mcp_types.CallToolResult
     """Convert a call's result.
 
-    Text stays as it is and images are checked; sounds and other data are described in words. Structured content is
-    kept, as JSON, only for a result without text; otherwise the text has the same content.
+    Text stays as it is and images are checked; sounds and other data are described in words. Additional information in
+    structured content follows as JSON: servers are to repeat it as text, but
+    [many only summarise it](https://github.com/MoonshotAI/kimi-code/issues/2554).
 
     Raises:
         ToolError: If the sidecar reports the tool's failure.
     """
     items = [part for item in result.content for part in _converted(item)]
-    has_text = any(isinstance(item, TextPart) and item.text.strip() for item in items)
-    if result.structured_content is not None and not has_text:
-        items.append(TextPart(json.dumps(result.structured_content, ensure_ascii=False)))
+    text = "\n".join(item.text for item in items if isinstance(item, TextPart))
+    if (news := added_content(result.structured_content, text)) is not None:
+        items.append(TextPart(json.dumps(news, ensure_ascii=False)))
     output = as_output(items) if items else ToolOutput("(no result)")
     if result.is_error:
         raise ToolError(output.text if items else "The tool failed and did not say why.")

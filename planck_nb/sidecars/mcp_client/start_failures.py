@@ -56,7 +56,13 @@ def reason_of_end(error: BaseException | None) -> str:
     cause = _innermost(error)
     if cause is None:
         return "the connection was closed"
-    return one_line(visible(redact(str(cause))) or type(cause).__name__, _REASON_CHARACTERS).rstrip(".")
+    text = one_line(visible(redact(str(cause))) or type(cause).__name__, _REASON_CHARACTERS).rstrip(".")
+    if type(cause).__module__.startswith("mcp."):
+        from planck_nb.sidecars.mcp_client.transports.open_requests import is_not_mcp  # noqa: PLC0415 - loads mcp
+
+        if is_not_mcp(getattr(cause, "error", None)):
+            return f"it answered with something that is not MCP: {text}"
+    return text
 
 
 def _innermost(error: BaseException | None) -> BaseException | None:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from planck_nb.base.async_tasks import cancel_and_wait, spawn
 from planck_nb.base.errors import SidecarError, SidecarSignInError
+from planck_nb.base.installed_packages import hidden_by, install_command
 from planck_nb.base.threads import run_in_thread
 from planck_nb.sidecars.conventions import ENTRY_POINT_GROUP, FIXED_SOURCES
 from planck_nb.sidecars.mcp_client.authorization import Authorize
@@ -30,8 +31,12 @@ if TYPE_CHECKING:
     import httpx2
 
     from planck_nb.sidecars.mcp_client.connection import Connection
+    from planck_nb.sidecars.mcp_client.transports.open_requests import OpenRequests
 
 T = TypeVar("T")
+
+_NEEDED = "mcp"
+"""The package for connections, and this package's extra with it."""
 
 _CLOSE_SECONDS = 3.0
 """Seconds for closing a connection, beyond its process's grace."""
@@ -158,14 +163,12 @@ class Supervisor:
                 reason = await self._until_lost(connection, serving)
                 if self.stopping.is_set():
                     return
-                if loop.time() - start >= self._timing.steady:
-                    delay, failures = self._timing.first_delay, 0
-                else:
-                    failures += 1
+                if self._state.needs_older_protocol and not connection.is_older:
+                    continue
+                is_steady = loop.time() - start >= self._timing.steady
+                delay, failures = (self._timing.first_delay, 0) if is_steady else (delay, failures + 1)
                 if failures >= self._timing.attempts:
-                    reason = f"it was lost {failures} times in a row; the last time, {reason}"
-                    sentence = f"The sidecar {self._state.name} was given up: {reason}."
-                    self._state.fail(with_last_line(sentence, self._state.spec, self._state.log))
+                    self._give_up(f"it was lost {failures} times in a row; the last time, {reason}")
                     return
             self._state.status = replace(self._state.status, restarts=self._state.status.restarts + 1)
             self._state.enter("starting", reason)
@@ -173,6 +176,10 @@ class Supervisor:
                 return
             delay = min(2 * delay, self._timing.longest_delay)
             self._state.emit("starting")
+
+    def _give_up(self, reason: str) -> None:
+        sentence = f"The sidecar {self._state.name} was given up: {reason}."
+        self._state.fail(with_last_line(sentence, self._state.spec, self._state.log))
 
     def _is_refused(self) -> bool:
         """Return whether the sidecar must not be started; then it has failed."""
@@ -185,12 +192,7 @@ class Supervisor:
 
     async def _open(self) -> tuple[Connection, asyncio.Task[None]]:
         """Connect, or raise `SidecarError` after a failure or a long wait."""
-        try:
-            await run_in_thread(_load)
-        except ModuleNotFoundError as error:
-            raise SidecarError(
-                f"Sidecars need the package {error.name}, which is not installed; run `pip install 'planck-nb[mcp]'`."
-            ) from error
+        await run_in_thread(_load)
         self._last_http_status = 0
         connection = self._connection()
         serving = asyncio.create_task(connection.serve(), name=f"planck-sidecar-{self._state.name}-connection")
@@ -218,10 +220,11 @@ class Supervisor:
         if not accepted:
             raise SidecarError(self._refused)
         self._state.connection = connection
-        self._state.definitions = dict(connection.tools)
+        self._state.adopt(connection)
         self._state.enter("connected")
-        self._state.emit("connected")
         self._state.announce_tools()
+        older = f"It asks questions in the protocol {connection.protocol}." if connection.is_older else ""
+        self._state.emit("connected", older)
         return connection, serving
 
     def _connection(self) -> Connection:
@@ -246,6 +249,7 @@ class Supervisor:
             root=self._cwd,
             question_seconds=self._timing.question,
             on_tools=lambda: self._tools_changed(connection),
+            is_older=self._state.needs_older_protocol,
         )
         return connection
 
@@ -265,7 +269,8 @@ class Supervisor:
             self.stopping.set()
         if not self.stopping.is_set():
             self._state.enter("starting", reason)
-            self._state.emit("exited" if reason.startswith("its process ") else "disconnected", reason)
+            if not self._state.needs_older_protocol or connection.is_older:
+                self._state.emit("exited" if reason.startswith("its process ") else "disconnected", reason)
         return reason
 
     async def _close(self, connection: Connection, serving: asyncio.Task[None]) -> None:
@@ -284,10 +289,19 @@ class Supervisor:
     def _transport(
         self, on_end: Callable[[str], None], sign_in: Callable[[], httpx2.Auth | None]
     ) -> AbstractAsyncContextManager[Any]:
+        from planck_nb.sidecars.mcp_client.transports.open_requests import OpenRequests  # noqa: PLC0415 - loads mcp
+        from planck_nb.sidecars.mcp_client.transports.repaired_streams import repaired_streams  # noqa: PLC0415
+
+        requests = OpenRequests()
+        return repaired_streams(self._messages(requests, on_end, sign_in), requests)
+
+    def _messages(
+        self, requests: OpenRequests, on_end: Callable[[str], None], sign_in: Callable[[], httpx2.Auth | None]
+    ) -> AbstractAsyncContextManager[Any]:
         if self._state.spec.url:
             from planck_nb.sidecars.mcp_client.http_transport import connect_http  # noqa: PLC0415 - loads mcp
 
-            return connect_http(self._state.spec, sign_in=sign_in, on_status=self._note_http_status)
+            return connect_http(self._state.spec, requests, sign_in=sign_in, on_status=self._note_http_status)
         from planck_nb.sidecars.mcp_client.process_transport import run_process  # noqa: PLC0415 - loads mcp
 
         spec = self._state.spec
@@ -304,6 +318,7 @@ class Supervisor:
         return run_process(
             self._state.name,
             command,
+            requests,
             cwd=cwd,
             environment=environment,
             log=self._state.log,
@@ -344,10 +359,10 @@ class Supervisor:
                 f"The sidecar {self._state.name} was given up: {type(error).__name__}: {error}",
             )
         if accepted:
-            self._state.definitions = dict(connection.tools)
+            self._state.adopt(connection)
             self._state.describe(connection)
-            self._state.emit("tools_changed")
             self._state.announce_tools()
+            self._state.emit("tools_changed")
             return
         self._state.definitions, self._state.connection = {}, None
         self.stopping.set()
@@ -370,9 +385,19 @@ class Supervisor:
 
 
 def _load() -> None:
-    """Import the connections' needs, which takes half a second."""
-    import planck_nb.sidecars.mcp_client.http_transport  # noqa: PLC0415
-    import planck_nb.sidecars.mcp_client.process_transport  # noqa: F401, PLC0415
+    """Import the connections' needs, which takes half a second. Raises `SidecarError`."""
+    if problem := hidden_by(_NEEDED):  # without running that file
+        raise SidecarError(f"Sidecars need the package {_NEEDED}, which {problem}.")
+    try:
+        import planck_nb.sidecars.mcp_client.http_transport  # noqa: PLC0415
+        import planck_nb.sidecars.mcp_client.process_transport  # noqa: F401, PLC0415
+    except ImportError as error:
+        package = (error.name or _NEEDED).partition(".")[0]
+        problem = hidden_by(package)
+        if not problem and isinstance(error, ModuleNotFoundError):
+            package, problem = _NEEDED, f"is not installed; run {install_command(_NEEDED)}"
+        problem = problem or f"cannot be imported: {error}"
+        raise SidecarError(f"Sidecars need the package {package}, which {problem}.") from error
 
 
 def _note_end(connection: Connection, task: asyncio.Task[None]) -> None:

@@ -81,7 +81,7 @@ def check_safe(html: str) -> None:
             {"src", "alt"} if tag == "img" else set()
         )
         assert re.match(r"data:image/(png|jpeg|gif|webp);base64,", attributes.get("src") or "data:image/png;base64,")
-        assert re.fullmatch(rf"{LEFT_ALONE}|language-[\w+#.-]+", attributes.get("class", LEFT_ALONE))
+        assert re.fullmatch(rf"{LEFT_ALONE}|language-[\w+#.-]+", attributes.get("class") or LEFT_ALONE)
         style = attributes.get("style") or ""
         assert "var(" not in style
         assert not re.search(r"(?<!-)\bcolor:", style)

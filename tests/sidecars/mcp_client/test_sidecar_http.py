@@ -8,7 +8,7 @@ import os
 import sys
 import time
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,6 +19,8 @@ from support.sidecar_links import FAST, SERVERS, json_of, running, until, until_
 
 from planck_nb.base.errors import SidecarError, SidecarLostError, SidecarTimeoutError
 from planck_nb.sidecars.mcp_client.link import SidecarLink
+from planck_nb.sidecars.mcp_client.link_settings import LinkCallbacks
+from planck_nb.sidecars.mcp_client.questions import Question, QuestionAnswer
 from planck_nb.sidecars.mcp_client.spec import SidecarSpec
 
 pytestmark = pytest.mark.process
@@ -205,3 +207,36 @@ async def test_a_server_of_the_sdk_over_stdio(tmp_path: Path) -> None:
         await link.call("grow", {})
         await events.until("tools_changed")
         assert (await link.call("grown", {})).text == "new"
+
+
+@pytest.mark.parametrize("transport", ["stdio", "http"])
+@pytest.mark.parametrize("tool", ["book", "book_carefully"])
+async def test_a_server_of_the_sdk_that_asks_as_before_is_answered(tmp_path: Path, transport: str, tool: str) -> None:
+    asked: list[str] = []
+
+    async def ask(question: Question) -> QuestionAnswer:
+        asked.append(question.message)
+        return QuestionAnswer("accept", {"sure": True})
+
+    async with AsyncExitStack() as stack:
+        if transport == "http":
+            spec = (await stack.enter_async_context(server(tmp_path))).spec()
+        else:
+            spec = SidecarSpec("web", command=sys.executable, args=(SERVER,), env={"STATE": str(tmp_path)})
+        link, events = await stack.enter_async_context(running(spec, callbacks=LinkCallbacks(ask=ask)))
+        assert link.status().protocol == "2026-07-28"
+        other = asyncio.create_task(link.call("never", {"mark": "other", "timeout_ms": 3_600_000}))
+        await until_file(tmp_path / "other-begun")
+        booked = asyncio.create_task(link.call(tool, {"day": "Monday"}))
+        await until_file(tmp_path / "asked")
+        other.cancel()  # until then it was not lost
+        assert (await booked).text == "accept Monday"
+        assert other.cancelled() or not other.done()
+        assert (await link.call("book", {"day": "Friday"})).text == "accept Friday"
+        assert link.status().protocol == "2025-11-25"
+        assert [(event.kind, event.text) for event in events.all if event.kind != "starting"] == [
+            ("connected", ""),
+            ("connected", "It asks questions in the protocol 2025-11-25."),
+        ]
+    assert asked == ["On Monday?", "On Friday?"]
+    assert (tmp_path / "asked").read_text() == "MondayMondayFriday"

@@ -16,6 +16,7 @@ import pytest
 from support.sidecar_links import FAST, Events, hostile, json_of, running, until, until_file, until_state
 
 from planck_nb.base.errors import SidecarError, SidecarLostError, SidecarTimeoutError, ToolError
+from planck_nb.base.installed_packages import install_command
 from planck_nb.sidecars.mcp_client.link import SidecarLink
 from planck_nb.sidecars.mcp_client.link_settings import LinkCallbacks
 from planck_nb.sidecars.mcp_client.spec import SidecarSpec
@@ -189,13 +190,17 @@ async def test_the_time_limit_is_passed_on_only_where_the_tool_has_it(tmp_path: 
         assert await json_of(link, "own_timeout", timeout_ms=9_000) == {"timeout_ms": 9_000}
 
 
+async def test_text_suffices_for_a_tool_that_promises_structured_content(tmp_path: Path) -> None:
+    """As from https://github.com/cristianuibar/bricks-mcp/issues/45."""
+    async with running(hostile(tmp_path)) as (link, _):
+        assert (await link.call("unstructured", {})).text == "n is 5"
+
+
 @pytest.mark.parametrize(
     ("tool", "args", "sentence"),
     [
         ("schema", {}, "does not match its own schema: n: 'not a number' is not of type 'integer'"),
         ("sign_in", {}, "needs the user to visit an address first: https://ex⟨U\\+0430⟩mple.org/"),
-        ("no_result", {}, "answered with something that is not a result of MCP"),
-        ("no_schema", {}, "answered with something that is not a result of MCP"),
         ("big", {"text": str(10 * 2**20)}, "sent a message of more than 10 MB; ask for less at once"),
     ],
 )
@@ -220,8 +225,6 @@ async def test_a_large_structured_result_is_checked_while_the_kernel_goes_on(tmp
         with pytest.raises(SidecarError, match=r"does not match its own schema: rows\.19999: -1 is less than"):
             await call
         print(f"the event loop was blocked for {longest * 1e3:.0f} ms at most")
-        with pytest.raises(SidecarError, match="does not match its own schema: it is missing"):
-            await link.call("rows", {"text": "0"})
 
 
 async def test_a_large_answer_arrives_and_is_shortened_for_the_model(tmp_path: Path) -> None:
@@ -356,14 +359,9 @@ async def test_a_sidecar_that_does_not_start_is_one_sentence(spec: SidecarSpec, 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("mode", "sentence"),
-    [("silent", "did not answer within 3 s; check that it speaks MCP"), ("endless", "list of tools never ends")],
-)
-async def test_a_server_that_does_not_speak_mcp_is_given_up(tmp_path: Path, mode: str, sentence: str) -> None:
-    seconds = 3 if mode == "silent" else 30  # in which it begins to run
-    link = SidecarLink(hostile(tmp_path, mode), timing=replace(FAST, start=seconds))
-    with pytest.raises(SidecarError, match=sentence):
+async def test_a_server_that_does_not_speak_mcp_is_given_up(tmp_path: Path) -> None:
+    link = SidecarLink(hostile(tmp_path, "silent"), timing=replace(FAST, start=3))
+    with pytest.raises(SidecarError, match="did not answer within 3 s; check that it speaks MCP"):
         await link.start()
     assert not _runs(int(await until_file(tmp_path / "ran")))
 
@@ -443,7 +441,20 @@ async def test_a_missing_package_is_one_sentence(tmp_path: Path, monkeypatch: py
     monkeypatch.setitem(sys.modules, "mcp", None)
     monkeypatch.setitem(sys.modules, "mcp.client.streamable_http", None)
     link = SidecarLink(hostile(tmp_path), timing=FAST)
-    with pytest.raises(SidecarError, match=r"need the package mcp.*run `pip install 'planck-nb\[mcp\]'`\.$"):
+    with pytest.raises(SidecarError) as caught:
+        await link.start()
+    command = install_command("mcp")
+    assert str(caught.value) == f"Sidecars need the package mcp, which is not installed; run {command}."
+
+
+async def test_a_file_that_hides_the_library_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "mcp.py").write_text("raise RuntimeError")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    for module in [name for name in sys.modules if name.partition(".")[0] == "mcp"]:
+        monkeypatch.delitem(sys.modules, module)
+    link = SidecarLink(hostile(tmp_path), timing=FAST)
+    with pytest.raises(SidecarError, match=r"the package mcp, which is hidden by \./mcp\.py; rename that file"):
         await link.start()
 
 

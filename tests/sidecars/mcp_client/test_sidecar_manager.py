@@ -121,7 +121,7 @@ async def test_names_and_texts_that_models_cannot_have_are_changed_or_refused(tm
         assert len(tools["huge_description"].description) < 5_000
         assert "timeout_ms" not in tools["hostile__no_properties"].parameters.get("properties", {})
         notes = "\n".join(manager.notes())
-        assert "⟨U+202E⟩⟨U+200B⟩ of the sidecar hostile is left out, because its name has no letters" in notes
+        assert "⟨U+202E⟩⟨U+200B⟩ of the sidecar hostile is left out, because its name has no visible character" in notes
         assert "hidden_argument of the sidecar hostile is left out, because its schema has the name" in notes
         assert "hidden_default of the sidecar hostile is left out, because its schema has the name" in notes
         assert "invalid_schema of the sidecar hostile is left out, because its schema is not valid" in notes

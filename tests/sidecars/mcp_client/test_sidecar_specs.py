@@ -55,12 +55,15 @@ def test_commands_and_addresses_are_read() -> None:
         ("${A:-two}", "1"),
         ("${workspaceFolder}/x", "/project/x"),
         ("${userHome}", "/home/me"),
-        ("$A", "$A"),
+        ("$A", "1"),
+        ("mysql://$A@localhost/$A", "mysql://1@localhost/1"),
+        ("pa$word and $5", "pa$word and $5"),
+        ("${C}", "$A"),
         ("{A}", "{A}"),
     ],
 )
 def test_variables_are_expanded(text: str, expanded: str) -> None:
-    spec = one({"command": "c", "args": [text], "env": {"V": text}}, A="1", HOME="/home/me")
+    spec = one({"command": "c", "args": [text], "env": {"V": text}}, A="1", C="$A", HOME="/home/me")
     assert (spec.args, spec.env["V"]) == ((expanded,), expanded)
 
 
@@ -147,6 +150,15 @@ def test_one_bad_entry_leaves_the_others() -> None:
     assert report.disabled == ("off",)
     assert len(report.problems) == 2
     assert "is defined twice" in report.problems[1]
+
+
+def test_a_variable_that_is_not_set_is_a_remark_without_the_value() -> None:
+    entry = {"command": "c", "env": {"KEY": "$UNSET_KEY", "PASSWORD": "pa$WORD"}}
+    report = read_mcp_servers({"mcpServers": {"one": entry}})
+    assert [spec.name for spec in report.specs] == ["one"]
+    assert report.problems == (
+        "The sidecar one gets KEY as it is written, because that names no environment variable which is set.",
+    )
 
 
 def test_a_spec_checks_its_name() -> None:
