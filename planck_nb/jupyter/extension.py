@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import sys
 import threading
 from collections.abc import Mapping
 from dataclasses import replace
@@ -21,7 +20,7 @@ from IPython.lib.pretty import RepresentationPrinter
 
 from planck_nb.agent.run import Run
 from planck_nb.base.errors import PlanckError, UsageError
-from planck_nb.base.programs import InstalledModules
+from planck_nb.base.programs import hidden_sentence, installed_modules
 from planck_nb.config import Config
 from planck_nb.jupyter.completion import matcher
 from planck_nb.jupyter.controller import Controller
@@ -56,9 +55,6 @@ _loaded: dict[int, Extension] = {}
 """The extension of each shell, by the shell's identity."""
 
 
-_INSTALLED_MODULES = InstalledModules()
-
-
 def load(shell: InteractiveShell) -> None:
     """Add the magics to a shell; a second time changes nothing.
 
@@ -74,6 +70,8 @@ def load(shell: InteractiveShell) -> None:
         print(NEST_ASYNCIO_WARNING)  # noqa: T201 - a line in the cell's output
     if not is_terminal(shell) and (warning := unreliable_kernel(version("ipykernel"))) is not None:
         print(warning)  # noqa: T201 - a line in the cell's output
+    if hidden := hidden_sentence():
+        print(hidden)  # noqa: T201 - a line in the cell's output
     try:
         config = Config.load()
     except PlanckError as error:
@@ -84,8 +82,6 @@ def load(shell: InteractiveShell) -> None:
         config = replace(config, demo_pace=DEMO_PACE)
     extension = Extension(shell, Controller(Workspace(config, owner=Path(os.environ.get(NOTEBOOK, "")).name)))
     extension.install()
-    if _INSTALLED_MODULES not in sys.meta_path:
-        sys.meta_path.insert(0, _INSTALLED_MODULES)
     _loaded[id(shell)] = extension
 
 
@@ -98,8 +94,8 @@ def unload(shell: InteractiveShell) -> None:
     extension = _loaded.pop(id(shell), None)
     if extension is not None:
         extension.remove()
-    if not _loaded and _INSTALLED_MODULES in sys.meta_path:
-        sys.meta_path.remove(_INSTALLED_MODULES)
+    if not _loaded:
+        installed_modules.remove()
 
 
 def current_workspace() -> Workspace | None:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from planck_nb.base.async_tasks import cancel_and_wait, spawn
 from planck_nb.base.errors import SidecarError, SidecarSignInError
+from planck_nb.base.programs import hidden_sentence
 from planck_nb.base.threads import run_in_thread
 from planck_nb.sidecars.conventions import ENTRY_POINT_GROUP, FIXED_SOURCES
 from planck_nb.sidecars.mcp_client.authorization import Authorize
@@ -184,6 +185,8 @@ class Supervisor:
 
     async def _open(self) -> tuple[Connection, asyncio.Task[None]]:
         """Connect, or raise `SidecarError` after a failure or a long wait."""
+        if hidden := hidden_sentence(["mcp"]):  # first, because an import would run that file, perhaps a server
+            raise SidecarError(hidden)
         try:
             await run_in_thread(_load)
         except ModuleNotFoundError as error:
