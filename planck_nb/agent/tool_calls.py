@@ -13,7 +13,7 @@ from planck_nb.agent.calling.tool_output import ToolOutput, as_output
 from planck_nb.agent.preview_types import HtmlPreview, Preview, TablePreview
 from planck_nb.agent.turn_runner import TurnRunner
 from planck_nb.ai.messages import ToolCallPart, ToolResultMessage, ToolResultPart
-from planck_nb.base.errors import ToolError
+from planck_nb.base.errors import DeadlockError, ToolError
 from planck_nb.base.safe_html import framed_html
 from planck_nb.base.secrets import redact
 from planck_nb.base.threads import run_in_thread
@@ -102,6 +102,8 @@ class _RunningCall:
             result = ToolResultPart(call.id, call.name, output.text, images=output.images)
             await self._show_previews(output)
         except ToolError as error:
+            if isinstance(error.__cause__, DeadlockError):
+                self._turn.count_hopeless_call(call, error.__cause__)
             result = _failed(call, str(error))
         except asyncio.CancelledError:
             if (task := asyncio.current_task()) and task.cancelling():

@@ -57,9 +57,9 @@ PACKAGES = (
 
 
 def hidden_sentence(names: Iterable[str] = PACKAGES) -> str:
-    """Return a sentence about packages hidden by files beside the notebook or the script.
+    """Return a sentence about packages hidden by files beside the notebook.
 
-    Python prefers a `pandas.py` there to the package, and code which needs the package then fails anywhere.
+    Python prefers a `pandas.py` there, or beside a script, to the package, and code which needs the package then fails anywhere.
 
     Args:
         names: The packages.
@@ -80,7 +80,7 @@ def hidden_sentence(names: Iterable[str] = PACKAGES) -> str:
 
 
 def _hiding_file(name: str) -> str | None:
-    """Return the file imported in place of a package, as a person would write it."""
+    """Return the file imported in place of a package, for people."""
     if (module := sys.modules.get(name)) is not None:
         file = getattr(module, "__file__", None)
     elif any(isinstance(finder, InstalledModules) for finder in sys.meta_path):
