@@ -59,7 +59,7 @@ PACKAGES = (
 def hidden_sentence(names: Iterable[str] = PACKAGES) -> str:
     """Return a sentence about packages hidden by files beside the notebook.
 
-    Python prefers a `pandas.py` there, or beside a script, to the package, and code which needs the package then fails anywhere.
+    Python prefers a `pandas.py` there, or beside a script, to the package, and code which needs the package fails.
 
     Args:
         names: The packages.

@@ -8,7 +8,6 @@ import threading
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +33,7 @@ from planck_nb.jupyter.ipython.bridge import (
     wait_for,
     waking_loop,
 )
-from planck_nb.jupyter.ipython.compat import CellEnds, idle_loop
+from planck_nb.jupyter.ipython.compat import CellEnds, idle_loop, ipykernel_version
 from planck_nb.jupyter.ipython.warm_up import WarmUp
 from planck_nb.jupyter.kernel_tools.steps import running_steps
 from planck_nb.jupyter.kernel_tools.surroundings import NO_MAGIC
@@ -66,12 +65,13 @@ def load(shell: InteractiveShell) -> None:
     """
     if id(shell) in _loaded:
         return
-    if not is_terminal(shell) and kernel_handles_clicks() and nest_asyncio_is_active():
+    kernel = getattr(shell, "kernel", None)
+    if kernel_handles_clicks(kernel) and nest_asyncio_is_active():
         print(NEST_ASYNCIO_WARNING)  # noqa: T201 - a line in the cell's output
-    if not is_terminal(shell) and (warning := unreliable_kernel(version("ipykernel"))) is not None:
+    if (warning := unreliable_kernel(ipykernel_version(kernel))) is not None:
         print(warning)  # noqa: T201 - a line in the cell's output
-    if hidden := hidden_sentence():
-        print(hidden)  # noqa: T201 - a line in the cell's output
+    if sentence := hidden_sentence():
+        print(sentence)  # noqa: T201 - a line in the cell's output
     try:
         config = Config.load()
     except PlanckError as error:
@@ -124,8 +124,11 @@ class Extension:
         self._thread = threading.get_ident()
         self._warm_up = WarmUp()
         self._is_terminal = is_terminal(shell)
-        handles_clicks = not self._is_terminal and kernel_handles_clicks()
-        self._cell_ends = CellEnds(shell.kernel) if handles_clicks else None  # older kernels handle nothing meanwhile
+        kernel = getattr(shell, "kernel", None)
+        self._cancels_cells = bool(ipykernel_version(kernel))
+        """An interrupt (■) cancels the cell's task."""
+        handles_clicks = kernel_handles_clicks(kernel)
+        self._cell_ends = CellEnds(kernel) if handles_clicks else None  # other kernels handle nothing meanwhile
         self._await_magics = partial(syntax.await_magics, only_in_async_code=self._is_terminal)
 
     @property
@@ -177,7 +180,7 @@ class Extension:
         self._check_caller()
         task = asyncio.current_task()
         try:
-            with interrupts_cancel(task, asyncio.get_running_loop()) if self._is_terminal and task else waking_loop():
+            with waking_loop() if self._cancels_cells or task is None else interrupts_cancel(task, task.get_loop()):
                 return await self._magics.run(line, cell, local_ns)
         except asyncio.CancelledError as error:
             if _is_the_cells_own_task():

@@ -79,9 +79,9 @@ class PlanckMagics:
                 in_one_line(error)
             raise
         except (ImportError, AttributeError) as error:
-            if debug or not (hidden := hidden_sentence()):
+            if debug or not (sentence := hidden_sentence()):
                 raise
-            raise in_one_line(UsageError(hidden)) from error
+            raise in_one_line(UsageError(sentence)) from error
 
     def notebook_names(self, local_ns: Mapping[str, object] | None = None) -> dict[str, object]:
         """The variables of the notebook and those where the magic was called, without those of IPython."""
