@@ -22,10 +22,10 @@ def idle_loop() -> asyncio.AbstractEventLoop:
 
 
 def ipykernel_version(kernel: object) -> str:
-    """Return the version of ipykernel behind a kernel, empty for other kernels.
+    """Return the ipykernel version behind a kernel, empty for others.
 
-    ipykernel is always installed, but xeus-python and JupyterLite have kernels of their own. Metakernel's is derived
-    from ipykernel's.
+    ipykernel is always installed, but xeus-python and JupyterLite have their own kernels. Metakernel's is derived from
+    ipykernel's.
 
     Args:
         kernel: The shell's `kernel`; None in a terminal.
@@ -35,7 +35,7 @@ def ipykernel_version(kernel: object) -> str:
 
 
 def running_request(kernel: Any) -> dict[str, Any]:  # noqa: ANN401 - kernels have no types
-    """Return the request which executes the cell, empty if the kernel does not tell.
+    """Return the running cell's request, empty if unknown.
 
     Args:
         kernel: The shell's `kernel`.
