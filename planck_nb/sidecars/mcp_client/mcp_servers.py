@@ -283,7 +283,7 @@ class _Variables:
         self._source = source
 
     def expand(self, text: str, *, bare: bool = True) -> str:
-        """Replace the variables in a text, bare ones only on request. Raises ConfigError."""
+        """Replace the variables in a text. Raises ConfigError."""
 
         def value_of(match: re.Match[str]) -> str:
             if match[1] is not None:
@@ -293,7 +293,7 @@ class _Variables:
         return _VARIABLE.sub(value_of, text)
 
     def _bare_value(self, variable: str) -> str:
-        """Return the value for `$NAME`; a dollar sign may also be part of a password."""
+        """Return the value for `$NAME`, which may also be part of a password."""
         value = self._look_up(variable)
         if value is None:
             self.unset[variable] = None
