@@ -29,7 +29,7 @@ class InstalledModules(MetaPathFinder):
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         """Find a top-level module in the other folders."""
-        if path is not None or not _is_installed(_importer()):
+        if path is not None or not is_installed(_importer()):
             return None
         here = os.path.realpath(os.curdir)
         folders = [folder for folder in sys.path if folder and os.path.realpath(folder) != here]
@@ -88,7 +88,7 @@ def _hiding_file(name: str) -> str | None:
     else:
         spec = PathFinder.find_spec(name)
         file = None if spec is None else spec.origin
-    if not isinstance(file, str) or _is_installed(file):
+    if not isinstance(file, str) or is_installed(file):
         return None
     here = Path.cwd()
     path = Path(file) if Path(file).stem != "__init__" else Path(file).parent
@@ -105,7 +105,8 @@ def _importer() -> str:
     return frame.f_code.co_filename
 
 
-def _is_installed(file: str) -> bool:
+def is_installed(file: str) -> bool:
+    """Return whether a source file belongs to this package, the standard library or an installed package."""
     return file.startswith(_OWN_FOLDERS) or "site-packages" in file or "dist-packages" in file
 
 

@@ -25,6 +25,7 @@ from planck_nb.jupyter.completion import matcher
 from planck_nb.jupyter.controller import Controller
 from planck_nb.jupyter.display.plain_output import for_terminal
 from planck_nb.jupyter.frontend import is_terminal, kernel_handles_clicks, unreliable_kernel
+from planck_nb.jupyter.ipython.blocked_loop import BlockedLoop
 from planck_nb.jupyter.ipython.bridge import (
     NEST_ASYNCIO_WARNING,
     OTHER_LOOP,
@@ -129,6 +130,7 @@ class Extension:
         """An interrupt (■) cancels the cell's task."""
         handles_clicks = kernel_handles_clicks(kernel)
         self._cell_ends = CellEnds(kernel) if handles_clicks else None  # other kernels handle nothing meanwhile
+        self._blocked_loop = BlockedLoop(kernel) if self._cancels_cells else None
         self._await_magics = partial(syntax.await_magics, only_in_async_code=self._is_terminal)
 
     @property
@@ -154,10 +156,14 @@ class Extension:
             self._warm_up.start()
         if self._cell_ends is not None:
             self._cell_ends.install()
+        if self._blocked_loop is not None:
+            self._blocked_loop.install()
 
     def remove(self) -> None:
         """Undo `install` and close the workspace."""
         self._warm_up.stop()
+        if self._blocked_loop is not None:
+            self._blocked_loop.remove()
         if self._cell_ends is not None:
             self._cell_ends.remove()
         wait_for(self._controller.close(), idle_loop)

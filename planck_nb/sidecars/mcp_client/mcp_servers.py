@@ -293,7 +293,7 @@ class _Variables:
         return _VARIABLE.sub(value_of, text)
 
     def _bare_value(self, variable: str) -> str:
-        """Return the value for `$NAME`, which may also be part of a password."""
+        """Return the value for `$NAME`, or the text itself."""
         value = self._look_up(variable)
         if value is None:
             self.unset[variable] = None
