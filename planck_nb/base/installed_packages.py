@@ -1,12 +1,9 @@
-"""Needed packages: their installation, and files which hide them."""
+"""How to install an extra."""
 
 from __future__ import annotations
 
 import json
-import sys
 from importlib.metadata import PackageNotFoundError, distribution
-from importlib.util import find_spec
-from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 _THIS = "planck-nb"
@@ -35,39 +32,3 @@ def install_command(extra: str) -> str:
         return f"`pip install '{path}[{extra}]'`"
     option = "-e " if source["dir_info"].get("editable") else ""
     return f"`pip install {option}'.[{extra}]'` in {path}"
-
-
-def hiding_file(package: str) -> str:
-    """Return the file or folder which hides an installed package.
-
-    A notebook's folder is searched first, so a file there can have a package's name.
-
-    Args:
-        package: The package's name.
-
-    Returns:
-        The path, relative to the working directory if it is there; empty for a package in its own place.
-    """
-    try:
-        place = Path(str(distribution(package).locate_file(package)))
-        spec = find_spec(package)
-    except (PackageNotFoundError, ValueError):  # not installed, or not imported from a file
-        return ""
-    origins = [] if spec is None else [spec.origin, *(spec.submodule_search_locations or ())]
-    file = next((Path(origin) for origin in origins if origin), None)
-    if file is None or not place.exists() or file.is_relative_to(place):
-        return ""
-    file = file.parent if file.name == "__init__.py" else file
-    return f"./{file.relative_to(Path.cwd())}" if file.is_relative_to(Path.cwd()) else str(file)
-
-
-def hidden_by(package: str) -> str:
-    """Return the end of a sentence about the file which hides a package.
-
-    The result is empty for a package in its own place.
-    """
-    file = hiding_file(package)
-    if not file:
-        return ""
-    restart = ", and restart the kernel" if package in sys.modules else ""
-    return f"is hidden by {file}; rename that file or folder{restart}"

@@ -21,6 +21,7 @@ import filelock
 
 from planck_nb.base.atomic import write_atomically
 from planck_nb.base.errors import ConfigError
+from planck_nb.base.file_locks import refuses_locks
 from planck_nb.base.ownership import foreign_reason
 from planck_nb.base.reading import read_bounded
 from planck_nb.base.secrets import without_generated_keys
@@ -210,7 +211,7 @@ class FolderTrust:
             return
         with suppress(OSError, filelock.Timeout):  # then it holds for this process only
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            with filelock.FileLock(path.with_suffix(".lock"), timeout=_LOCK_SECONDS, mode=0o600):
+            with _lock_of(path):
                 known = self._read()
                 if self.problem:
                     path.replace(path.with_suffix(".bad"))
@@ -227,6 +228,14 @@ class FolderTrust:
     @property
     def _path(self) -> Path | None:
         return None if self._user_folder is None else self._user_folder / TRUST_FILE
+
+
+def _lock_of(path: Path) -> filelock.BaseFileLock:
+    """Return the lock of the file: another file, or its existence where files cannot be locked."""
+    lock = path.with_suffix(".lock")
+    if refuses_locks(lock):
+        return filelock.SoftFileLock(path.with_suffix(".lock.held"), timeout=_LOCK_SECONDS, mode=0o600)
+    return filelock.FileLock(lock, timeout=_LOCK_SECONDS, mode=0o600)
 
 
 def is_consent(environment: Mapping[str, str]) -> bool:

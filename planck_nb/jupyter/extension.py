@@ -9,7 +9,6 @@ import threading
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -21,13 +20,14 @@ from IPython.lib.pretty import RepresentationPrinter
 
 from planck_nb.agent.run import Run
 from planck_nb.base.errors import PlanckError, UsageError
-from planck_nb.base.programs import InstalledModules
+from planck_nb.base.programs import hidden_sentence, installed_modules
 from planck_nb.base.terminal_markdown import supports_styles, to_terminal
 from planck_nb.config import Config
 from planck_nb.jupyter.completion import matcher
 from planck_nb.jupyter.controller import Controller
 from planck_nb.jupyter.display.plain_output import for_terminal
 from planck_nb.jupyter.frontend import is_terminal, kernel_handles_clicks
+from planck_nb.jupyter.ipython.blocked_loop import BlockedLoop
 from planck_nb.jupyter.ipython.bridge import (
     NEST_ASYNCIO_WARNING,
     OTHER_LOOP,
@@ -36,7 +36,7 @@ from planck_nb.jupyter.ipython.bridge import (
     wait_for,
     waking_loop,
 )
-from planck_nb.jupyter.ipython.compat import CellStatus, idle_loop
+from planck_nb.jupyter.ipython.compat import CellStatus, idle_loop, ipykernel_version
 from planck_nb.jupyter.ipython.warm_up import WarmUp
 from planck_nb.jupyter.kernel_tools.steps import running_steps
 from planck_nb.jupyter.kernel_tools.surroundings import NO_MAGIC
@@ -58,9 +58,6 @@ _loaded: dict[int, Extension] = {}
 """The extension of each shell, by the shell's identity."""
 
 
-_INSTALLED_MODULES = InstalledModules()
-
-
 def load(shell: InteractiveShell) -> None:
     """Add the magics to a shell; a second time changes nothing.
 
@@ -72,10 +69,13 @@ def load(shell: InteractiveShell) -> None:
     """
     if id(shell) in _loaded:
         return
-    if not is_terminal(shell) and kernel_handles_clicks() and nest_asyncio_is_active():
+    kernel = getattr(shell, "kernel", None)
+    if kernel_handles_clicks(kernel) and nest_asyncio_is_active():
         print(NEST_ASYNCIO_WARNING)  # noqa: T201 - a line in the cell's output
-    if not is_terminal(shell) and (fault := kernel_fault(version("ipykernel"))):
+    if (installed := ipykernel_version(kernel)) and (fault := kernel_fault(installed)):
         print(f"{fault} Run `%pip install -U ipykernel`, then restart the kernel.")  # noqa: T201 - as above
+    if sentence := hidden_sentence():
+        print(sentence)  # noqa: T201 - a line in the cell's output
     try:
         config = Config.load()
     except PlanckError as error:
@@ -86,8 +86,6 @@ def load(shell: InteractiveShell) -> None:
         config = replace(config, demo_pace=DEMO_PACE)
     extension = Extension(shell, Controller(Workspace(config, owner=Path(os.environ.get(NOTEBOOK, "")).name)))
     extension.install()
-    if _INSTALLED_MODULES not in sys.meta_path:
-        sys.meta_path.insert(0, _INSTALLED_MODULES)
     _loaded[id(shell)] = extension
 
 
@@ -100,8 +98,8 @@ def unload(shell: InteractiveShell) -> None:
     extension = _loaded.pop(id(shell), None)
     if extension is not None:
         extension.remove()
-    if not _loaded and _INSTALLED_MODULES in sys.meta_path:
-        sys.meta_path.remove(_INSTALLED_MODULES)
+    if not _loaded:
+        installed_modules.remove()
 
 
 def current_workspace() -> Workspace | None:
@@ -130,10 +128,12 @@ class Extension:
         self._thread = threading.get_ident()
         self._warm_up = WarmUp()
         self._is_terminal = is_terminal(shell)
-        handles_clicks = not self._is_terminal and kernel_handles_clicks()
-        self._cell_status = (
-            CellStatus(shell.kernel) if handles_clicks else None
-        )  # older kernels handle nothing meanwhile
+        kernel = getattr(shell, "kernel", None)
+        self._cancels_cells = bool(ipykernel_version(kernel))
+        """An interrupt (■) cancels the cell's task."""
+        handles_clicks = kernel_handles_clicks(kernel)
+        self._cell_status = CellStatus(kernel) if handles_clicks else None  # other kernels handle nothing meanwhile
+        self._blocked_loop = BlockedLoop(kernel) if self._cancels_cells else None
         self._await_magics = partial(syntax.await_magics, only_in_async_code=self._is_terminal)
 
     @property
@@ -160,10 +160,14 @@ class Extension:
             self._warm_up.start()
         if self._cell_status is not None:
             self._cell_status.install()
+        if self._blocked_loop is not None:
+            self._blocked_loop.install()
 
     def remove(self) -> None:
         """Undo `install` and close the workspace."""
         self._warm_up.stop()
+        if self._blocked_loop is not None:
+            self._blocked_loop.remove()
         if self._controller.cells is not None:
             self._controller.cells.remove()
         if self._cell_status is not None:
@@ -188,7 +192,7 @@ class Extension:
         self._check_caller()
         task = asyncio.current_task()
         try:
-            with interrupts_cancel(task, asyncio.get_running_loop()) if self._is_terminal and task else waking_loop():
+            with waking_loop() if self._cancels_cells or task is None else interrupts_cancel(task, task.get_loop()):
                 return await self._magics.run(line, cell, local_ns)
         except asyncio.CancelledError as error:
             if _is_the_cells_own_task():

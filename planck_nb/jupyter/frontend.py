@@ -7,8 +7,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import cache, partial
-from importlib.metadata import version
+from functools import partial
 from typing import Any, Protocol
 
 from IPython.core.interactiveshell import InteractiveShell
@@ -21,6 +20,7 @@ from planck_nb.base.async_tasks import spawn
 from planck_nb.base.terminal_markdown import supports_styles
 from planck_nb.jupyter.controller import Controller
 from planck_nb.jupyter.display.beside_view import beside_view
+from planck_nb.jupyter.ipython.compat import ipykernel_version, running_request
 from planck_nb.jupyter.live.browser_requests import RunRequests
 from planck_nb.jupyter.live.confirmation import Confirmation
 from planck_nb.jupyter.live.question_channel import QuestionChannel
@@ -104,7 +104,7 @@ class Frontend:
     def _request_header(self, name: str) -> str:
         if self.is_terminal:
             return ""
-        return str(self._shell.kernel.get_parent("shell").get("header", {}).get(name, ""))
+        return str(running_request(self._shell.kernel).get("header", {}).get(name, ""))
 
     def notices(self, *, background: bool) -> list[str]:
         """Return what to say before a run."""
@@ -149,7 +149,7 @@ class Frontend:
             prompt = ApprovalPrompt(agent, approvals, run.events, read=read, write=write, agents=actions.agents)
             questions = self._question_prompt(actions, read, write)
             return _TerminalDisplay(TerminalView(run.events, prompt, printer), approvals, questions)
-        if not blocking and kernel_handles_clicks():
+        if not blocking and kernel_handles_clicks(self._shell.kernel):
             return self._shown(None if quiet else live(), actions)
         view = None if quiet else live(clicks=False)
         prompt = ApprovalPrompt(agent, approvals, run.events, read=read, write=_print, agents=actions.agents)
@@ -211,7 +211,7 @@ class Frontend:
         Returns:
             The decision: False if it is late, None without a person.
         """
-        if self.is_terminal or blocking or not kernel_handles_clicks():
+        if self.is_terminal or blocking or not kernel_handles_clicks(self._shell.kernel):
             read = self.line_reader()
             return None if read is None else await _typed_confirmation(read, question)
         if is_unattended(self._shell.kernel):
@@ -234,7 +234,7 @@ class Frontend:
             names: The sidecars.
             blocking: Whether the cell blocks the event loop, so clicks are lost.
         """
-        if self.is_terminal or blocking or not kernel_handles_clicks():
+        if self.is_terminal or blocking or not kernel_handles_clicks(self._shell.kernel):
             _print(f"{waiting_sentence(names)}\n")
             yield None
         elif is_unattended(self._shell.kernel):
@@ -287,14 +287,13 @@ def is_unattended(kernel: Any) -> bool:  # noqa: ANN401 - ipykernel has no types
     """
     if os.environ.get("SERVER_SOFTWARE", "").startswith("voila"):
         return False
-    request = kernel.get_parent("shell")
+    request = running_request(kernel)
     return request.get("content", {}).get("allow_stdin") is False and not request.get("metadata")
 
 
-@cache
-def kernel_handles_clicks() -> bool:
-    """Return whether this version of ipykernel handles messages of the browser while a cell awaits."""
-    return int(version("ipykernel").partition(".")[0]) >= _CONCURRENT_MESSAGES
+def kernel_handles_clicks(kernel: object) -> bool:
+    """Return whether the kernel handles messages of the browser while a cell awaits; unknown kernels do not."""
+    return int(ipykernel_version(kernel).partition(".")[0] or 0) >= _CONCURRENT_MESSAGES
 
 
 class _Shown:

@@ -19,6 +19,7 @@ from planck_nb.ai.providers import base_url_of
 from planck_nb.ai.server_address import is_loopback
 from planck_nb.base.async_tasks import spawn, uninterrupted
 from planck_nb.base.errors import AgentError, PlanckError, UsageError
+from planck_nb.base.programs import hidden_sentence
 from planck_nb.base.threads import run_in_thread
 from planck_nb.jupyter.controller import Controller, StartedRun
 from planck_nb.jupyter.display.error_titles import key_variable
@@ -78,6 +79,10 @@ class PlanckMagics:
             if not debug:
                 in_one_line(error)
             raise
+        except (ImportError, AttributeError) as error:
+            if debug or not (sentence := hidden_sentence()):
+                raise
+            raise in_one_line(UsageError(sentence)) from error
 
     def notebook_names(self, local_ns: Mapping[str, object] | None = None) -> dict[str, object]:
         """The variables of the notebook and those where the magic was called, without those of IPython."""

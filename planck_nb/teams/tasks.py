@@ -7,7 +7,7 @@ is in a context variable of its turn, so that what it sends goes to the delegato
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from contextvars import ContextVar, copy_context
 from dataclasses import dataclass, field
@@ -28,6 +28,12 @@ from planck_nb.base.json_types import JsonObject
 
 STOPPED = "{} was stopped before it answered."
 NO_TEXT = "{} ended its work without a text."
+
+MAX_CHAIN = 5
+"""Tasks from one agent to another, each a part of the one before."""
+
+MAX_EQUAL = 10
+"""Equal open tasks from one agent to another."""
 
 
 @dataclass(eq=False)
@@ -114,31 +120,43 @@ async def ask(
     """
     task = _new_task("ask", team, delegator, other, question)
     _publish(task, call_id)
-    answer, error = "", STOPPED.format(title(other))
+    text, is_error = STOPPED.format(title(other)), True
     try:
-        answer, error = await _answer(task, output=output, fresh=fresh)
+        text = await _answer(task, output=output, fresh=fresh)
+        is_error = False
+    except ToolError as error:
+        text = str(error)
+        raise
     finally:
         task.is_over = True
-        _responded(task, as_output(error or answer).text, error=bool(error), automatic=False)
-    if error:
-        raise ToolError(error)
-    return answer
+        _count(task, text)
+        _responded(task, as_output(text).text, error=is_error, automatic=False)
+    return text
 
 
-async def _answer(task: Task, *, output: JsonObject | None, fresh: bool) -> tuple[str, str]:
-    """The answer to a question, or why there is none."""
+async def _answer(task: Task, *, output: JsonObject | None, fresh: bool) -> str:
+    """Return the answer to a question. Raises ToolError."""
     name = title(task.worker)
     try:
         run = _start(task, "question", output=output, fresh=fresh)
         result = await run
     except DeadlockError as cycle:
-        return "", f"Deadlock detected: {cycle} Use delegate_task, which does not wait, or answer without it."
+        raise ToolError(
+            f"Deadlock detected: {cycle} Use delegate_task, which does not wait, or answer without it."
+        ) from cycle
     except AgentStoppedError:
-        return "", f"Agent terminated: {name} was stopped."
+        raise ToolError(f"Agent terminated: {name} was stopped.") from None
     except PlanckError as failure:
-        return "", f"{name} could not answer: {failure}"
+        raise ToolError(f"{name} could not answer: {failure}") from failure
     task.turn = run.turn
-    return "\n\n".join(task.responses) or result.text, STOPPED.format(name) if result.aborted else ""
+    if result.aborted:
+        raise ToolError(STOPPED.format(name))
+    answer = "\n\n".join(task.responses) or result.text
+    if result.limit and not answer.strip():
+        raise ToolError(f"{name} could not answer: {result.limit}") from DeadlockError(
+            result.limit, f"{name} reaches its limit"
+        )
+    return answer
 
 
 def delegate(
@@ -208,7 +226,38 @@ def _new_task(kind: ev.TaskKind, team: TeamMembers[Agent], delegator: Agent, wor
     task = Task(new_id(), kind, team, delegator, worker, text, outer, current_group())
     if task.is_dropped:
         raise ToolError("The run was stopped.")
+    _require_progress(task)
     return task
+
+
+def _require_progress(task: Task) -> None:
+    """Raise `ToolError` if two agents hand the same work back and forth."""
+    names = f"{title(task.delegator)} and {title(task.worker)}"
+    if sum(_is_between_same(task, each) for each in _outer_tasks(task)) >= MAX_CHAIN:
+        cause = DeadlockError("", f"{names} give each other tasks, each as a part of the one before")
+        raise ToolError(
+            f"{names} have given each other {2 * MAX_CHAIN} tasks, each as a part of the one before; do this one "
+            "yourself, or answer."
+        ) from cause
+    open_tasks = [each for each in task.team.tasks_of(task.worker) if isinstance(each, Task)]
+    if sum(_is_between_same(task, each) and each.text == task.text for each in open_tasks) >= MAX_EQUAL:
+        cause = DeadlockError("", f"{title(task.worker)} has this task already")
+        raise ToolError(
+            f"{title(task.worker)} has been given this very task {MAX_EQUAL} times and works on it; end your turn and "
+            "wait for the responses, or do something else."
+        ) from cause
+
+
+def _outer_tasks(task: Task) -> Iterator[Task]:
+    """Yield the tasks around a task, the innermost first."""
+    outer = task.outer
+    while outer is not None:
+        yield outer
+        outer = outer.outer
+
+
+def _is_between_same(task: Task, other: Task) -> bool:
+    return other.delegator is task.delegator and other.worker is task.worker
 
 
 def _publish(task: Task, call_id: str) -> None:
@@ -274,7 +323,8 @@ def _finish(task: Task, result: RunResult[Any] | None) -> None:
         reason = f"{name} failed: {outcome}" if isinstance(outcome, BaseException) else STOPPED.format(name)
         _deliver(task, reason, error=True, automatic=True)
     elif not task.responses:
-        _deliver(task, result.text if result.text.strip() else NO_TEXT.format(name), error=False, automatic=True)
+        text = result.text if result.text.strip() else " ".join(filter(None, (NO_TEXT.format(name), result.limit)))
+        _deliver(task, text, error=False, automatic=True)
     _end_part(task)
 
 
@@ -289,18 +339,28 @@ def _deliver(task: Task, text: str, *, error: bool, automatic: bool) -> None:
     """Send a response to the agent that gave the task, unless the agent, the run or the outer task has ended."""
     text = as_output(text).text
     _responded(task, text, error=error, automatic=automatic)
+    count = _count(task, text)
     outer = task.outer
     if not task.is_wanted or task.is_dropped or (outer is not None and outer.has_failed):
         return
     if outer is not None and outer.is_over:
         outer = None
     said = f"Error: {text}" if error else text
+    if count:
+        name = title(task.worker)
+        said += f"\n\n[{name} has sent this response {count} times to the same task; do something else, or answer.]"
     with suppress(AgentError):  # it was stopped meanwhile, or its event loop is closed
         run = _in_context(
             outer, task.group, lambda: prompt_from(task.worker, task.delegator, said, "response", batch=outer)
         )
         if outer is not None:
             _add_run(outer, run)
+
+
+def _count(task: Task, response: str) -> int:
+    """Count the task; return the number of equal ones for the delegator."""
+    names = title(task.delegator), title(task.worker)
+    return 0 if task.group is None else task.group.spend.count_task(*names, (task.text, response))
 
 
 def _responded(task: Task, text: str, *, error: bool, automatic: bool) -> None:

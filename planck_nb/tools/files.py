@@ -16,7 +16,7 @@ from typing import BinaryIO
 
 from planck_nb.agent.calling.approved_call import FileVersion, file_version, version_of
 from planck_nb.agent.calling.tool import ToolContext
-from planck_nb.agent.calling.tool_output import MAX_RESULT_CHARACTERS, MAX_RESULT_LINES
+from planck_nb.agent.calling.tool_output import MAX_RESULT_CHARACTERS, MAX_RESULT_LINES, ToolOutput
 from planck_nb.base.errors import ToolError
 from planck_nb.base.line_diff import unified_diff
 from planck_nb.base.secrets import around_secret
@@ -24,6 +24,7 @@ from planck_nb.base.text import head_and_tail
 from planck_nb.tools.changes import Changes
 from planck_nb.tools.file_access import exists, lock_of, resolve, write_file
 from planck_nb.tools.no_links import open_file, read_bytes
+from planck_nb.tools.notebook_cells import MAX_BYTES, show_notebook
 
 _REMEMBERED = 10_000
 """How many versions are remembered, over all agents; the least recently used are forgotten first."""
@@ -50,8 +51,11 @@ class Files:
 
     def read(
         self, path: str, *, cwd: Path | None, context: ToolContext, offset: int = 0, limit: int | None = None
-    ) -> str:
-        """Return the text of a file: at most `limit` lines after `offset` others, ending in a note if it is cut."""
+    ) -> str | ToolOutput:
+        """Return the text of a file: at most `limit` lines after `offset` others, ending in a note if it is cut.
+
+        Of a notebook, return cells instead.
+        """
         try:
             found = _approved(path, cwd, context)
             with open_file(found) as file:
@@ -60,6 +64,11 @@ class Files:
                 if not _is_text(file.read(_SNIFFED)):
                     return f"[binary file, {status.st_size:,} bytes: cannot be shown as text]"
                 file.seek(0)
+                if found.suffix == ".ipynb" and status.st_size <= MAX_BYTES:
+                    cells = show_notebook(file.read(), offset=offset, limit=limit)
+                    if cells is not None:
+                        return cells
+                    file.seek(0)
                 return _read_lines(file, offset, limit)
         except OSError as error:
             raise ToolError(f"cannot read {path}: {_reason(error)}") from error

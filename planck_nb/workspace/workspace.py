@@ -13,6 +13,7 @@ from planck_nb.agent.agent import Agent
 from planck_nb.agent.approval import Policy
 from planck_nb.agent.approval.gate import Approvals
 from planck_nb.agent.calling.functions import ToolLike
+from planck_nb.agent.calling.user_code import mark_observer
 from planck_nb.agent.context.compactor import Compactor
 from planck_nb.agent.events import AgentEvent
 from planck_nb.agent.limits import Limits
@@ -833,6 +834,7 @@ class Workspace:
             return self.find_agent(agent_id).subscribe(since=since)
         if session_id is not None and session_id != self.session.id:
             raise AgentError(f"Session {session_id} is not open in this workspace; `resume` opens it.")
+        mark_observer()
         return self._current.events.subscribe(since)
 
     def find_agent(self, agent_id: str) -> Agent:

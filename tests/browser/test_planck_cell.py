@@ -72,7 +72,7 @@ def test_thinking_and_calls_show_while_they_come(lab: Lab, open_notebook: Open) 
 
 
 def test_a_kernel_that_handles_no_clicks_meanwhile(lab: Lab, open_notebook: Open) -> None:
-    older = "from planck_nb.jupyter import frontend\nfrontend.kernel_handles_clicks = lambda: False"  # ipykernel 6
+    older = "from planck_nb.jupyter import frontend\nfrontend.kernel_handles_clicks = lambda _: False"  # ipykernel 6
     setup = f"%load_ext planck_nb\n%planck model demo\n{older}"
     notebook = open_notebook(lab.write("older.ipynb", setup, "%%planck --tools bash\nUse bash with `echo typed`"))
     notebook.run_all()

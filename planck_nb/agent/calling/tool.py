@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Union, get_args, get_origin
 from planck_nb.agent.calling.approved_call import ApprovedCall, FileVersion
 from planck_nb.agent.calling.json_schema import errors_of, validator
 from planck_nb.agent.calling.tool_output import ToolOutput, as_output
+from planck_nb.agent.calling.user_code import CallStoppedError, UserInterrupt, calls_user_code
 from planck_nb.agent.effect import Effect
 from planck_nb.agent.tokens import estimate_tool
 from planck_nb.ai.request import ToolSpec
@@ -221,7 +222,8 @@ class Tool:
             The result as the model reads it.
 
         Raises:
-            ToolError: If the arguments are not valid, the tool failed, or it took longer than `timeout`.
+            ToolError: If the arguments are not valid, the tool failed, it took longer than `timeout`, or it blocked the
+                event loop and the user stopped it.
         """
         touches, versions = (approved.touches, approved.versions) if approved else (None, {})
         context = ToolContext(agent_id, call_id, progress, touches, versions)
@@ -231,6 +233,8 @@ class Tool:
             return await within(limit, self._execute(args, context, stopped))
         except (ToolError, asyncio.CancelledError, GeneratorExit):
             raise
+        except UserInterrupt as error:
+            raise CallStoppedError from error
         except BaseException as error:  # SystemExit or KeyboardInterrupt from a task would end the kernel
             if limit.expired():
                 raise ToolError(
@@ -240,6 +244,7 @@ class Tool:
         finally:
             stopped.set()
 
+    @calls_user_code
     async def _execute(self, args: JsonObject, context: ToolContext, stopped: threading.Event) -> ToolOutput:
         """Check the arguments, call the function and convert what it returns; `run` handles whatever this raises."""
         args = args if self.accept is None else self.accept(args)
@@ -275,9 +280,6 @@ class Tool:
             return _ANYTHING
         return found if all(isinstance(item, Effect) for item in found) else _ANYTHING
 
-
-CALL_CODE = Tool._execute.__code__  # noqa: SLF001 - of the class above
-"""The code of every call: whatever is raised in a frame of it, or below one, becomes a failure of that call."""
 
 _FAILED = "error"
 """The first item of a pair `("error", reason)`, by which a tool of Planck reports a failure."""

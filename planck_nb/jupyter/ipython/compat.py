@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from importlib.metadata import version
 from typing import Any
 
 
@@ -18,6 +19,32 @@ def idle_loop() -> asyncio.AbstractEventLoop:
     else:
         loop = get_asyncio_loop()
     return loop
+
+
+def ipykernel_version(kernel: object) -> str:
+    """Return the ipykernel version behind a kernel, empty for others.
+
+    ipykernel is always installed, but xeus-python and JupyterLite have their own kernels. Metakernel's is derived from
+    ipykernel's.
+
+    Args:
+        kernel: The shell's `kernel`; None in a terminal.
+    """
+    modules = (kind.__module__ for kind in type(kernel).__mro__)
+    return version("ipykernel") if any(name.partition(".")[0] == "ipykernel" for name in modules) else ""
+
+
+def running_request(kernel: Any) -> dict[str, Any]:  # noqa: ANN401 - kernels have no types
+    """Return the running cell's request, empty if unknown.
+
+    Args:
+        kernel: The shell's `kernel`.
+    """
+    get_parent = getattr(kernel, "get_parent", None)
+    if get_parent is None:
+        return {}
+    request = get_parent("shell") if ipykernel_version(kernel) else get_parent()
+    return request if isinstance(request, dict) else {}
 
 
 class CellStatus:

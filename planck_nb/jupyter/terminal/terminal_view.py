@@ -6,6 +6,7 @@ import asyncio
 import sys
 from typing import TextIO
 
+from planck_nb.agent.calling.user_code import STOPPED
 from planck_nb.agent.events import (
     AgentEvent,
     ApprovalDecision,
@@ -22,7 +23,6 @@ from planck_nb.agent.events import (
     Unqueued,
     Warned,
 )
-from planck_nb.agent.tool_calls import STOPPED
 from planck_nb.ai.messages import AssistantMessage, UserMessage
 from planck_nb.base.async_tasks import spawn
 from planck_nb.base.event_log import EventLog
@@ -36,9 +36,6 @@ from planck_nb.jupyter.transcript.blocks import UNNAMED
 
 _LABEL_CHARACTERS = 100
 _SENTENCE_CHARACTERS = 500
-_STOPPED = {STOPPED, "Error: KeyboardInterrupt"}
-"""Results from interrupted calls."""
-
 _NOTED_SECONDS = 1.0
 """Shortest call with a duration on display."""
 
@@ -168,7 +165,7 @@ class TerminalPrinter:
         if event.id in self._denied:
             self._denied.discard(event.id)
             state = "denied"
-        elif event.result in _STOPPED:
+        elif event.result == STOPPED:
             state = "stopped"
         elif event.error:
             state = f"failed: {event.result.removeprefix('Error: ')}"

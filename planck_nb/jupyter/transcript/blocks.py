@@ -10,8 +10,8 @@ from itertools import groupby
 from typing import TypeAlias
 
 from planck_nb.agent.calling.previews import without_previewed
+from planck_nb.agent.calling.user_code import STOPPED
 from planck_nb.agent.preview_types import Preview
-from planck_nb.agent.tool_calls import STOPPED
 from planck_nb.ai.messages import (
     AssistantMessage,
     AssistantPart,

@@ -19,6 +19,7 @@ import filelock
 
 from planck_nb.base.atomic import write_atomically
 from planck_nb.base.errors import SidecarError
+from planck_nb.base.file_locks import refuses_locks
 from planck_nb.base.programs import find_program
 from planck_nb.base.text import one_line
 from planck_nb.base.threads import run_in_thread
@@ -245,7 +246,10 @@ class SidecarEnvironment:
     @asynccontextmanager
     async def _locked(self, progress: Callable[[str], None]) -> AsyncIterator[None]:
         """Let only one kernel build at a time."""
-        lock = filelock.FileLock(self.folder / ".venv.lock", thread_local=False)
+        path = self.folder / ".venv.lock"
+        lock = filelock.FileLock(path, thread_local=False)
+        if refuses_locks(path):
+            lock = filelock.SoftFileLock(path.with_suffix(".lock.held"), thread_local=False)
         waited = False
         while True:
             try:

@@ -6,7 +6,7 @@ Many MCP clients share this format.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -16,13 +16,16 @@ from planck_nb.base.json_types import JsonObject
 from planck_nb.base.text import printable
 from planck_nb.sidecars.mcp_client.spec import OAuthClient, SidecarSpec
 
-_VARIABLE = re.compile(r"\$\{([^}]*)\}|\$([A-Za-z_][A-Za-z0-9_]*)")
+_VARIABLE = re.compile(r"\$\{([^}]*)\}|(?<!\$)\$([A-Z_][A-Z0-9_]*)")
 _ONLY_A_NAME = re.compile(r"\$[A-Z][A-Z0-9_]*")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _HTTP = ("http", "streamable-http", "streamable_http", "streamablehttp")
 _TOKEN_FIELDS = ("token_env", "token_variable", "bearer_token_env_var")
 _ORDINARY = frozenset({"HOME", "USER", "LOGNAME", "PATH", "PWD", "SHELL", "LANG"})
 """Variables with harmless values, like paths."""
+
+_SHELLS = frozenset({"bash", "cmd", "cmd.exe", "dash", "fish", "powershell", "powershell.exe", "pwsh", "sh", "zsh"})
+"""Programs which replace variables in their arguments themselves."""
 
 _EDITOR_FOLDERS = (".vscode", ".cursor")
 
@@ -59,7 +62,7 @@ class SpecReport:
     Args:
         specs: The usable sidecars.
         written: Each usable sidecar as the file has it, by name.
-        problems: A sentence for each other sidecar, and about values which are probably mistakes.
+        problems: A sentence for each other sidecar, and for each variable left as it is.
         disabled: Names of sidecars which the file disables.
     """
 
@@ -76,9 +79,9 @@ def read_mcp_servers(
 
     `mcpServers` is read, or `servers` as in files for VS Code. `${VAR}`, `${VAR:-default}` and `${env:VAR}` in
     commands, arguments, variables' values, addresses and headers are replaced; `${workspaceFolder}` is the file's
-    folder and `${userHome}` is `HOME`. `$VAR` is replaced if that variable is set, as
-    [users expect](https://github.com/anthropics/claude-code/issues/6204), and stays otherwise. Fields for other clients
-    are ignored, such as those which approve calls.
+    folder and `${userHome}` is `HOME`. `$VAR` is replaced if the variable is set, as
+    [users expect](https://github.com/anthropics/claude-code/issues/6204), except in arguments for a shell. Fields for
+    other clients are ignored, such as those which approve calls.
 
     Args:
         data: The parsed content.
@@ -112,7 +115,14 @@ def read_mcp_servers(
             continue
         try:
             sidecar = _written(name, str(key), entry)
-            specs.append(_spec(name, sidecar, source, environment or {}))
+            variables = _Variables(name, source, environment or {})
+            specs.append(_spec(name, sidecar, source, variables))
+            problems += (
+                f"The sidecar {name}{where} leaves ${variable} as it is, because this environment variable is not set; "
+                f"set it, or write ${{{variable}:-…}}."
+                for variable in variables.unset
+                if not any(f"${variable}" in value for value in (*sidecar.env.values(), *sidecar.headers.values()))
+            )
             by_name[name] = sidecar
             problems += _remarks(name, sidecar, environment or {})
         except ConfigError as error:
@@ -174,14 +184,16 @@ def _written(name: str, key: str, entry: object) -> WrittenSidecar:
     )
 
 
-def _spec(name: str, sidecar: WrittenSidecar, source: Path | None, environment: Mapping[str, str]) -> SidecarSpec:
+def _spec(name: str, sidecar: WrittenSidecar, source: Path | None, variables: _Variables) -> SidecarSpec:
     """Replace the variables. Raises ConfigError."""
-    variable_values: dict[str, str] = {}
-    expand = _expander(name, source, environment, variable_values)
+    expand = variables.expand
     variable = sidecar.token_variable
-    if variable and not environment.get(variable):
+    token = variables.environment.get(variable, "") if variable else ""
+    if variable and not token:
         raise ConfigError(f"The sidecar {name} needs a token in the environment variable {variable}; set it.")
-    command, *args = map(expand, sidecar.command)
+    command = expand(sidecar.command[0])
+    is_shell = re.split(r"[\\/]", command)[-1].lower() in _SHELLS
+    args = [expand(argument, bare=not is_shell) for argument in sidecar.command[1:]]
     cwd, oauth = expand(sidecar.cwd), sidecar.oauth
     return SidecarSpec(
         name=name,
@@ -191,7 +203,7 @@ def _spec(name: str, sidecar: WrittenSidecar, source: Path | None, environment: 
         cwd=Path(cwd) if cwd else None,
         url=expand(sidecar.url),
         headers={key: expand(value) for key, value in sidecar.headers.items()},
-        token=environment.get(variable, "") if variable else "",
+        token=token,
         token_variable=variable,
         source=source,
         sampling=sidecar.entry.get("sampling") is True,
@@ -204,7 +216,7 @@ def _spec(name: str, sidecar: WrittenSidecar, source: Path | None, environment: 
             issuer=expand(oauth.issuer),
             metadata_url=expand(oauth.metadata_url),
         ),
-        inserted=variable_values,
+        inserted=variables.values,
     )
 
 
@@ -271,15 +283,44 @@ def _pairs(name: str, field: str, value: object) -> dict[str, str]:
     return result
 
 
-def _expander(
-    name: str, source: Path | None, environment: Mapping[str, str], variable_values: dict[str, str]
-) -> Callable[[str], str]:
-    """Return a function which replaces variables, and notes their values in `variable_values`."""
+class _Variables:
+    """The environment variables for one sidecar.
 
-    def value_of(match: re.Match[str]) -> str:
-        inner = match[1] if match[2] is None else match[2]
-        if match[2] is not None and inner not in environment:
-            return match[0]
+    Args:
+        name: The sidecar's name.
+        source: Its file.
+        environment: The variables.
+    """
+
+    def __init__(self, name: str, source: Path | None, environment: Mapping[str, str]) -> None:
+        self.environment = environment
+        self.values: dict[str, str] = {}
+        """The inserted values, without ordinary ones."""
+        self.unset: dict[str, None] = {}
+        """Names which were left as they are."""
+        self._name = name
+        self._source = source
+
+    def expand(self, text: str, *, bare: bool = True) -> str:
+        """Replace the variables in a text. Raises ConfigError."""
+
+        def value_of(match: re.Match[str]) -> str:
+            if match[1] is not None:
+                return self._value(match[1])
+            return self._bare_value(match[2]) if bare else match[0]
+
+        return _VARIABLE.sub(value_of, text)
+
+    def _bare_value(self, variable: str) -> str:
+        """Return the value for `$NAME`, or the text itself."""
+        value = self._look_up(variable)
+        if value is None:
+            self.unset[variable] = None
+        return f"${variable}" if value is None else value
+
+    def _value(self, inner: str) -> str:
+        """Return the value for `${inner}`."""
+        name, source = self._name, self._source
         if inner == "workspaceFolder" and source is not None:
             folder = source.absolute().parent
             return str(folder.parent if folder.name in _EDITOR_FOLDERS else folder)
@@ -296,9 +337,7 @@ def _expander(
                 f"The sidecar {name} contains ${{{printable(inner)}}}, which is not known; write ${{VARIABLE}} or "
                 "${VARIABLE:-default}."
             )
-        value = environment.get(variable)
-        if value and variable not in _ORDINARY and not value.startswith("/"):
-            variable_values[variable] = value
+        value = self._look_up(variable)
         if has_default:
             return value or default
         if value is None:
@@ -308,4 +347,9 @@ def _expander(
             )
         return value
 
-    return lambda text: _VARIABLE.sub(value_of, text)
+    def _look_up(self, variable: str) -> str | None:
+        """Return a variable's value, and note it."""
+        value = self.environment.get(variable)
+        if value and variable not in _ORDINARY and not value.startswith("/"):
+            self.values[variable] = value
+        return value

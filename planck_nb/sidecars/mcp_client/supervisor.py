@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from planck_nb.base.async_tasks import cancel_and_wait, spawn
 from planck_nb.base.errors import SidecarError, SidecarSignInError
-from planck_nb.base.installed_packages import hidden_by, install_command
+from planck_nb.base.installed_packages import install_command
+from planck_nb.base.programs import hidden_sentence
 from planck_nb.base.threads import run_in_thread
 from planck_nb.sidecars.conventions import ENTRY_POINT_GROUP, FIXED_SOURCES
 from planck_nb.sidecars.mcp_client.authorization import Authorize
@@ -386,17 +387,18 @@ class Supervisor:
 
 def _load() -> None:
     """Import the connections' needs, which takes half a second. Raises `SidecarError`."""
-    if problem := hidden_by(_NEEDED):  # without running that file
-        raise SidecarError(f"Sidecars need the package {_NEEDED}, which {problem}.")
+    if hidden := hidden_sentence([_NEEDED]):  # without running that file
+        raise SidecarError(hidden)
     try:
         import planck_nb.sidecars.mcp_client.http_transport  # noqa: PLC0415
         import planck_nb.sidecars.mcp_client.process_transport  # noqa: F401, PLC0415
     except ImportError as error:
         package = (error.name or _NEEDED).partition(".")[0]
-        problem = hidden_by(package)
-        if not problem and isinstance(error, ModuleNotFoundError):
+        if hidden := hidden_sentence([package]):
+            raise SidecarError(hidden) from error
+        problem = f"cannot be imported: {error}"
+        if isinstance(error, ModuleNotFoundError):
             package, problem = _NEEDED, f"is not installed; run {install_command(_NEEDED)}"
-        problem = problem or f"cannot be imported: {error}"
         raise SidecarError(f"Sidecars need the package {package}, which {problem}.") from error
 
 

@@ -166,7 +166,7 @@ def test_versions_that_stop_answering(installed: str) -> None:
 
 
 @pytest.mark.kernel
-@pytest.mark.parametrize("installed", ["6.17.1", "6.31.0", "7.4.0", "7.10.0", "7.30", "8.0.1", "17.1.0"])
+@pytest.mark.parametrize("installed", ["", "6.17.1", "6.31.0", "7.4.0", "7.10.0", "7.30", "8.0.1", "17.1.0"])
 def test_versions_that_go_on_answering(installed: str) -> None:
     assert kernel_fault(installed) == ""
 
@@ -174,7 +174,7 @@ def test_versions_that_go_on_answering(installed: str) -> None:
 @pytest.mark.kernel
 def test_the_warning_stands_in_the_cell_and_the_extension_works(tmp_path: Path) -> None:
     with running_kernel(tmp_path, PLANCK_NB_MODEL="demo") as kernel:
-        kernel.run("from planck_nb.jupyter import extension\nextension.version = lambda name: '7.2.0'")
+        kernel.run("from planck_nb.jupyter.ipython import compat\ncompat.version = lambda name: '7.2.0'")
 
         assert kernel.run("%load_ext planck_nb").text == WARNING
         assert kernel.run("%planck hello").status == "ok"

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from planck_nb.agent import events as ev
+from planck_nb.agent.calling.user_code import STOPPED
 from planck_nb.agent.preview_types import HtmlPreview
-from planck_nb.agent.tool_calls import STOPPED
 from planck_nb.ai.messages import (
     AssistantMessage,
     ImagePart,

@@ -56,15 +56,38 @@ def test_commands_and_addresses_are_read() -> None:
         ("${workspaceFolder}/x", "/project/x"),
         ("${userHome}", "/home/me"),
         ("$A", "1"),
+        ("$A$A", "11"),
         ("mysql://$A@localhost/$A", "mysql://1@localhost/1"),
+        ("mysql://$A@host:3306/db", "mysql://1@host:3306/db"),
+        ("$HOME/.cache", "/home/me/.cache"),
+        ("Bearer $A", "Bearer 1"),
+        ("$$A", "$$A"),
         ("pa$word and $5", "pa$word and $5"),
         ("${C}", "$A"),
+        ("$a", "$a"),
         ("{A}", "{A}"),
     ],
 )
 def test_variables_are_expanded(text: str, expanded: str) -> None:
     spec = one({"command": "c", "args": [text], "env": {"V": text}}, A="1", C="$A", HOME="/home/me")
     assert (spec.args, spec.env["V"]) == ((expanded,), expanded)
+
+
+def test_a_bare_variable_which_is_not_set_is_named() -> None:
+    entry = {"command": "c", "args": ["$B_1", "$B_1"], "env": {"DB": "x://$USER:pa$WORD@h"}}
+    report = read_mcp_servers({"mcpServers": {"files": entry}}, source=HERE, environment={"USER": "ada"})
+    (spec,) = report.specs
+    assert (spec.args, spec.env) == (("$B_1", "$B_1"), {"DB": "x://ada:pa$WORD@h"})
+    start = f"The sidecar files in {HERE} leaves"
+    end = "as it is, because this environment variable is not set; set it, or write"
+    assert report.problems == (f"{start} $B_1 {end} ${{B_1:-…}}.", f"{start} $WORD {end} ${{WORD:-…}}.")
+
+
+@pytest.mark.parametrize("shell", ["sh", "/bin/bash", "C:\\Windows\\System32\\cmd.exe"])
+def test_a_shell_replaces_the_variables_in_its_arguments_itself(shell: str) -> None:
+    script = "for A in 1 2; do echo $A $B ${A}; done"
+    spec = one({"command": shell, "args": ["-c", script], "env": {"V": "$A"}}, A="3")
+    assert (spec.args[1], spec.env["V"]) == (script.replace("${A}", "3"), "3")
 
 
 def test_the_folder_of_an_editors_file_is_that_of_the_project() -> None:
