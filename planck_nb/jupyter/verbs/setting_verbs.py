@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from IPython.display import display
 
@@ -19,6 +19,7 @@ from planck_nb.base.errors import TrustError, UsageError, did_you_mean
 from planck_nb.base.text import counted
 from planck_nb.base.threads import run_in_thread
 from planck_nb.config import SETTINGS, Config, Scope, read_limits, write_setting
+from planck_nb.jupyter.display.plain_output import for_terminal
 from planck_nb.jupyter.display.trust_listing import TrustListing
 from planck_nb.jupyter.kernel_tools.kernel_tool_names import RUN_PYTHON
 from planck_nb.jupyter.notebook import Notebook
@@ -28,6 +29,7 @@ from planck_nb.jupyter.verbs.declaration import Text, table, verb
 from planck_nb.workspace import Workspace
 from planck_nb.workspace.agent_names import named_agents
 from planck_nb.workspace.folder_files import TrustedFile
+from planck_nb.workspace.installation_findings import Finding
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -376,15 +378,33 @@ def _trust_names(workspace: Workspace, file: TrustedFile) -> set[str]:
     return {name for name in (file.item.name, str(path), relative) if name}
 
 
+@dataclass(frozen=True, slots=True, repr=False)
+class Examination:
+    """Findings, as a table in a notebook or as lines.
+
+    Args:
+        findings: The findings, problems first.
+    """
+
+    findings: tuple[Finding, ...]
+
+    def __repr__(self) -> str:
+        return for_terminal("\n".join(map(str, self.findings)))
+
+    def _repr_html_(self) -> str:
+        rows = [
+            {"state": finding.state, "topic": finding.topic, "finding": finding.text, "fix": finding.fix}
+            for finding in self.findings
+        ]
+        frame: Any = table(rows, ["state", "topic", "finding", "fix"], whole=True)
+        return str(frame._repr_html_())
+
+
 @verb("doctor", SUBJECT, "examine what is installed, found, trusted and stored; each problem has its fix")
-async def doctor(notebook: Notebook) -> pd.DataFrame:
-    """Return a table of the findings, problems first."""
+async def doctor(notebook: Notebook) -> Examination:
+    """Examine the notebook's installation and folder."""
     from planck_nb.workspace.doctor import examine  # noqa: PLC0415 - only this verb needs it
 
     order = ("problem", "note", "ok")
-    findings = sorted(await examine(notebook.workspace), key=lambda finding: order.index(finding.state))
-    rows = [
-        {"state": finding.state, "topic": finding.topic, "finding": finding.text, "fix": finding.fix}
-        for finding in findings
-    ]
-    return table(rows, ["state", "topic", "finding", "fix"], whole=True)
+    findings = await examine(notebook.workspace)
+    return Examination(tuple(sorted(findings, key=lambda finding: order.index(finding.state))))

@@ -866,3 +866,11 @@ def test_fix_sends_the_failed_cell(kernel: Kernel, cell: str) -> None:
     assert kernel.run(cell).status == "error"
     assert "its error" in said(kernel, "corrected = %planck fix")
     assert said(kernel, "print(corrected.code)").strip() == cell
+
+
+def test_the_doctor_shows_a_table_and_lines(kernel: Kernel, tmp_path: Path) -> None:
+    (tmp_path / "random.py").write_text("")
+    cell = kernel.run("%planck doctor")
+    assert cell.plain.splitlines()[0].startswith("problem  modules ")
+    assert "                    Fix: rename random.py" in cell.plain
+    assert "<td>modules</td>" in cell.data("text/html")[0]
