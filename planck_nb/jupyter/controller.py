@@ -15,7 +15,7 @@ from planck_nb.agent.approval import Rule
 from planck_nb.agent.calling.tool import Tool
 from planck_nb.agent.run import Run
 from planck_nb.agent.run_group import within_group
-from planck_nb.ai.messages import TextPart, UserPart
+from planck_nb.ai.messages import AssistantMessage, TextPart, UserPart
 from planck_nb.base.errors import AgentError, UsageError, did_you_mean
 from planck_nb.jupyter import namespace as notebook
 from planck_nb.jupyter.kernel_tools.kernel_tool_names import ALL_NAMES, RUN_PYTHON
@@ -40,6 +40,11 @@ SYSTEM_PROMPT = (
     "You work in a Jupyter notebook, beside the person who writes it. Use your tools when they help. "
     "Answer in short, plain Markdown."
 )
+
+
+_QUESTION_MARKS = "?\uff1f\u061f\u037e"
+_LAST_PARAGRAPHS = 2
+"""Final paragraphs of an answer which may ask something: choices often follow the question."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,6 +221,14 @@ class Controller:
             return agent
         agents = [*self.workspace.agents.values(), *(team.orchestrator for team in self.workspace.teams.values())]
         return agents[0] if len(agents) == 1 else None
+
+    @property
+    def is_asked(self) -> bool:
+        """True right after an answer in which the default agent asks something at the end."""
+        agent = self.default_agent
+        last = agent.state.messages[-1].message if agent is not None and agent.state.messages else None
+        ending = last.text.strip().split("\n\n")[-_LAST_PARAGRAPHS:] if isinstance(last, AssistantMessage) else []
+        return any(mark in paragraph for paragraph in ending for mark in _QUESTION_MARKS)
 
     def use(self, name: str) -> None:
         """Send prompts without a name to an agent or a team from now on.

@@ -34,7 +34,7 @@ from planck_nb.jupyter.parsing.options import late_options, read_prompt_argument
 from planck_nb.jupyter.tool_prints import prints_in_calls
 from planck_nb.jupyter.transcript.answer import Answer, is_structured, transcript_of
 from planck_nb.jupyter.transcript.transcript import Transcript
-from planck_nb.jupyter.verbs import VERBS, Verb
+from planck_nb.jupyter.verbs import VERBS
 
 E = TypeVar("E", bound=BaseException)
 
@@ -102,7 +102,7 @@ class PlanckMagics:
         read = interpret(line, cell, notebook)
         if isinstance(read, VerbLine):
             if cell is None:
-                return await self._run_verb(read.verb, read.argument, notebook, blocking=blocking)
+                return await self._run_verb(read, notebook, blocking=blocking)
             return await read.verb.run(notebook, read.argument, cell)
         started = await self._controller.start(read.text, read.options, namespace)
         if cell is None and (hint := late_options(read.text)):
@@ -124,15 +124,15 @@ class PlanckMagics:
         started = await self._controller.start("", options, notebook.names, parts=parts)
         return await self._follow(started, options, blocking=blocking)
 
-    async def _run_verb(self, verb: Verb, argument: str, notebook: Notebook, *, blocking: bool) -> object:
+    async def _run_verb(self, read: VerbLine, notebook: Notebook, *, blocking: bool) -> object:
         """Run a verb. If it cannot be run, the line may have been meant as a prompt."""
         try:
-            answer = await verb.run(notebook, argument)
+            answer = await read.verb.run(notebook, read.argument)
             return await self._follow(answer, {}, blocking=blocking) if isinstance(answer, StartedRun) else answer
         except (UsageError, AgentError) as error:
-            if " " not in argument or " -" in f" {argument}":
+            if " " not in read.argument or " -" in f" {read.argument}":
                 raise
-            raise UsageError(f"{error} To send it as a prompt write `%planck -- {verb.name} {argument}`.") from None
+            raise UsageError(f"{error} To send it as a prompt write `%planck -- {read.line}`.") from None
 
     async def _follow(self, started: StartedRun, options: Mapping[str, Any], *, blocking: bool) -> object:
         background = bool(options.get("background"))

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import re
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from io import StringIO
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeAlias
 
 from planck_nb.base.errors import UsageError, did_you_mean
 from planck_nb.jupyter.notebook import Notebook
 from planck_nb.jupyter.parsing.parameters import OF_EVERY_VERB, QUOTES, Extent, Kind, Option, Parameter, flags
+
+Recogniser: TypeAlias = Callable[[Notebook, Sequence[str]], bool]
+"""Returns whether these words are probably a verb's arguments; a text counts as one word."""
+
+_OPTION = re.compile(r"(?:^|\s)--?[A-Za-z]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +41,8 @@ class ArgumentSpec:
     command: str
     parameters: tuple[Parameter, ...]
     options: tuple[Option, ...]
+    fits: Recogniser | None = None
+    """Decides for all words together, instead of each parameter's kind for its own."""
 
     @property
     def usage(self) -> str:
@@ -142,6 +150,61 @@ def read_arguments(spec: ArgumentSpec, line: str, cell: str | None, notebook: No
             raise _missing(spec, text_parameter)
         values[text_parameter.name] = _value(spec, text_parameter, text or None, notebook)
     return values
+
+
+def could_follow(spec: ArgumentSpec, line: str, notebook: Notebook, *, strict: bool = False) -> bool:
+    """Return whether a text after a verb's name parses as its arguments, so that the line is no prompt.
+
+    A mistyped value counts, because the verb's error explains it. So does an option directly after the name.
+
+    Args:
+        spec: The verb's declaration.
+        line: The text after the verb on its line.
+        notebook: The place to look names up.
+        strict: Require a value which its kind recognises, instead of any free text.
+    """
+    rest = line.strip()
+    if not rest:
+        return not strict
+    available = [*spec.options, *OF_EVERY_VERB]
+    option = _OPTION.search(rest)
+    if option is not None and option.start() == 0:
+        try:
+            rest = parse_options(rest, available, of=spec.command).rest
+        except UsageError:  # the verb's own error names the option
+            return not strict or rest.split()[0].partition("=")[0] in flags(spec.options)
+        if not rest:
+            return True
+        option = _OPTION.search(rest)
+    text_parameter = spec.text_parameter
+    positional = [parameter for parameter in spec.parameters if parameter is not text_parameter]
+    try:
+        words, text, _ = _split(spec, positional, available, rest, notebook)
+        values = list(_assign(spec, positional, words))
+    except UsageError:  # perhaps because of an option, which the verb's own error names
+        return option is not None and could_follow(spec, rest[: option.start()], notebook, strict=True)
+    if spec.fits is not None:
+        return spec.fits(notebook, [*words, text] if text else words)
+    if text_parameter is not None:
+        values.append((text_parameter, text or None))
+    is_recognised = False
+    for parameter, value in values:
+        for word in value if isinstance(value, tuple) else [value] if value is not None else []:
+            if not _may_be(parameter.kind, word, notebook):
+                return False
+            is_recognised |= parameter.kind.fits is not None
+    return is_recognised or not strict
+
+
+def _may_be(kind: Kind, text: str, notebook: Notebook) -> bool:
+    """Return whether a text is probably meant as this kind's value."""
+    if kind.fits is not None:
+        return kind.fits(notebook, text)
+    try:
+        kind.convert(text)
+    except (ValueError, UsageError):
+        return False
+    return True
 
 
 def next_word(text: str, *, quotes: str = QUOTES, escape: str = "\\") -> tuple[str, str]:

@@ -22,8 +22,8 @@ from planck_nb.jupyter.parsing.kinds import (
     VARIABLES,
     names,
 )
-from planck_nb.jupyter.parsing.misspellings import meant_option
 from planck_nb.jupyter.parsing.parameters import DEBUG, INTEGER, Kind, Option, choice, flags
+from planck_nb.jupyter.similar_words import nearest
 
 _LAST_WORDS = 20
 """Final words in a prompt which are searched for options."""
@@ -81,7 +81,9 @@ OPTIONS = (
         "the agent to prompt, created if it does not exist; or a running team",
     ),
     Option("team", None, TEAM, "the team to prompt, by its alias or path; it is started if it does not run"),
-    Option("new", None, None, "start with an empty conversation"),
+    Option(
+        "new", None, None, "start with an empty conversation", synonyms=("clear", "reset", "restart", "forget", "fresh")
+    ),
     Option("max-tokens", None, INTEGER, "how long a reply may be, in tokens: 1 or more"),
     Option("temperature", None, Kind("X", _temperature), "how random the reply is: 0 to 2"),
     Option("thinking", None, _LEVEL, f"how much the model thinks: {', '.join(LEVELS)}"),
@@ -237,7 +239,7 @@ def _refuse_misspelt_option(text: str, before: str) -> None:
     """Raise `UsageError` if the first word is nearly an option."""
     word, _, rest = text.lstrip().partition(" ")
     flag, equals, value = word.partition("=")
-    if flag not in flags(OPTIONS) and (suggestion := meant_option(flag, OPTIONS)):
+    if flag not in flags(OPTIONS) and (suggestion := _meant_option(flag)):
         line = f"{before} {suggestion}{equals}{value} {rest}".strip()
         raise UsageError(
             f"{before.split(maxsplit=1)[0]} has no option {flag}. Did you mean {suggestion}, as in `{line}`?"
@@ -246,3 +248,11 @@ def _refuse_misspelt_option(text: str, before: str) -> None:
 
 def _begins_with_option(text: str) -> bool:
     return text.split(None, 1)[0].partition("=")[0] in flags(OPTIONS)
+
+
+def _meant_option(word: str) -> str:
+    """Find the probable option for a word after any dash, empty if there is none."""
+    match = re.match(r"(?:--?|[\u2010-\u2015\u2212]+)([A-Za-z][\w-]*)", word)
+    names = [option.name for option in OPTIONS]
+    meant = "" if match is None else nearest(match[1].lower().replace("_", "-"), names)
+    return meant and f"--{meant}"

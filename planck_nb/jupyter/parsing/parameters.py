@@ -5,6 +5,7 @@ Parsing, help and completion all follow from them.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
@@ -14,8 +15,22 @@ from typing import Any, TypeAlias
 
 from planck_nb.base.errors import UsageError
 from planck_nb.jupyter.notebook import Notebook
+from planck_nb.jupyter.similar_words import nearest
 
 _LARGEST = 2**63 - 1
+
+_SUFFIXES = (
+    "arrow avro bib c cfg conf cpp cs css csv db docx duckdb env feather fits gif go gz h h5 hdf5 html ini ipynb java "
+    "jpeg jpg js json jsonl kt log md nc npy npz ods odt parquet pdf php pickle pkl png pptx py pyi qmd r rb rmd rs rst "
+    "scala sh sql sqlite svg swift tar tex toml ts tsv tsx txt webp xls xlsx xml yaml yml zip zst"
+).split()
+"""Endings of file names in data work and programming."""
+
+_FILE = re.compile(
+    r"(?:~|\.{1,2})?(?:[/\\][^/\\\n]+)+"
+    rf"|(?:[^/\\\n]+[/\\])*[^/\\\n]*[^/\\\s.]\.(?:{'|'.join(_SUFFIXES)})",
+    re.IGNORECASE,
+)
 
 QUOTES = "'\""
 """Quotation marks around a value with several words."""
@@ -51,6 +66,8 @@ class Kind:
         suggest: Returns the suggestions for completion.
         extent: The part of the line which belongs to it.
         quotes: Quotation marks which hold words together.
+        fits: Recognises texts which are probably meant as a value, mistyped ones too. Without it, any text which
+            `convert` accepts may be one.
     """
 
     placeholder: str
@@ -59,6 +76,7 @@ class Kind:
     suggest: Callable[[Notebook], Suggestions] = _no_suggestions
     extent: Extent = Extent.WORD
     quotes: str = QUOTES
+    fits: Callable[[Notebook, str], bool] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,12 +113,14 @@ class Option:
         short: One letter for `-x`, or None.
         kind: The value's kind; None for a switch.
         help: A line of help.
+        synonyms: Single words of a line which mean it, for the message about them.
     """
 
     name: str
     short: str | None
     kind: Kind | None
     help: str
+    synonyms: tuple[str, ...] = ()
 
     @property
     def argument(self) -> str:
@@ -142,7 +162,12 @@ def choice(*words: str, **described: str) -> Kind:
             raise ValueError(text)
         return text
 
-    return Kind("|".join(words_with_help), convert, suggest=lambda _notebook: words_with_help)
+    return Kind(
+        "|".join(words_with_help),
+        convert,
+        suggest=lambda _notebook: words_with_help,
+        fits=lambda _notebook, text: bool(nearest(text, words_with_help)),
+    )
 
 
 def positive_integer(text: str) -> int:
@@ -167,11 +192,25 @@ def _path(text: str) -> Path:
         raise UsageError(f"There is no home folder for {text}; write the whole path.") from None
 
 
+def looks_like_file(text: str) -> bool:
+    """Return whether a text has the form of a path: a first folder, or a usual suffix.
+
+    Args:
+        text: The text.
+
+    Example:
+        >>> texts = ["sales.csv", "./notes", "~/x", "/etc/hosts", "~", "e.g.", "1.5", "pandas.DataFrame", "a/b"]
+        >>> [text for text in texts if looks_like_file(text)]
+        ['sales.csv', './notes', '~/x', '/etc/hosts']
+    """
+    return _FILE.fullmatch(text) is not None
+
+
 WORD = Kind("NAME")
 TEXT = Kind("TEXT", extent=Extent.TEXT)
 WORDS = Kind("WORD", extent=Extent.WORDS)
 INTEGER = Kind("N", positive_integer)
-FILE = Kind("FILE", _path)
+FILE = Kind("FILE", _path, fits=lambda _notebook, text: looks_like_file(text) or Path(text).exists())
 
 DEBUG = Option("debug", None, None, "show the whole traceback of an error")
 HELP = Option("help", None, None, "show this help")

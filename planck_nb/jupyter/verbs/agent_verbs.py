@@ -21,8 +21,9 @@ from planck_nb.jupyter.agent_rows import COLUMNS, COLUMNS_WITHOUT_TEAMS, agent_r
 from planck_nb.jupyter.controller import DEFAULT_AGENT
 from planck_nb.jupyter.display.run_facts import model_name
 from planck_nb.jupyter.notebook import Notebook
-from planck_nb.jupyter.parsing.kinds import AGENT, MODEL, PROVIDER, RECIPIENT
-from planck_nb.jupyter.parsing.parameters import Extent, Kind, Option, Parameter, choice
+from planck_nb.jupyter.parsing.kinds import AGENT, MODEL, PROVIDER, RECIPIENT, model_named
+from planck_nb.jupyter.parsing.parameters import Extent, Kind, Option, Parameter
+from planck_nb.jupyter.similar_words import nearest
 from planck_nb.jupyter.verbs.declaration import Text, table, verb
 from planck_nb.workspace import Workspace
 from planck_nb.workspace.agent_names import full_name
@@ -32,11 +33,26 @@ if TYPE_CHECKING:
 
 SUBJECT = "Agents and models"
 
+
+def _may_be_default(notebook: Notebook, text: str) -> bool:
+    """Recognise agents and teams, and models, for which the verb's error names another verb."""
+    is_recipient = RECIPIENT.fits is not None and RECIPIENT.fits(notebook, text)
+    return is_recipient or bool(nearest(text, [DEFAULT_AGENT])) or bool(model_named(text, notebook))
+
+
+_DEFAULT = replace(RECIPIENT, extent=Extent.NAME, fits=_may_be_default)
+
 _MIN_DATA_LENGTH = 2_000
 """A text with this many characters without white space is taken for encoded data."""
 
 
-@verb("agents", SUBJECT, "list the agents of this notebook and its teams; as a live table while some run")
+@verb(
+    "agents",
+    SUBJECT,
+    "list the agents of this notebook and its teams; as a live table while some run",
+    synonyms=("agent", "status", "ps"),
+    shows=True,
+)
 async def agents(notebook: Notebook) -> pd.DataFrame:
     """Return a table of the agents."""
     from planck_nb.jupyter.agents_frame import AgentsFrame  # noqa: PLC0415 - pandas, as in `table`
@@ -70,6 +86,7 @@ def _live_table(notebook: Notebook) -> Mapping[str, Any]:
     Parameter("model", MODEL, "the model that answers from now on", optional=True),
     Option("base-url", None, Kind("URL"), "the address of the model's server, if not the usual one"),
     example="model anthropic:claude-sonnet-4-6",
+    shows=True,
 )
 async def model(notebook: Notebook, model: str | None, base_url: str | None) -> Text:
     """Choose the model of the current agent and of those made later, or say which it is."""
@@ -107,6 +124,8 @@ def _require_key(workspace: Workspace, model: Model) -> None:
     "list the known models, with sizes and prices",
     Parameter("provider", PROVIDER, "only the models of this provider", optional=True),
     example="models google",
+    synonyms=("list",),
+    shows=True,
 )
 async def models(_notebook: Notebook, provider: str | None) -> pd.DataFrame:
     """Return a table of the models."""
@@ -132,6 +151,8 @@ async def models(_notebook: Notebook, provider: str | None) -> pd.DataFrame:
     "list the tools that an agent can call",
     Parameter("agent", AGENT, "the agent, by default the default agent", optional=True),
     example="tools analyst",
+    synonyms=("tool",),
+    shows=True,
 )
 async def tools(notebook: Notebook, agent: Agent | None) -> pd.DataFrame:
     """Return a table of the agent's tools."""
@@ -149,7 +170,7 @@ async def tools(notebook: Notebook, agent: Agent | None) -> pd.DataFrame:
     )
 
 
-@verb("skills", SUBJECT, "list the skills that agents can load")
+@verb("skills", SUBJECT, "list the skills that agents can load", synonyms=("skill",), shows=True)
 async def skills(notebook: Notebook) -> object:
     """Return a table of the skills, or a text where some cannot be used."""
     toolbox = notebook.workspace.toolbox
@@ -164,14 +185,15 @@ async def skills(notebook: Notebook) -> object:
 
 
 @verb(
-    "show",
+    "request",
     SUBJECT,
     "print exactly what the next request will send, with token counts",
-    Parameter("_what", choice("request"), "what to print"),
     Parameter("agent", AGENT, "the agent, by default the default agent", optional=True),
-    example="show request analyst",
+    example="request analyst",
+    synonyms=("context",),
+    shows=True,
 )
-async def show(notebook: Notebook, _what: str, agent: Agent | None) -> Text:
+async def request(notebook: Notebook, agent: Agent | None) -> Text:
     """Return the text of the agent's next request."""
     return Text(await describe_request(agent or await notebook.controller.next_agent()))
 
@@ -197,13 +219,14 @@ async def remove(notebook: Notebook, agent: Agent) -> Text:
     "use",
     SUBJECT,
     "choose the agent or team that gets prompts without a name, or show it",
-    Parameter("name", replace(RECIPIENT, extent=Extent.NAME), "the agent or the team", optional=True),
+    Parameter("name", _DEFAULT, "the agent or the team", optional=True),
     example="use analyst",
-    names_only=True,
 )
 async def use(notebook: Notebook, name: str | None) -> Text:
     """Choose the default agent, or say which it is."""
     controller = notebook.controller
+    if name and name not in controller.recipients and (model := model_named(name, notebook)):
+        raise UsageError(f"{name} is a model; `%planck model {model}` lets it answer.")
     if name:
         controller.use(name)
     return Text(f"{controller.default} gets the prompts that name no agent.")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from html import escape
 from typing import TYPE_CHECKING
@@ -15,7 +15,7 @@ from planck_nb.jupyter.charts.usage import NOTHING
 from planck_nb.jupyter.display.formatting import count, dollars
 from planck_nb.jupyter.display.plain_output import for_terminal
 from planck_nb.jupyter.notebook import Notebook
-from planck_nb.jupyter.parsing.kinds import AGENT_NAME, SESSION
+from planck_nb.jupyter.parsing.kinds import AGENT_NAME, SESSION, is_agent
 from planck_nb.jupyter.parsing.parameters import INTEGER, Option, Parameter
 from planck_nb.jupyter.transcript.answer import Answer
 from planck_nb.jupyter.verbs.declaration import readable, verb
@@ -46,6 +46,11 @@ FROM said s FULL JOIN paid p USING (day, session_id)
 ORDER BY day DESC, last DESC NULLS LAST, session_id
 """
 
+
+def _may_be_session(notebook: Notebook, text: str) -> bool:
+    return SESSION.fits is not None and SESSION.fits(notebook, text)
+
+
 _SHOWN = 20
 _MAX_DAYS = 36_500
 _PROMPT = 60
@@ -53,7 +58,12 @@ _PROMPT = 60
 _DIGITS = 9
 """No notebook has answers whose numbers are longer."""
 
-_SESSION = Parameter("session", SESSION, "the session, by default this notebook's", optional=True)
+_SESSION = Parameter(
+    "session",
+    replace(SESSION, fits=lambda notebook, text: _may_be_session(notebook, text) or is_agent(notebook, text)),
+    "the session, by default this notebook's; or an agent",
+    optional=True,
+)
 _AGENT = Option("agent", "a", AGENT_NAME, "only this agent")
 _TOKENS = ["replies", "input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens", "thinking_tokens"]
 
@@ -119,6 +129,8 @@ class RecentHistory:
     "what was done today and this week, and what it cost",
     Option("days", "d", INTEGER, "how many days to show instead of this week: 1 or more"),
     example="history --days 30",
+    synonyms=("log",),
+    shows=True,
 )
 async def history(notebook: Notebook, days: int | None) -> RecentHistory:
     """Return a summary of the stored history."""
@@ -162,6 +174,8 @@ def _first_words(text: str) -> str:
     "show an answer again, for example one whose cell lost its output",
     Parameter("which", AGENT_NAME, "how many answers back, 1 for the newest; or the name of an agent", optional=True),
     example="answer 2",
+    shows=True,
+    fits=lambda notebook, words: words[0].removeprefix("-").isdecimal() or is_agent(notebook, words[0]),
 )
 async def answer(notebook: Notebook, which: str | None) -> Answer:
     """Return the stored answer, which shows itself."""
@@ -177,16 +191,19 @@ async def answer(notebook: Notebook, which: str | None) -> Answer:
 
 
 @verb(
-    "usage",
+    "cost",
     SUBJECT,
     "draw tokens and cost by agent, model and turn",
     _SESSION,
     _AGENT,
     Option("table", "t", None, "a table of agents, models and purposes instead of the chart"),
-    example="usage calm-fox --table",
+    example="cost calm-fox --table",
+    synonyms=("usage", "costs", "tokens", "spending"),
+    shows=True,
 )
-async def usage(notebook: Notebook, session: str | None, agent: str | None, table: bool) -> Chart | pd.DataFrame:
+async def cost(notebook: Notebook, session: str | None, agent: str | None, table: bool) -> Chart | pd.DataFrame:
     """Return a chart of the usage, or a table of it."""
+    session, agent = _in_session(notebook, session, agent)
     chart = await usage_chart(notebook.workspace, session=session, agents=_only(notebook, agent))
     if not table:
         return chart
@@ -202,10 +219,20 @@ async def usage(notebook: Notebook, session: str | None, agent: str | None, tabl
     _SESSION,
     _AGENT,
     example="timeline --agent analyst",
+    shows=True,
 )
 async def timeline(notebook: Notebook, session: str | None, agent: str | None) -> Chart:
     """Return a chart of the session's time."""
+    session, agent = _in_session(notebook, session, agent)
     return await timeline_chart(notebook.workspace, session=session, agents=_only(notebook, agent))
+
+
+def _in_session(notebook: Notebook, session: str | None, agent: str | None) -> tuple[str | None, str | None]:
+    """Return the session and the agent; a word which names an agent, and no session, is the agent."""
+    if session is None or agent is not None or session not in named_agents(notebook.workspace):
+        return session, agent
+    is_stored = any(session in {info.name, info.id} for info in notebook.workspace.sessions())
+    return (session, None) if is_stored else (None, session)
 
 
 def _only(notebook: Notebook, agent: str | None) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ from planck_nb.base.text import counted
 from planck_nb.base.threads import run_in_thread
 from planck_nb.jupyter.notebook import Notebook
 from planck_nb.jupyter.parsing.kinds import SESSION
-from planck_nb.jupyter.parsing.parameters import FILE, INTEGER, WORD, Option, Parameter
+from planck_nb.jupyter.parsing.parameters import FILE, INTEGER, WORD, Option, Parameter, choice, looks_like_file
 from planck_nb.jupyter.verbs.declaration import Text, readable, verb
 from planck_nb.sessions import (
     ExportFormat,
@@ -38,15 +38,32 @@ SUBJECT = "Sessions"
 FORMATS: dict[str, ExportFormat] = {".jsonl": "jsonl", ".md": "markdown", ".html": "html", ".ipynb": "ipynb"}
 """The format of an export, by the ending of the file's name."""
 
+_ACTIONS = {
+    "list": "list the sessions",
+    "compact": "compress the files of sessions which are not open, without any loss",
+}
 _THOUSAND = 1000
 _NAMED = 10
 _DAY = 86_400
 _MEGABYTE = 1_000_000
 
 
-@verb("sessions", SUBJECT, "list the stored sessions, and where they are open")
-async def sessions(notebook: Notebook) -> pd.DataFrame:
-    """Return a table of the sessions."""
+@verb(
+    "sessions",
+    SUBJECT,
+    "list the stored sessions, and where they are open; or compress their files",
+    Parameter("action", choice(**_ACTIONS), "what to do, by default list", optional=True),
+    example="sessions compact",
+    synonyms=("session",),
+    shortcuts={"compact-store": "compact"},
+    shows=True,
+)
+async def sessions(notebook: Notebook, action: str | None) -> object:
+    """Return a table of the sessions, or compress their files."""
+    return await _compacted(notebook) if action == "compact" else await _listed(notebook)
+
+
+async def _listed(notebook: Notebook) -> pd.DataFrame:
     workspace = notebook.workspace
     found = await workspace.query_async(
         "SELECT session_name AS session, agents, messages, "
@@ -76,6 +93,13 @@ def _damage(stored: Sequence[SessionInfo]) -> dict[str, str]:
     return {session.id: damage for session in stored if (damage := session.known_damage)}
 
 
+def _may_export(notebook: Notebook, words: Sequence[str]) -> bool:
+    """Recognise a file, perhaps after a session, or a session whose file is missing."""
+    *session, last = words
+    is_session = SESSION.fits is not None and SESSION.fits(notebook, session[0] if session else last)
+    return (looks_like_file(last) and (is_session or not session)) or (is_session and not session)
+
+
 @verb(
     "export",
     SUBJECT,
@@ -84,6 +108,8 @@ def _damage(stored: Sequence[SessionInfo]) -> dict[str, str]:
     Parameter("file", FILE, "a file name that ends in .jsonl, .md, .html or .ipynb"),
     Option("overwrite", None, None, "replace the file if it exists"),
     example="export calm-fox 'my analysis.html'",
+    synonyms=("save",),
+    fits=_may_export,
 )
 async def export(notebook: Notebook, session: str | None, file: Path, overwrite: bool) -> Text:
     """Write the file and say how large it is."""
@@ -246,8 +272,7 @@ def _bytes(session: SessionInfo) -> int:
     return total
 
 
-@verb("compact-store", SUBJECT, "compress the files of sessions that are not open; nothing is lost")
-async def compact_store_(notebook: Notebook) -> Text:
+async def _compacted(notebook: Notebook) -> Text:
     """Say about how much compacting the files frees, do it, and say how much it has freed."""
     workspace = notebook.workspace
     expected = await run_in_thread(partial(estimate_compaction, workspace.sessions_dir))

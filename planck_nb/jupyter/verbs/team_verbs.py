@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from planck_nb.agent.agent_access import skills_of
@@ -12,6 +12,7 @@ from planck_nb.jupyter.namespace import tool_finder
 from planck_nb.jupyter.notebook import Notebook
 from planck_nb.jupyter.parsing.kinds import MODEL, TEAM
 from planck_nb.jupyter.parsing.parameters import FILE, WORD, Option, Parameter, choice
+from planck_nb.jupyter.similar_words import nearest
 from planck_nb.jupyter.team_prompts import name_of_team, started_text
 from planck_nb.jupyter.verbs.declaration import Text, columns, table, verb
 from planck_nb.teams import INTER_AGENT_TOOLS, Team, TeamTemplate
@@ -32,6 +33,14 @@ _OPTIONS_OF = {"name": "start", "model": "start", "overwrite": "save"}
 _MODEL_WIDTH = 28
 
 
+def _may_be_team_line(notebook: Notebook, words: Sequence[str]) -> bool:
+    """Recognise an action with one more word, and `save` with a running team and a folder."""
+    action, *names = words
+    if action not in _ACTIONS:
+        return not names and bool(nearest(action, _ACTIONS))
+    return len(names) <= 1 or (action == "save" and names[0] in notebook.workspace.teams)
+
+
 @verb(
     "team",
     SUBJECT,
@@ -43,6 +52,9 @@ _MODEL_WIDTH = 28
     Option("model", "m", MODEL, "with start: a model for all members, instead of their own"),
     Option("overwrite", None, None, "with save: replace files that have other content"),
     example="team start review --model demo",
+    synonyms=("teams",),
+    shows=True,
+    fits=_may_be_team_line,
 )
 async def team(  # noqa: PLR0917 - one branch for each action, one parameter for each of the declaration
     notebook: Notebook,

@@ -13,6 +13,7 @@ from planck_nb.base.errors import UsageError, did_you_mean
 from planck_nb.jupyter.notebook import Notebook
 from planck_nb.jupyter.parsing.options import OPTIONS
 from planck_nb.jupyter.parsing.parameters import TEXT, Extent, Kind, Parameter
+from planck_nb.jupyter.similar_words import nearest
 from planck_nb.jupyter.verbs.declaration import Text, Verb, columns, verb
 
 GROUP = "planck_nb.verbs"
@@ -22,6 +23,9 @@ OWN = (EntryPoint("serve", "planck_nb.serve_verb:serve", GROUP),)
 
 PROMPT = "prompt"
 """The page about prompts, which are no verb."""
+
+_VIEWING = ("list", "show")
+"""Words before or after the name of a verb which only shows something."""
 
 _FORMS = (
     ("%planck PROMPT", "prompt the agent"),
@@ -89,6 +93,45 @@ class VerbRegistry(Mapping[str, Verb]):
         return len({**self._verbs, **self._entry_points})
 
     @cached_property
+    def synonyms(self) -> Mapping[str, str]:
+        """What each other word of the built-in verbs stands for: a verb's name, perhaps with arguments."""
+        found = {word: each.name for each in self._verbs.values() for word in each.synonyms}
+        shortcuts = (
+            (word, f"{each.name} {rest}") for each in self._verbs.values() for word, rest in each.shortcuts.items()
+        )
+        return {**found, **dict(shortcuts)}
+
+    def named(self, word: str) -> tuple[Verb, str] | None:
+        """Find the verb which a word means.
+
+        Args:
+            word: A verb's name, a synonym or a shortcut.
+
+        Returns:
+            The verb, and the arguments for which a shortcut stands. None for another word.
+        """
+        name, _, inserted = self.synonyms.get(word, word).partition(" ")
+        verb = self.get(name)
+        return None if verb is None else (verb, inserted)
+
+    def readings(self, line: str) -> Iterator[tuple[Verb, str]]:
+        """Yield the verbs which the beginning of a line may mean, each with the arguments that follow.
+
+        Args:
+            line: The text after `%planck`.
+        """
+        first, second, rest = (*line.split(None, 2), "", "", "")[:3]
+        if first in _VIEWING and (found := self.named(second)) and found[0].shows:
+            yield found[0], f"{found[1]} {rest}".strip()
+        if second and (found := self.named(f"{first} {second}")):
+            yield found[0], f"{found[1]} {rest}".strip()
+        if found := self.named(first):
+            verb, inserted = found
+            yield verb, f"{inserted} {line.strip()[len(first) :]}".strip()
+            if verb.shows and second in _VIEWING and not rest:
+                yield verb, inserted
+
+    @cached_property
     def _entry_points(self) -> dict[str, EntryPoint]:
         return {point.name: point for point in (*entry_points(group=GROUP), *OWN)}
 
@@ -99,7 +142,7 @@ def _load(point: EntryPoint) -> Verb:
         loaded = point.load()
         if not isinstance(loaded, Verb):
             return _broken(point, f"{point.value} is not a verb")
-        if loaded.name != point.name:
+        if point.name not in {loaded.name, *loaded.synonyms}:
             return _broken(point, f"{point.value} is the verb {loaded.name}")
     except Exception as error:  # noqa: BLE001 - another package's code
         return _broken(point, f"{type(error).__name__}: {error}")
@@ -130,7 +173,12 @@ def help_verb(verbs: Mapping[str, Verb]) -> Verb:
         "list the subjects, explain one, or explain a verb",
         Parameter(
             "about",
-            Kind("SUBJECT", suggest=suggest, extent=Extent.NAME),
+            Kind(
+                "SUBJECT",
+                suggest=suggest,
+                extent=Extent.NAME,
+                fits=lambda notebook, text: " " not in text or bool(nearest(text.lower(), map(str.lower, suggest(notebook)))),
+            ),
             f"a subject, a verb, `{PROMPT}`: how to write prompts, or `all`: all verbs",
             optional=True,
         ),
