@@ -24,6 +24,7 @@ from planck_nb.jupyter.kernel_tools.readable_names import ReadableNames, is_priv
 from planck_nb.jupyter.notebook_answers import Answers
 from planck_nb.jupyter.open_questions import OpenQuestions
 from planck_nb.jupyter.prompts.expansion import expanded, hint
+from planck_nb.jupyter.prompts.file_mentions import mentioned_files
 from planck_nb.jupyter.prompts.mentions import mentions, require_variables
 from planck_nb.jupyter.prompts.output_types import output_type
 from planck_nb.jupyter.prompts.prompt_content import PromptContent, content_of
@@ -131,14 +132,18 @@ class Controller:
         sidecars = self.workspace.sidecars
         resources = resource_mentions(prompt, sidecars.known_names() if "@" in prompt else ())
         _require_shareable(options.get("share", ()), namespace)
-        handed_over = mentions(without_resources(prompt, resources), namespace, options.get("with", ()))
+        files = mentioned_files(
+            without_resources(prompt, resources), self.workspace.config.root, namespace, self.workspace.toolbox.read
+        )
+        handed_over = mentions(files.prompt, namespace, options.get("with", ()))
         text, explanations = prompt.strip(), handed_over.notices  # only typed text has mentions, not inserted values
         if options.get("expand"):
             text, found = expanded(text, namespace, options.get("with", ()))
             explanations += found
         else:
             explanations += (hint(text, namespace),)
-        content = content_of(text, handed_over.values, options.get("image", ()), namespace, options.get("with", ()))
+        images = [*options.get("image", ()), *files.images]
+        content = content_of(text, handed_over.values, images, namespace, options.get("with", ()))
         output = output_type(options["output"], namespace) if "output" in options else None
         named = [*options.get("tools", ()), *handed_over.functions]
         tools = notebook.tools_named(named, namespace, self.workspace.toolbox) if named else []
@@ -161,8 +166,8 @@ class Controller:
                 agent, notice = await self._agent(options, content)
         self.prompted = agent
         self._share(agent, options, handed_over.values)
-        sent, carried = replace(content, texts=(*content.texts, *shown.texts)).parts(agent.model)
-        notices = [*self.workspace.notices(), gone, notice, *explanations, *carried, shown.notice]
+        sent, carried = replace(content, texts=(*content.texts, *files.texts, *shown.texts)).parts(agent.model)
+        notices = [*self.workspace.notices(), gone, notice, *explanations, *carried, files.notice, shown.notice]
         for tool in tools:
             agent.add_tool(tool)
         _configure(agent, options)

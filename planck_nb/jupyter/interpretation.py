@@ -14,6 +14,7 @@ from pathlib import Path
 
 from planck_nb.ai.model_lookup.catalogue import list_providers
 from planck_nb.base.errors import UsageError, did_you_mean
+from planck_nb.jupyter.file_names import looks_like_file
 from planck_nb.jupyter.notebook import Notebook
 from planck_nb.jupyter.parsing.arguments import could_follow
 from planck_nb.jupyter.parsing.kinds import model_named
@@ -25,7 +26,7 @@ from planck_nb.jupyter.parsing.options import (
     read_line,
     read_prompt_arguments,
 )
-from planck_nb.jupyter.parsing.parameters import DEBUG, OF_EVERY_VERB, flags, looks_like_file
+from planck_nb.jupyter.parsing.parameters import DEBUG, OF_EVERY_VERB, flags
 from planck_nb.jupyter.similar_words import is_near, is_numbered, nearest
 from planck_nb.jupyter.typed_keys import require_no_key
 from planck_nb.jupyter.verbs import VERBS, Verb

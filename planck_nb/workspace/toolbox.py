@@ -130,6 +130,17 @@ class Toolbox:
         packages = dict.fromkeys(self._installed.names(), "tool of an installed package")
         return {**SERVER_TOOLS, **packages, **found}
 
+    def read(self, path: Path) -> str:
+        """Return a file's text as the tool `read` does, empty for a binary file.
+
+        Args:
+            path: The file.
+
+        Raises:
+            ToolError: The file cannot be read.
+        """
+        return self._files.text(path)
+
     def has(self, name: str) -> bool:
         """Whether `named` accepts this name."""
         return (

@@ -5,7 +5,6 @@ Parsing, help and completion all follow from them.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
@@ -14,23 +13,11 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from planck_nb.base.errors import UsageError
+from planck_nb.jupyter.file_names import looks_like_file
 from planck_nb.jupyter.notebook import Notebook
 from planck_nb.jupyter.similar_words import nearest
 
 _LARGEST = 2**63 - 1
-
-_SUFFIXES = (
-    "arrow avro bib c cfg conf cpp cs css csv db docx duckdb env feather fits gif go gz h h5 hdf5 html ini ipynb java "
-    "jpeg jpg js json jsonl kt log md nc npy npz ods odt parquet pdf php pickle pkl png pptx py pyi qmd r rb rmd rs rst "
-    "scala sh sql sqlite svg swift tar tex toml ts tsv tsx txt webp xls xlsx xml yaml yml zip zst"
-).split()
-"""Endings of file names in data work and programming."""
-
-_FILE = re.compile(
-    r"(?:~|\.{1,2})?(?:[/\\][^/\\\n]+)+"
-    rf"|(?:[^/\\\n]+[/\\])*[^/\\\n]*[^/\\\s.]\.(?:{'|'.join(_SUFFIXES)})",
-    re.IGNORECASE,
-)
 
 QUOTES = "'\""
 """Quotation marks around a value with several words."""
@@ -190,20 +177,6 @@ def _path(text: str) -> Path:
         return Path(text).expanduser()
     except RuntimeError:
         raise UsageError(f"There is no home folder for {text}; write the whole path.") from None
-
-
-def looks_like_file(text: str) -> bool:
-    """Return whether a text has the form of a path: a first folder, or a usual suffix.
-
-    Args:
-        text: The text.
-
-    Example:
-        >>> texts = ["sales.csv", "./notes", "~/x", "/etc/hosts", "~", "e.g.", "1.5", "pandas.DataFrame", "a/b"]
-        >>> [text for text in texts if looks_like_file(text)]
-        ['sales.csv', './notes', '~/x', '/etc/hosts']
-    """
-    return _FILE.fullmatch(text) is not None
 
 
 WORD = Kind("NAME")

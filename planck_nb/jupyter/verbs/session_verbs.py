@@ -12,9 +12,10 @@ from planck_nb.base.atomic import write_atomically
 from planck_nb.base.errors import SessionError, SessionLockedError, UsageError
 from planck_nb.base.text import counted
 from planck_nb.base.threads import run_in_thread
+from planck_nb.jupyter.file_names import looks_like_file
 from planck_nb.jupyter.notebook import Notebook
 from planck_nb.jupyter.parsing.kinds import SESSION
-from planck_nb.jupyter.parsing.parameters import FILE, INTEGER, WORD, Option, Parameter, choice, looks_like_file
+from planck_nb.jupyter.parsing.parameters import FILE, INTEGER, WORD, Option, Parameter, choice
 from planck_nb.jupyter.verbs.declaration import Text, readable, verb
 from planck_nb.sessions import (
     ExportFormat,

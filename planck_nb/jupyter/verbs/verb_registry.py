@@ -177,7 +177,9 @@ def help_verb(verbs: Mapping[str, Verb]) -> Verb:
                 "SUBJECT",
                 suggest=suggest,
                 extent=Extent.NAME,
-                fits=lambda notebook, text: " " not in text or bool(nearest(text.lower(), map(str.lower, suggest(notebook)))),
+                fits=lambda notebook, text: (
+                    " " not in text or bool(nearest(text.lower(), map(str.lower, suggest(notebook))))
+                ),
             ),
             f"a subject, a verb, `{PROMPT}`: how to write prompts, or `all`: all verbs",
             optional=True,
