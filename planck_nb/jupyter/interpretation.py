@@ -17,7 +17,7 @@ from planck_nb.base.errors import UsageError, did_you_mean
 from planck_nb.jupyter.file_names import looks_like_file
 from planck_nb.jupyter.notebook import Notebook
 from planck_nb.jupyter.parsing.arguments import could_follow
-from planck_nb.jupyter.parsing.kinds import model_named
+from planck_nb.jupyter.parsing.kinds import FUNCTIONS, model_named
 from planck_nb.jupyter.parsing.options import (
     OPTIONS,
     ExplicitName,
@@ -37,6 +37,7 @@ _SLASH = re.compile(r"/[A-Za-z][\w/.-]*")
 _EMPTY = {'""', "''"}
 _HELP = {"", "--", "--help", "-h", "?"}
 _MIN_AGENT_NAME_LENGTH = 5
+_MIN_VERB_LENGTH = 4
 _CLOSE = 0.75
 """Similarity of a single word to a verb, which a message offers."""
 
@@ -80,6 +81,7 @@ def interpret(line: str, cell: str | None, notebook: Notebook) -> VerbLine | Pro
         _refuse_name(prompt, "%%planck", notebook)
         return prompt
     _refuse_sign(text)
+    _refuse_missing_tools(text, notebook)
     _refuse_option_of_verb(text, notebook)
     _refuse_single_word(text, notebook)
     _refuse_misspelt(text, notebook)
@@ -146,6 +148,14 @@ def _refuse_sign(line: str) -> None:
     raise UsageError(f"%planck has no {word}, and there is no such file. {hint} {_as_prompt(line)}")
 
 
+def _refuse_missing_tools(line: str, notebook: Notebook) -> None:
+    """Raise `UsageError` for `--tools` without a value, with everything which it accepts."""
+    flag = line.split()[-1] if line else ""
+    option = flags(OPTIONS).get(flag)
+    if option is not None and option.name == "tools":
+        raise UsageError(f"{flag} needs names with commas between them: {', '.join(FUNCTIONS.suggest(notebook))}.")
+
+
 def _refuse_single_word(line: str, notebook: Notebook) -> None:
     """Raise `UsageError` for one ASCII word, unless it may answer an agent's question or is one itself."""
     known = notebook.controller.recipients
@@ -180,7 +190,8 @@ def _hint_for(word: str, notebook: Notebook) -> str:
         return f"%planck has no verb {word}. {hint}"
     verbs = [*VERBS, *VERBS.synonyms]
     meant = lower.replace("_", "-") if lower.replace("_", "-") in verbs else nearest(lower, verbs)
-    meant = meant or next(iter(get_close_matches(lower, verbs, n=1, cutoff=_CLOSE)), "")
+    long_verbs = (verb for verb in verbs if len(verb) >= _MIN_VERB_LENGTH)
+    meant = meant or next(iter(get_close_matches(lower, long_verbs, n=1, cutoff=_CLOSE)), "")
     if found := VERBS.named(meant):
         return f"%planck has no verb {word}. Did you mean `%planck {' '.join([found[0].name, found[1]]).strip()}`?"
     if agent := nearest(word, notebook.controller.recipients):

@@ -128,7 +128,8 @@ def _refuse_missing(written: str, root: Path, namespace: Mapping[str, object]) -
     if not text:
         return
     path = root / _expanded(text)
-    near = nearest(path.name, (other.name for other in _siblings(path)))
+    names = [other.name for other in _siblings(path) if other.is_file()]
+    near = next((name for name in names if Path(name).stem == path.stem), "") or nearest(path.name, names)
     variable = text.partition(".")[0]
     if near:
         hint = f" Did you mean @{text.removesuffix(path.name)}{near}?"

@@ -127,7 +127,7 @@ class VerbRegistry(Mapping[str, Verb]):
             yield found[0], f"{found[1]} {rest}".strip()
         if found := self.named(first):
             verb, inserted = found
-            yield verb, f"{inserted} {line.strip()[len(first) :]}".strip()
+            yield verb, f"{inserted} {line.strip()[len(first) :].strip()}".strip()
             if verb.shows and second in _VIEWING and not rest:
                 yield verb, inserted
 
