@@ -12,12 +12,13 @@ from difflib import get_close_matches
 from itertools import pairwise
 from pathlib import Path
 
+from planck_nb.agent.approval import KINDS
 from planck_nb.ai.model_lookup.catalogue import list_providers
 from planck_nb.base.errors import UsageError, did_you_mean
 from planck_nb.jupyter.file_names import looks_like_file
 from planck_nb.jupyter.notebook import Notebook
 from planck_nb.jupyter.parsing.arguments import could_follow
-from planck_nb.jupyter.parsing.kinds import FUNCTIONS, model_named
+from planck_nb.jupyter.parsing.kinds import FUNCTIONS, is_tool, model_named
 from planck_nb.jupyter.parsing.options import (
     OPTIONS,
     ExplicitName,
@@ -79,6 +80,7 @@ def interpret(line: str, cell: str | None, notebook: Notebook) -> VerbLine | Pro
         _refuse_verb_with_arguments(text, notebook)
         prompt = Prompt(read_header(line), cell)
         _refuse_name(prompt, "%%planck", notebook)
+        _refuse_unknown_rules(prompt, notebook)
         return prompt
     _refuse_sign(text)
     _refuse_missing_tools(text, notebook)
@@ -90,6 +92,7 @@ def interpret(line: str, cell: str | None, notebook: Notebook) -> VerbLine | Pro
     _refuse_unknown_member(text, notebook)
     prompt = read_line(line, known)
     _refuse_name(prompt, "%planck", notebook)
+    _refuse_unknown_rules(prompt, notebook)
     return replace(prompt, text="") if prompt.text.strip() in _EMPTY else prompt
 
 
@@ -150,7 +153,7 @@ def _refuse_sign(line: str) -> None:
 
 def _refuse_missing_tools(line: str, notebook: Notebook) -> None:
     """Raise `UsageError` for `--tools` without a value, with everything which it accepts."""
-    flag = line.split()[-1] if line else ""
+    flag = line.rsplit(maxsplit=1)[-1] if line else ""
     option = flags(OPTIONS).get(flag)
     if option is not None and option.name == "tools":
         raise UsageError(f"{flag} needs names with commas between them: {', '.join(FUNCTIONS.suggest(notebook))}.")
@@ -177,26 +180,31 @@ def _refuse_single_word(line: str, notebook: Notebook) -> None:
 
 def _hint_for(word: str, notebook: Notebook) -> str:
     """Return a sentence about a word which probably means something else than a prompt."""
-    lower, names = word.lower(), notebook.names
+    hint = ""
     if word[:1] == "@" and word[1:].isidentifier():
-        return f"Write what to do with {word}."
-    if word.isidentifier() and word in names and word not in VERBS:
-        return f"{word} is a variable; write @{word} in a prompt to show it."
-    if model := _model_or_provider(word, notebook):
-        return _model_hint(model)
-    if _is_file(word, notebook):
-        return f"{word} is a file; write what to do with it, as in `%planck summarise @{word}`."
-    if hint := _option_hint(lower):
-        return f"%planck has no verb {word}. {hint}"
+        hint = f"Write what to do with {word}."
+    elif word.isidentifier() and word in notebook.names:
+        hint = f"{word} is a variable; write @{word} in a prompt to show it."
+    elif model := _model_or_provider(word, notebook):
+        hint = _model_hint(model)
+    elif _is_file(word, notebook):
+        hint = f"{word} is a file; write what to do with it, as in `%planck summarise @{word}`."
+    elif option := _option_hint(word.lower()):
+        hint = f"%planck has no verb {word}. {option}"
+    elif verb := _verb_like(word.lower().replace("_", "-")):
+        hint = f"%planck has no verb {word}. Did you mean `%planck {verb}`?"
+    elif agent := nearest(word, notebook.controller.recipients):
+        hint = f"There is no agent {word}. Did you mean {agent}?"
+    return hint
+
+
+def _verb_like(word: str) -> str:
+    """Return the verb which a word probably means, perhaps with arguments; empty for another word."""
     verbs = [*VERBS, *VERBS.synonyms]
-    meant = lower.replace("_", "-") if lower.replace("_", "-") in verbs else nearest(lower, verbs)
-    long_verbs = (verb for verb in verbs if len(verb) >= _MIN_VERB_LENGTH)
-    meant = meant or next(iter(get_close_matches(lower, long_verbs, n=1, cutoff=_CLOSE)), "")
-    if found := VERBS.named(meant):
-        return f"%planck has no verb {word}. Did you mean `%planck {' '.join([found[0].name, found[1]]).strip()}`?"
-    if agent := nearest(word, notebook.controller.recipients):
-        return f"There is no agent {word}. Did you mean {agent}?"
-    return ""
+    long_verbs = [verb for verb in verbs if len(verb) >= _MIN_VERB_LENGTH]
+    meant = nearest(word, verbs) or next(iter(get_close_matches(word, long_verbs, n=1, cutoff=_CLOSE)), "")
+    found = VERBS.named(meant)
+    return f"{found[0].name} {found[1]}".strip() if found else ""
 
 
 def _model_or_provider(word: str, notebook: Notebook) -> str:
@@ -307,6 +315,16 @@ def _refuse_verb_with_arguments(line: str, notebook: Notebook) -> None:
     if " " in line and line[0] != "-" and (meant := _meant_verb(line, notebook)):
         sign = "%%planck" if VERBS[meant.partition(" ")[0]].cell else "%planck"
         raise UsageError(f"%planck has no verb {line.partition(' ')[0]}. Did you mean `{sign} {meant}`?")
+
+
+def _refuse_unknown_rules(prompt: Prompt, notebook: Notebook) -> None:
+    """Raise `UsageError` for `--allow` with the name of no tool, such as `all`, which would allow nothing."""
+    for rule in prompt.options.get("allow", ()):
+        if rule.kind is None and rule.tool.isidentifier() and not is_tool(notebook, rule.tool):
+            notebook.workspace.toolbox.require_trusted(rule.tool)
+            if not notebook.workspace.sidecars.known_names():  # whose tools are known after their start
+                hint = did_you_mean(rule.tool, [*KINDS, *FUNCTIONS.suggest(notebook)])
+                raise UsageError(f"--allow {rule.tool} names no tool. {hint}")
 
 
 def _refuse_name(prompt: Prompt, command: str, notebook: Notebook) -> None:

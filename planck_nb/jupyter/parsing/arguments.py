@@ -163,37 +163,31 @@ def could_follow(spec: ArgumentSpec, line: str, notebook: Notebook, *, strict: b
         notebook: The place to look names up.
         strict: Require a value which its kind recognises, instead of any free text.
     """
-    rest = line.strip()
-    if not rest:
-        return not strict
     available = [*spec.options, *OF_EVERY_VERB]
-    option = _OPTION.search(rest)
-    if option is not None and option.start() == 0:
-        try:
-            rest = parse_options(rest, available, of=spec.command).rest
-        except UsageError:  # the verb's own error names the option
-            return not strict or rest.split()[0].partition("=")[0] in flags(spec.options)
-        if not rest:
-            return True
-        option = _OPTION.search(rest)
-    text_parameter = spec.text_parameter
-    positional = [parameter for parameter in spec.parameters if parameter is not text_parameter]
     try:
-        words, text, _ = _split(spec, positional, available, rest, notebook)
+        read = parse_options(line, available, of=spec.command)
+    except UsageError:  # which the verb's own error explains
+        return not strict or line.split(maxsplit=1)[0].partition("=")[0] in flags(spec.options)
+    if not read.rest:
+        return bool(read.options) or not strict
+    option = _OPTION.search(read.rest)
+    positional = [parameter for parameter in spec.parameters if parameter is not spec.text_parameter]
+    try:
+        words, text, _ = _split(spec, positional, available, read.rest, notebook)
         values = list(_assign(spec, positional, words))
-    except UsageError:  # perhaps because of an option, which the verb's own error names
-        return option is not None and could_follow(spec, rest[: option.start()], notebook, strict=True)
+    except UsageError:  # perhaps because of an option
+        return option is not None and could_follow(spec, read.rest[: option.start()], notebook, strict=True)
     if spec.fits is not None:
         return spec.fits(notebook, [*words, text] if text else words)
-    if text_parameter is not None:
-        values.append((text_parameter, text or None))
-    is_recognised = False
-    for parameter, value in values:
-        for word in value if isinstance(value, tuple) else [value] if value is not None else []:
-            if not _may_be(parameter.kind, word, notebook):
-                return False
-            is_recognised |= parameter.kind.fits is not None
-    return is_recognised or not strict
+    if spec.text_parameter is not None and text:
+        values.append((spec.text_parameter, text))
+    pairs = [(parameter.kind, word) for parameter, value in values for word in _words_of(value)]
+    is_recognised = any(kind.fits is not None for kind, _ in pairs)
+    return all(_may_be(kind, word, notebook) for kind, word in pairs) and (is_recognised or not strict)
+
+
+def _words_of(value: Any) -> tuple[str, ...]:  # noqa: ANN401 - a word, several, or None
+    return value if isinstance(value, tuple) else () if value is None else (value,)
 
 
 def _may_be(kind: Kind, text: str, notebook: Notebook) -> bool:

@@ -172,8 +172,8 @@ def _call(notebook: Notebook, name: str) -> tuple[Agent, PendingApproval]:
     matches = [(agent, call) for candidate, agent, call in _names_of_calls(notebook) if candidate == name]
     if not matches and is_tool(notebook, name):
         raise AgentError(
-            f"No call {name} waits for approval. `%planck permissions allow {name}` and `%planck permissions deny {name}` "
-            "decide about a tool."
+            f"No call {name} waits for approval. `%planck permissions allow {name}` allows the tool, "
+            f"`%planck permissions deny {name}` denies it."
         )
     if not matches:
         raise AgentError(f"No call {name} waits for approval; `%planck approve` lists those that do.")

@@ -64,9 +64,12 @@ OPTIONS = (
     Option(
         "compactor", None, COMPACTOR, "a function or a package's compactor that shortens the conversation; `default`"
     ),
-    Option("with", None, VARIABLES, "variables to pass to the agent, even if their names look like secrets"),
     Option(
-        "share", None, VARIABLES, "the only variables that `list_variables` and `inspect_variable` show; `*` for all"
+        "with",
+        None,
+        VARIABLES,
+        "variables to give to the agent, even if their names look like secrets; the kernel tools show no others, "
+        "and all again after `*`",
     ),
     Option("image", "i", IMAGE, "an image to send with the prompt: a PNG, JPEG, GIF or WebP file; can be repeated"),
     Option("output", None, OUTPUT, "a structured answer: a pydantic model, dataclass or TypedDict of the notebook"),

@@ -1,7 +1,7 @@
 """`@path` in prompts: files whose text or picture the agent gets.
 
-As with `@name`, only typed text counts: no quotation, no code, no address. A mention which looks like a file and is none
-is refused, because without the file the answer is worth nothing.
+As with `@name`, quotations, code and addresses do not count. A mention which looks like a missing file is refused,
+because the answer would be worthless without it.
 """
 
 from __future__ import annotations

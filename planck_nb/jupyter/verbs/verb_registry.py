@@ -5,11 +5,13 @@ Other packages add verbs by entry points of the group `planck_nb.verbs`.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from difflib import get_close_matches
 from functools import cached_property
 from importlib.metadata import EntryPoint, entry_points
 
-from planck_nb.base.errors import UsageError, did_you_mean
+from planck_nb.base.errors import UsageError
 from planck_nb.jupyter.notebook import Notebook
 from planck_nb.jupyter.parsing.options import OPTIONS
 from planck_nb.jupyter.parsing.parameters import TEXT, Extent, Kind, Parameter
@@ -27,6 +29,18 @@ PROMPT = "prompt"
 _VIEWING = ("list", "show")
 """Words before or after the name of a verb which only shows something."""
 
+TASKS = (
+    ("ask something", "%planck why is the sky blue?"),
+    ("show data, a file or a figure", "%planck what is odd in @orders and @sales.csv?"),
+    ("let it work in this kernel", "%planck --tools kernel plot @orders by city"),
+    ("decide about a call, take back a change", "%planck approve    %planck undo"),
+    ("stop or steer it while it works", "%planck stop    %planck steer use euros instead"),
+    ("choose the model, see the cost", "%planck model anthropic:claude-sonnet-4-6    %planck cost"),
+    ("continue earlier work", "%planck history    %planck search pumps    %planck resume"),
+    ("use several agents, or MCP servers", "%planck team new helpers    %planck sidecar add FILE"),
+)
+"""What people do, each with lines to type."""
+
 _FORMS = (
     ("%planck PROMPT", "prompt the agent"),
     ("%planck AGENT --option … PROMPT", "prompt another agent, with options"),
@@ -35,15 +49,18 @@ _FORMS = (
 )
 _WIDTH = max(len(form) for form, _ in _FORMS)
 _NEXT = (
-    ("%planck help SUBJECT", "list the verbs of a subject; one word of its name is enough, as in `help teams`"),
     ("%planck help VERB", "explain a verb, as `%planck VERB --help` does"),
+    ("%planck help SUBJECT", "explain the verbs of a subject; one word of its name is enough, as in `help teams`"),
     (f"%planck help {PROMPT}", "explain agent names, the options of a prompt, and what a prompt can include"),
     ("%planck help all", "list all verbs"),
 )
+_NEAREST = 3
+_STEM = 5
 _SUBJECT_OF_PROMPTS = "Prompts"
 _CARRIED = (
     ("%planck what is odd in @orders?", "show a table with its types and missing values"),
     ("%planck what does @fig show?", "show a figure or an image, if the model accepts images"),
+    ("%planck summarise @report.md", "send a text file, a picture or a notebook"),
     ("%planck --image photo.png what is this?", "send an image from a file"),
     ("x = %planck --output Invoice read @letter", "get an instance of a class: `x.output`"),
     ("%planck --expand compare {first} and {second}", "insert values into the text"),
@@ -55,9 +72,10 @@ _NAMES = """\
 AGENT names an agent with a conversation of its own; it is created if it does not exist. On one line the first word is a
 name if options follow it, or if an agent of that name exists and more text follows; otherwise it belongs to the prompt.
 A prompt without a name goes to the default agent, planck; `%planck use NAME` chooses another one. A new name that is
-nearly that of an agent or a verb needs `--agent NAME`. The name of a verb always means the verb. `%planck -- PROMPT`
-sends a prompt that begins like a verb, a name or an option. Names with spaces are written in quotes. In a prompt, @name
-gives the agent a function of the notebook as a tool, shows a value, or sends an image."""
+nearly that of an agent or a verb needs `--agent NAME`. A verb counts if what follows can be its arguments: `list the
+columns` is a prompt. One word is not sent, unless the agent has asked something. `%planck -- PROMPT` sends any text.
+Names with spaces are written in quotes. In a prompt, @name gives the agent a function of the notebook as a tool, shows
+a value, or sends an image, and @path sends a file."""
 
 
 class VerbRegistry(Mapping[str, Verb]):
@@ -160,45 +178,70 @@ def _broken(point: EntryPoint, reason: str) -> Verb:
     return explain
 
 
-def help_verb(verbs: Mapping[str, Verb]) -> Verb:
+def help_verb(verbs: VerbRegistry) -> Verb:
     """Make the verb that explains `verbs`, as they are when it is used."""
 
     def suggest(_notebook: Notebook) -> dict[str, str]:
         described = {each.name: each.summary for each in verbs.values()}
         return described | {PROMPT: "how to write prompts"} | dict.fromkeys(_by_subject(verbs.values()), "subject")
 
+    def fits(notebook: Notebook, text: str) -> bool:
+        is_word = " " not in text and text.isascii()  # a sentence in Chinese has no blanks
+        return is_word or bool(nearest(text.lower(), map(str.lower, suggest(notebook))))
+
     @verb(
         "help",
         "Help",
-        "list the subjects, explain one, or explain a verb",
+        "show what can be done, or explain a verb, a subject or an option",
         Parameter(
             "about",
-            Kind(
-                "SUBJECT",
-                suggest=suggest,
-                extent=Extent.NAME,
-                fits=lambda notebook, text: (
-                    " " not in text or bool(nearest(text.lower(), map(str.lower, suggest(notebook))))
-                ),
-            ),
-            f"a subject, a verb, `{PROMPT}`: how to write prompts, or `all`: all verbs",
+            Kind("TOPIC", suggest=suggest, extent=Extent.NAME, fits=fits),
+            f"a verb, a subject, an option, `{PROMPT}`: how to write prompts, or `all`: all verbs",
             optional=True,
         ),
         example="help export",
     )
     async def explain(_notebook: Notebook, about: str | None) -> Text:
-        if about is None:
-            return Text(subjects(verbs.values()))
-        if about in verbs:
-            return Text(verbs[about].help)
-        if about.lower() in _PAGES:
-            return Text(_PAGES[about.lower()](verbs.values()))
-        if found := _subject(about, verbs.values()):
-            return Text(subject(found, verbs.values()))
-        known = {*verbs, *_PAGES, *_by_subject(verbs.values())}
-        raise UsageError(f"There is no verb or subject {about}. {did_you_mean(about, known)}")
+        return Text(subjects(verbs.values()) if about is None else topic(about, verbs))
 
     return explain
+
+
+def topic(about: str, verbs: VerbRegistry) -> str:
+    """Return the page about a topic.
+
+    Args:
+        about: A verb or another word for it, a subject, an option, or the name of a page.
+        verbs: All verbs.
+
+    Raises:
+        UsageError: There is no such topic; the message names the nearest ones.
+    """
+    lower = about.lower()
+    if lower in _PAGES:
+        return _PAGES[lower](verbs.values())
+    if found := verbs.named(lower):
+        return found[0].help
+    if name := _subject(about, verbs.values()):
+        return subject(name, verbs.values())
+    option = next((each for each in OPTIONS if lower.lstrip("-") in {each.name, *each.synonyms}), None)
+    if option is not None:
+        return "\n".join(
+            [*columns([(option.usage, option.help)]), "", f"`%planck help {PROMPT}` explains all options."]
+        )
+    near = " or ".join(f"`%planck help {name}`" for name in _nearest_topics(lower, verbs))
+    hint = near and f"Nearest is {near}. "
+    raise UsageError(f"There is no topic {about}. {hint}`%planck help` lists what can be done.")
+
+
+def _nearest_topics(word: str, verbs: VerbRegistry) -> list[str]:
+    """Return the topics with a similar name, then the verbs whose help has the word."""
+    topics = {name.lower(): name for name in (*verbs, *verbs.synonyms, *_PAGES, *_by_subject(verbs.values()))}
+    similar = [topics[name] for name in get_close_matches(word, topics, n=_NEAREST)]
+    names = [found[0].name if (found := verbs.named(name)) else name for name in similar]
+    stem = re.compile(rf"\b{re.escape(word[:_STEM])}", re.IGNORECASE)
+    names += [name for name, each in verbs.items() if stem.search(each.help)]
+    return list(dict.fromkeys(names))[:_NEAREST]
 
 
 def _by_subject(verbs: Iterable[Verb]) -> dict[str, list[Verb]]:
@@ -219,13 +262,15 @@ def _subject(written: str, verbs: Iterable[Verb]) -> str:
 
 
 def subjects(verbs: Iterable[Verb]) -> str:
-    """The short page: how to prompt, and the subjects of the verbs."""
+    """Return the short page: things to do, and the subjects of the verbs."""
+    width = max(len(task) for task, _ in TASKS)
+    tasks = columns(TASKS, width)
     listed = [(_SUBJECT_OF_PROMPTS, "options, tables, images and structured answers: `%planck help prompt`")]
     for name, group in _by_subject(verbs).items():
         listed.append((name, " ".join(each.name for each in group)))
     width = max(len(name) for name, _ in listed)
     return "\n\n".join("\n".join(block) for block in (
-        columns(_FORMS, _WIDTH), columns(listed, width), columns(_NEXT, _WIDTH)
+        tasks, columns(listed, width), columns(_NEXT, _WIDTH)
     ))  # fmt: skip
 
 

@@ -176,7 +176,7 @@ NONSENSE = [
     ("continue", "AgentError: planck has answered completely, so there is nothing to continue"),
     ("planck", "UsageError: There is no prompt: write it after the name planck"),
     ('""', "UsageError: There is no prompt; write it after %planck"),
-    ("--share nosuch hi", "UsageError: There is no variable named nosuch."),
+    ("--with nosuch hi", "UsageError: There is no variable named nosuch."),
     ("nosuch:prompt k=v", "UsageError: There is no sidecar nosuch."),
     ("sql -n 3 -n 4 SELECT 1", "UsageError: --limit is written twice, with different values; write it once."),
     ("remove", "UsageError: `%planck remove` needs AGENT; write `%planck remove AGENT`."),
