@@ -21,6 +21,10 @@ QUICKSTARTS = (_PACKAGE / "quickstart.ipynb", _PACKAGE.parent / "notebooks" / "0
 """The quickstart notebook in an installed package, and in a clone of the project, from which the former is built."""
 
 
+class CellFailedError(UsageError):
+    """A cell of a notebook failed, which its message describes."""
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command.
 
@@ -43,18 +47,32 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         if options.demo:
             run_quickstart(in_lab=options.lab)
-        elif not options.notebook.is_file():
-            raise UsageError(f"There is no notebook {options.notebook}; check the path.")
-        elif options.lab:
-            open_in_lab(options.notebook)
         else:
-            run_in_terminal(options.notebook)
+            run_notebook(options.notebook, in_lab=options.lab)
     except PlanckError as error:
         if options.debug:
             raise
         print(f"planck_nb: {for_terminal(str(error))}", file=sys.stderr)  # noqa: T201 - the command's own output
         return 1
     return 0
+
+
+def run_notebook(notebook: Path, *, in_lab: bool = False) -> None:
+    """Run a notebook in the terminal, or open it in JupyterLab.
+
+    Args:
+        notebook: The notebook.
+        in_lab: Whether to open it in JupyterLab.
+
+    Raises:
+        CellFailedError: A cell fails.
+        UsageError: There is no such notebook, or a package is not installed.
+    """
+    if not notebook.is_file():
+        raise UsageError(f"There is no notebook {notebook}; check the path.")
+    if in_lab:
+        open_in_lab(notebook)
+    run_in_terminal(notebook)
 
 
 def run_quickstart(*, in_lab: bool) -> None:
@@ -95,7 +113,8 @@ def run_in_terminal(notebook: Path) -> None:
         notebook: The notebook; its folder is the working directory.
 
     Raises:
-        UsageError: A cell fails, the file is not a notebook, or nbclient is not installed.
+        CellFailedError: A cell fails.
+        UsageError: The file is not a notebook, or nbclient is not installed.
     """
     _require("nbclient")
     with without_iri_parser():
@@ -118,7 +137,7 @@ def run_in_terminal(notebook: Path) -> None:
     try:
         client.execute()
     except CellExecutionError as error:
-        raise UsageError(f"A cell of {notebook} failed: {error.ename}: {error.evalue}") from error
+        raise CellFailedError(f"A cell of {notebook} failed: {error.ename}: {error.evalue}") from error
     except (CellTimeoutError, DeadKernelError, NoSuchKernel) as error:
         raise UsageError(f"{notebook} could not be run: {str(error).strip().partition(chr(10))[0]}") from error
 

@@ -136,7 +136,8 @@ class Controller:
         )
         included = [name for name in options.get("with", ()) if name != ALL_NAMES]
         handed_over = mentions(files.prompt, namespace, included)
-        text, explanations = prompt.strip(), (hint(prompt.strip(), namespace),)
+        text = prompt.strip()
+        explanations: tuple[str, ...] = (hint(text, namespace),)
         if options.get("expand"):  # inserted values have no mentions
             text, explanations = expanded(text, namespace, included)
         images = [*options.get("image", ()), *files.images]

@@ -142,7 +142,9 @@ def save_example(folder: str | Path, alias: str) -> SavedTemplate:
     if os.path.lexists(path) or path.with_suffix(".json").exists():
         raise ConfigError(f"{path} exists already; choose another name, or edit the files there.")
     members = [
-        AgentSpec(provider="demo", model_id="demo", name=name, type=kind, description=about, system_prompt=text, tools=tools)
+        AgentSpec(
+            provider="demo", model_id="demo", name=name, type=kind, description=about, system_prompt=text, tools=tools
+        )
         for name, kind, about, text, tools in _EXAMPLE
     ]
     return save_template(path, alias, "Reads files, and writes about them.", members)

@@ -8,7 +8,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from planck_nb.base.atomic import write_atomically
 from planck_nb.base.errors import SessionError, SessionLockedError, UsageError
 from planck_nb.base.text import counted
 from planck_nb.base.threads import run_in_thread
@@ -18,26 +17,23 @@ from planck_nb.jupyter.parsing.kinds import SESSION
 from planck_nb.jupyter.parsing.parameters import FILE, INTEGER, WORD, Option, Parameter, choice
 from planck_nb.jupyter.verbs.declaration import Text, readable, verb
 from planck_nb.sessions import (
-    ExportFormat,
     SessionInfo,
     compact_store,
     delete_session,
     estimate_compaction,
-    export_session,
+    export_format,
     find_session,
     import_session,
     last_used_first,
     open_in,
     session_files,
+    write_export,
 )
 
 if TYPE_CHECKING:
     import pandas as pd
 
 SUBJECT = "Sessions"
-
-FORMATS: dict[str, ExportFormat] = {".jsonl": "jsonl", ".md": "markdown", ".html": "html", ".ipynb": "ipynb"}
-"""The format of an export, by the ending of the file's name."""
 
 _ACTIONS = {
     "list": "list the sessions",
@@ -114,13 +110,7 @@ def _may_export(notebook: Notebook, words: Sequence[str]) -> bool:
 )
 async def export(notebook: Notebook, session: str | None, file: Path, overwrite: bool) -> Text:
     """Write the file and say how large it is."""
-    chosen = FORMATS.get(file.suffix.lower())
-    if chosen is None:
-        *endings, last = FORMATS
-        raise UsageError(
-            f"{file} has no known format; write `%planck export [SESSION] FILE` with a FILE that ends in "
-            f"{', '.join(endings)} or {last}."
-        )
+    export_format(file)  # before the session is looked up
     exported = _named(notebook, session) if session else _current(notebook)
     missing = ""
     if exported.id == notebook.workspace.session_id:
@@ -128,8 +118,7 @@ async def export(notebook: Notebook, session: str | None, file: Path, overwrite:
             await notebook.workspace.session.flush()
         except SessionError as error:  # on a full disk it should still be possible to export what is there
             missing = f" Rows that are not on disk yet are missing: {error}"
-    text = await run_in_thread(partial(export_session, exported, chosen))
-    size = await run_in_thread(partial(_write, file, text, overwrite=overwrite))
+    size = await run_in_thread(partial(write_export, exported, file, overwrite=overwrite))
     return Text(f"{exported.name} was exported to {file} ({_size(size)}).{missing}")
 
 
@@ -304,18 +293,6 @@ def _named(notebook: Notebook, word: str) -> SessionInfo:
     if found.id != word and len(same) > 1:
         raise SessionError(f"{len(same)} sessions are called {word}; give the id of one: {', '.join(same)}.")
     return found
-
-
-def _write(file: Path, text: str, *, overwrite: bool) -> int:
-    """Write the whole file or nothing, and return its size. Raises `SessionError` if it exists or cannot be written."""
-    content = text.encode("utf-8", "replace")
-    try:
-        if file.exists() and not overwrite:
-            raise SessionError(f"{file} already exists; add --overwrite to replace it.")
-        write_atomically(file, content)
-    except OSError as error:
-        raise SessionError(f"{file} cannot be written ({error.strerror}); choose another file.") from error
-    return len(content)
 
 
 def _size(size: float) -> str:
