@@ -311,7 +311,7 @@ def test_an_interrupt_ends_all_prompts_that_are_gathered_and_works_again(termina
 
 def nothing_goes_on(terminal: Terminal, folder: Path) -> None:
     assert "idle" in terminal.run("%planck agents")
-    assert "Nothing is running." in terminal.run("%planck abort")
+    assert "Nothing is running." in terminal.run("%planck stop")
     after = terminal.run("%planck --model demo hello")
     assert "I am the demo" in after
     assert "[write" not in after

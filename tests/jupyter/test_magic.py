@@ -149,7 +149,7 @@ def test_sql_joins_the_notebooks_tables(kernel: Kernel) -> None:
         ("%planck sql DROP TABLE messages", "QueryError: Sessions can only be read here"),
         ("%planck model a b", "To send it as a prompt write `%planck -- model a b`."),
         ("%planck help me plan a trip", "To send it as a prompt write `%planck -- help me plan a trip`."),
-        ("%planck abort the mission", "To send it as a prompt write `%planck -- abort the mission`."),
+        ("%planck stop the mission", "To send it as a prompt write `%planck -- abort the mission`."),
         (
             "%planck hlep",
             "%planck has no verb hlep. Did you mean `%planck help`? As a prompt, write `%planck -- hlep`.",

@@ -188,9 +188,9 @@ def test_what_was_allowed_or_denied_for_the_session_stays_so(place: Place) -> No
         "    async for event in events:\n        if event.type == 'approval_request': break\n"
         "agent().decide(event.id, allow=True, remember=True)\nawait run",
     )
-    said(first, "%planck policy deny write:c.txt")
+    said(first, "%planck permissions deny write:c.txt")
     said(first, "%planck --deny network hello")
-    rules = "shown = %planck policy\nshown[shown['from'] == 'session'][['what', 'action']].values.tolist()"
+    rules = "shown = %planck permissions\nshown[shown['from'] == 'session'][['what', 'action']].values.tolist()"
     remembered = value(first, rules)
     assert [row for row in remembered if row[1] == "deny"] == [["write:c.txt", "deny"], ["network", "deny"]]
     said(first, "%unload_ext planck_nb\n%load_ext planck_nb")

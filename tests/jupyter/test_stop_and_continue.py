@@ -170,6 +170,6 @@ def test_nothing_is_continued_without_a_conversation_or_while_the_agent_runs(ker
     )
     kernel.run("run = %planck --background hello")
     assert "planck is running; wait until it has ended" in kernel.run("%planck continue").error
-    stopped = kernel.run("late = agent.prompt('late')\n%planck abort")
+    stopped = kernel.run("late = agent.prompt('late')\n%planck stop")
     assert stopped.plain.endswith("Stopped planck. What was written so far is kept.\nNot sent to planck: late")
     assert kernel.run("late.status, run.status").plain == "('aborted', 'aborted')"

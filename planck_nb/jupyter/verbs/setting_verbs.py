@@ -133,7 +133,7 @@ def _limits_sentence(limits: Limits, names: Collection[str]) -> str:
 
 
 def _limit(number: float | None) -> str:
-    return "none" if number is None else f"{number:,}"
+    return "none" if number is None else f"{number:,}".removesuffix(".0")
 
 
 def _with_equals_sign(words: tuple[str, ...]) -> tuple[str, ...]:

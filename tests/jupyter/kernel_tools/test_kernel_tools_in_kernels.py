@@ -104,7 +104,7 @@ def test_a_grant_lasts_for_its_cell(notebook: Notebook) -> None:
     notebook.kernel.run(f"%%planck {name}\nagain")
     assert [failed for _, failed, _ in notebook.results()] == [False, True]
     assert notebook.kernel.run("ran").plain == "1"
-    assert "run_python" not in notebook.kernel.run("%planck policy").plain
+    assert "run_python" not in notebook.kernel.run("%planck permissions").plain
 
 
 def test_no_rule_allows_it(notebook: Notebook) -> None:
@@ -120,9 +120,9 @@ def test_it_cannot_be_allowed_in_part(notebook: Notebook, rule: str) -> None:
 
 
 def test_it_cannot_be_allowed_by_the_policy(notebook: Notebook) -> None:
-    cell = notebook.kernel.run("%planck policy allow bash:git *, run_python")
+    cell = notebook.kernel.run("%planck permissions allow bash:git *, run_python")
     assert "UsageError: run_python runs any code with your rights, so no rule can allow it" in cell.error
-    assert "git" not in notebook.kernel.run("%planck policy").plain
+    assert "git" not in notebook.kernel.run("%planck permissions").plain
 
 
 def test_the_approval_shows_all_of_the_code_and_offers_no_always(notebook: Notebook) -> None:
@@ -130,7 +130,7 @@ def test_the_approval_shows_all_of_the_code_and_offers_no_always(notebook: Noteb
     name = notebook.make([("run_python", {"code": code})])
     notebook.kernel.run(f"planck_nb.get_workspace().attend()\n%planck {name} --tools kernel --background go")
     notebook.kernel.run("while not agents[-1].state.pending_approvals:\n    await asyncio.sleep(0.01)")
-    cell = notebook.kernel.run("%planck pending")
+    cell = notebook.kernel.run("%planck approve --list")
     assert "It can do everything that you can" in cell.plain
     assert "last_line = 'here'" in cell.plain
     assert "`--always` allows" not in cell.plain

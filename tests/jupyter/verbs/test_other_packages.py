@@ -131,5 +131,5 @@ def test_a_verb_that_cannot_be_loaded_is_one_sentence(kernel: Kernel, name: str,
 
 
 def test_a_built_in_verb_stays(kernel: Kernel) -> None:
-    assert kernel.run("%planck abort").plain == "Nothing is running."
+    assert kernel.run("%planck stop").plain == "Nothing is running."
     assert ast.literal_eval(kernel.run("[name for name in sys.modules if name == 'acme_planck']").plain)

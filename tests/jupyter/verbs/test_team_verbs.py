@@ -309,7 +309,7 @@ async def test_members_are_prompted_and_named_with_their_team(notebook: Notebook
         ("%planck team start review --m", "--m", ["--model"]),
         ("%%planck --team rev", "rev", ["review"]),
         ("%%planck sec", "sec", ["second", "second/lead", "second/counter", "second/reader"]),
-        ("%planck abort second/c", "second/c", ["second/counter"]),
+        ("%planck stop second/c", "second/c", ["second/counter"]),
         ("%planck help tea", "tea", ["team"]),
     ],
 )

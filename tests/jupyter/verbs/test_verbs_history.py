@@ -288,10 +288,10 @@ def test_compacting_the_store_says_what_it_freed(kernel: Kernel, store: Path) ->
     (store / f"{find_session(store, 'bob').database.name}.bad").write_bytes(b"x" * 2_500_000)
     kernel.run("%planck hello")
     own = list_sessions(store)[-1]
-    assert kernel.run("%planck compact-store").plain == (
+    assert kernel.run("%planck sessions compact").plain == (
         f"This frees about 2.5 MB.\nFreed 2.5 MB. {own.name} is open and stayed as before."
     )
-    assert kernel.run("%planck compact-store").plain.startswith("There was nothing to free.")
+    assert kernel.run("%planck sessions compact").plain.startswith("There was nothing to free.")
     assert len(query(store, "SELECT * FROM messages WHERE session_name = 'ada'")) == 4
 
 
@@ -351,7 +351,7 @@ def test_a_frame_that_is_still_to_be_computed_is_left_alone(kernel: Kernel) -> N
         (f"%planck delete {'x' * 300} --yes", "SessionNotFoundError: No session in"),
         ("%planck delete ada bob --yes", "UsageError: `%planck delete` does not accept 'bob'"),
         ("%planck delete my bad habits", "To send it as a prompt write `%planck -- delete my bad habits`."),
-        ("%planck compact-store now", "UsageError: `%planck compact-store` does not accept 'now'; write"),
+        ("%planck sessions compact now", "UsageError: `%planck sessions compact` does not accept 'now'; write"),
         ("%planck help sq", "UsageError: There is no verb or subject sq. Did you mean sql?"),
     ],
 )

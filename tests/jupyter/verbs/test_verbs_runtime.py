@@ -117,16 +117,16 @@ NONSENSE = [
     ("steer faster please", "No agent is running that could be steered; prompt one first."),
     ("approve call_9", "AgentError: No call call_9 waits for approval; `%planck approve` lists those that do."),
     ("deny call_9 too risky", "No call call_9 waits for approval"),
-    ("policy allow", "UsageError: `%planck policy allow` needs RULES, such as"),
+    ("policy allow", "UsageError: `%planck permissions allow` needs RULES, such as"),
     (
         "policy permit bash",
-        "UsageError: `%planck policy` does not accept 'permit'; write `%planck policy [allow|ask|deny|forget]",
+        "UsageError: `%planck permissions` does not accept 'permit'; write `%planck permissions [allow|ask|deny|forget]",
     ),
     ("policy deny write:src/**, a b:c", "UsageError: 'a b' cannot be a tool's name"),
     ("compact nobody", "No agent is named nobody."),
     ("abort big one", "No agent is named big one."),
-    ("show", "UsageError: `%planck show` needs request; write `%planck show request [AGENT]`."),
-    ("show reqest", "UsageError: `%planck show` does not accept 'reqest'; write `%planck show request [AGENT]`."),
+    ("show", "UsageError: `%planck show` needs request; write `%planck request [AGENT]`."),
+    ("show reqest", "UsageError: `%planck show` does not accept 'reqest'; write `%planck request [AGENT]`."),
     ("show request nobody", "No agent is named nobody."),
     ("skills all", "UsageError: `%planck skills` does not accept 'all'; write `%planck skills`."),
     ("changes all", "UsageError: `%planck changes` does not accept 'all'; write `%planck changes`."),
@@ -149,7 +149,7 @@ NONSENSE = [
     ("rewind 99", "UsageError: There is no prompt 99 to go back to; `%planck rewind` lists them with their ids."),
     ("rewind -1", "UsageError: There is no prompt -1 to go back to"),
     ("rewind the clock", "To send it as a prompt write `%planck -- rewind the clock`."),
-    ("branches main", "UsageError: `%planck branches` does not accept 'main'"),
+    ("branches main", "UsageError: `%planck rewind --list` does not accept 'main'"),
     ("branches --return last", "UsageError: Nothing was undone in this session"),
     ("branches --return 7", "UsageError: There is no branch 7 in this session"),
     ("branches --return x", "UsageError: --return cannot be 'x'"),
@@ -162,7 +162,7 @@ NONSENSE = [
     ("fork copy --before 99999", "UsageError: There is no message 99999 to leave out; the newest one has the id "),
     ("trust --list --remove", "UsageError: `%planck trust` needs either --list or --remove."),
     ("model --base-url http://127.0.0.1:1", "UsageError: --base-url needs a model: it is the address"),
-    ("policy allow ,", "UsageError: `%planck policy allow` needs RULES, such as"),
+    ("policy allow ,", "UsageError: `%planck permissions allow` needs RULES, such as"),
     ("config sandbox ''", "UsageError: `%planck config sandbox` needs VALUE; write `%planck config sandbox VALUE`."),
     ("config default_model=demo", "UsageError: Write `%planck config default_model demo`, without the sign =."),
     ("config sandbox = off --user", "UsageError: Write `%planck config sandbox off`, without the sign =."),
@@ -329,7 +329,7 @@ def test_an_approval_is_remembered_for_the_agent_or_for_all(kernel: Kernel, tmp_
     said(kernel, "workspace().attend()")
     prompt = '{0} = %planck --agent {0} --background --tools write write "a.txt" with content "{0}"'
     said(kernel, prompt.format("ann") + "\nawait until('approval_request')")
-    said(kernel, "%planck pending")
+    said(kernel, "%planck approve --list")
     no_team = "A rule cannot be remembered for 'role'; use 'agent', 'all', or 'role' in a team."
     assert no_team in kernel.run("%planck approve --always role").error
     assert "--always cannot be 'bob'" in kernel.run("%planck approve --always bob").error
@@ -337,7 +337,7 @@ def test_an_approval_is_remembered_for_the_agent_or_for_all(kernel: Kernel, tmp_
     assert shown == f"write runs. Such calls of ann need no approval for the rest of this session. {RULE}"
     said(kernel, "await ann\n" + prompt.format("ann") + "\nawait ann")
     rule = ["agent=ann write:./*", "allow", "session"]
-    assert rule in value(kernel, "shown = %planck policy\nshown.values.tolist()")
+    assert rule in value(kernel, "shown = %planck permissions\nshown.values.tolist()")
     said(kernel, prompt.format("bob") + "\nawait until('approval_request', 2)")
     shown = said(kernel, "%planck approve --always=all")
     assert "write of bob waits for approval" in shown
@@ -382,7 +382,7 @@ def test_a_call_equal_to_one_that_was_shown_is_shown_as_well(kernel: Kernel, tmp
         texts.append(said(kernel, "%planck approve"))
         assert texts[-1].endswith("run this command again to allow it.")
         if verb == "pending":
-            said(kernel, "%planck pending")
+            said(kernel, "%planck approve --list")
         said(kernel, "%planck deny\nawait run\n%planck rewind last")
     assert texts[0] == texts[1]
     assert not (tmp_path / "a.txt").exists()
@@ -395,12 +395,12 @@ def test_where_several_calls_wait_they_are_listed_and_named(kernel: Kernel, tmp_
     for name in ("ann", "bob"):
         said(kernel, f'{name} = %planck --agent {name} --background --tools write write "{name}.txt" with "hi"')
     said(kernel, "await until('approval_request', 2)")
-    whole = said(kernel, "%planck pending")
+    whole = said(kernel, "%planck approve --list")
     for name in ("ann", "bob"):
         assert f"write of {name} waits for approval, call " in whole
         assert f"  path: {name}.txt" in whole
     assert "`--always` allows every tool to write every file directly in the working directory" in whole
-    assert "bob" not in said(kernel, "%planck pending ann")
+    assert "bob" not in said(kernel, "%planck approve --list ann")
     listed = said(kernel, "waiting = %planck approve\nprint(waiting.to_string())")
     assert "write" in listed
     assert "ann.txt" in listed
@@ -425,15 +425,15 @@ def test_with_nobody_there_a_call_is_denied_and_says_how_to_allow_it(kernel: Ker
 
 
 def test_the_policy_is_shown_and_changed(kernel: Kernel) -> None:
-    rows = "shown = %planck policy\nshown.values.tolist()"
+    rows = "shown = %planck permissions\nshown.values.tolist()"
     before = value(kernel, rows)
     assert ["write", "ask", "default"] in before
-    after = value(kernel, "shown = %planck policy allow write:src/**, bash:git *\nshown.values.tolist()")
+    after = value(kernel, "shown = %planck permissions allow write:src/**, bash:git *\nshown.values.tolist()")
     assert ["write:src/**", "allow", "session"] in after
     assert ["bash:git *", "allow", "session"] in after
     assert len(after) == len(before) + 2
-    assert value(kernel, "shown = %planck policy deny write\nshown.values.tolist()") == value(kernel, rows)
-    quoted = value(kernel, "shown = %planck policy deny \"bash:rm -r *\", 'bash:dd *'\nshown.values.tolist()")
+    assert value(kernel, "shown = %planck permissions deny write\nshown.values.tolist()") == value(kernel, rows)
+    quoted = value(kernel, "shown = %planck permissions deny \"bash:rm -r *\", 'bash:dd *'\nshown.values.tolist()")
     assert ["bash:rm -r *", "deny", "session"] in quoted
     assert ["bash:dd *", "deny", "session"] in quoted
 
@@ -455,7 +455,7 @@ def test_a_long_conversation_becomes_a_summary(kernel: Kernel) -> None:
         kernel,
         "[e.message.text for e in workspace().agents['planck'].state.messages if e.message.type == 'summary'][0]",
     )
-    request = said(kernel, "%planck show request")
+    request = said(kernel, "%planck request")
     assert json.dumps(summary)[1:-1] in json.dumps(yaml.safe_load(request.split("\n\n", 2)[2]))
     assert "add 0 and 1" not in request
     assert "add 8 and 1" in request
@@ -502,13 +502,13 @@ def test_skills_are_listed_with_those_that_cannot_be_used(kernel: Kernel, tmp_pa
     assert "Draws charts." in listed
     assert "Not used:" in listed
     assert "bad/SKILL.md: " in listed
-    assert "Draws charts." in said(kernel, "%planck show request")
+    assert "Draws charts." in said(kernel, "%planck request")
 
 
 @pytest.mark.parametrize("name", ["Zoë 🦊", "it's 'quoted'"])
 def test_agents_with_unusual_names(kernel: Kernel, name: str) -> None:
     assert kernel.run(f'%%planck --agent "{name}"\nadd 1 and 2 with @add').status == "ok"
-    assert name in said(kernel, f"%planck show request {name}")
+    assert name in said(kernel, f"%planck request {name}")
     assert said(kernel, f'%planck compact "{name}"').startswith(f"{name} has nothing to shorten")
     assert said(kernel, "rows = %planck rewind\nprint(rows['agent'][0])") == f"{name}\n"
     assert said(kernel, "%planck rewind last").startswith("Back to before prompt ")
@@ -520,7 +520,7 @@ def test_verbs_inside_a_function(kernel: Kernel) -> None:
     said(kernel, "%planck hello")
     code = (
         "def look():\n    shown = %planck rewind\n    %planck rewind last add 2 and 3 with @add\n"
-        "    request = %planck show request\n    return len(shown), str(request)\nfound = look()"
+        "    request = %planck request\n    return len(shown), str(request)\nfound = look()"
     )
     said(kernel, code)
     assert value(kernel, "found[0]") == 1
@@ -536,15 +536,15 @@ def test_going_back_drops_what_came_later_and_says_something_else(kernel: Kernel
     assert prompts(kernel) == ["one", "two", "add 20 and 22 with @add"]
     second = value(kernel, "rows = %planck rewind\nint(rows['id'][1])")
     assert said(kernel, f"%planck rewind {second}") == (
-        f"Back to before prompt {second}. `%planck branches` lists what was undone."
+        f"Back to before prompt {second}. `%planck rewind --list` lists what was undone."
     )
     assert prompts(kernel) == ["one"]
     assert value(kernel, "[entry.message.text for entry in workspace().agents['planck'].state.messages][0]") == "one"
     assert value(kernel, "len(workspace().agents['planck'].state.messages)") == 2
-    assert said(kernel, "%planck branches --return last").startswith("Back on branch ")
+    assert said(kernel, "%planck rewind --return last").startswith("Back on branch ")
     assert prompts(kernel) == ["one", "two", "add 20 and 22 with @add"]
-    first = value(kernel, "rows = %planck branches\nint(rows['branch'].min())")
-    said(kernel, f"%planck branches --return {first}")
+    first = value(kernel, "rows = %planck rewind --list\nint(rows['branch'].min())")
+    said(kernel, f"%planck rewind --return {first}")
     assert prompts(kernel) == ["one", "two", "three"]
 
 
@@ -557,8 +557,8 @@ def test_branches_are_not_read_on_the_event_loop(kernel: Kernel) -> None:
         "def branches(self):\n    on_loop.append(has_running_loop())\n    return super(Session, self).branches()\n"
         "Session.branches = branches"
     )
-    kernel.run("%planck branches")
-    said(kernel, "%planck branches --return last")
+    kernel.run("%planck rewind --list")
+    said(kernel, "%planck rewind --return last")
     assert value(kernel, "on_loop") == [False] * 3
     kernel.run("del Session.branches")
 
@@ -566,7 +566,7 @@ def test_branches_are_not_read_on_the_event_loop(kernel: Kernel) -> None:
 def test_abort_gives_back_what_waited(kernel: Kernel) -> None:
     said(kernel, "slow = %planck --background work 1 with @work\nawait inside(1)")
     assert said(kernel, "%planck steer hello again").startswith("planck reads it")
-    assert said(kernel, "%planck abort") == (
+    assert said(kernel, "%planck stop") == (
         "Stopped planck. What was written so far is kept.\nNot sent to planck: hello again"
     )
     assert prompts(kernel) == ["work 1 with @work"]
@@ -601,7 +601,7 @@ def test_agents_come_and_go_with_the_past(kernel: Kernel) -> None:
     gone = kernel.run("%planck rewind last")
     assert "later does not belong to this conversation and was stopped." in gone.plain
     assert value(kernel, "list(workspace().agents)") == ["planck"]
-    said(kernel, "%planck branches --return last")
+    said(kernel, "%planck rewind --return last")
     said(kernel, "%planck one again")
     assert said(kernel, "%planck remove planck").startswith("planck stopped for good.")
     assert value(kernel, "list(workspace().agents)") == ["later"]
@@ -646,7 +646,7 @@ def test_hundreds_of_agents(kernel: Kernel) -> None:
     for verb in ("agents", "approve", "abort", "changes"):
         assert said(kernel, f"%planck {verb}")
     assert "No agent is named agent 100x. Did you mean agent 10" in kernel.run("%planck remove agent 100x").error
-    assert said(kernel, "%planck show request agent 399")
+    assert said(kernel, "%planck request agent 399")
     name = value(kernel, "workspace().session.name")
     said(kernel, "%unload_ext planck_nb\n%load_ext planck_nb")
     shown = said(kernel, "%planck resume")
