@@ -140,9 +140,7 @@ class Controller:
         explanations: tuple[str, ...] = (hint(text, namespace),)
         if options.get("expand"):  # inserted values have no mentions
             text, explanations = expanded(text, namespace, included)
-        content = content_of(
-            text, handed_over.values, [*options.get("image", ()), *files.images], namespace, included
-        )
+        content = content_of(text, handed_over.values, [*options.get("image", ()), *files.images], namespace, included)
         output = output_type(options["output"], namespace) if "output" in options else None
         named = [*options.get("tools", ()), *handed_over.functions]
         tools = notebook.tools_named(named, namespace, self.workspace.toolbox) if named else []

@@ -31,6 +31,7 @@ from planck_nb.jupyter.parsing.parameters import DEBUG, OF_EVERY_VERB, flags
 from planck_nb.jupyter.similar_words import is_near, is_numbered, nearest
 from planck_nb.jupyter.typed_keys import require_no_key
 from planck_nb.jupyter.verbs import VERBS, Verb
+from planck_nb.jupyter.verbs.verb_registry import VIEWING
 
 _PROMPT_OF_SIDECAR = re.compile(r"[A-Za-z_][\w.-]*:[A-Za-z_][\w.-]*")
 _ARGUMENT = re.compile(r"[A-Za-z_][\w-]*=(?!=).*", re.DOTALL)
@@ -85,10 +86,10 @@ def interpret(line: str, cell: str | None, notebook: Notebook) -> VerbLine | Pro
     _refuse_sign(text)
     _refuse_missing_tools(text, notebook)
     _refuse_option_of_verb(text, notebook)
+    _refuse_unknown_sidecar(text, notebook)
     _refuse_single_word(text, notebook)
     _refuse_misspelt(text, notebook)
     _refuse_model(text, notebook)
-    _refuse_unknown_sidecar(text, notebook)
     _refuse_unknown_member(text, notebook)
     prompt = read_line(line, known)
     _refuse_name(prompt, "%planck", notebook)
@@ -248,17 +249,25 @@ def _meant_verb(line: str, notebook: Notebook) -> str:
     lower = word.lower()
     if not rest.strip() or not word.isascii() or not word.replace("-", "").replace("_", "").isalpha():
         return ""
-    words = {name: f"{name} " for name in VERBS} | {name: f"{meaning} " for name, meaning in VERBS.synonyms.items()}
-    for name, meaning in words.items():
-        is_inflected = lower.startswith(name) and len(lower) > len(name) + 1
-        if is_inflected or not is_near(lower, name) or (word == name and VERBS.named(name)):
-            continue
-        verb, _, inserted = meaning.partition(" ")
-        if lower[0] != name[0] and sorted(lower) != sorted(name):
-            continue
-        if could_follow(VERBS[verb].declared, f"{inserted} {rest}", notebook, strict=True):
-            return " ".join(f"{meaning}{rest}".split(" "))
+    second, _, more = rest.strip().partition(" ")
+    if lower not in VIEWING and nearest(lower, VIEWING) and (found := VERBS.named(second)) and found[0].shows:
+        meaning = f"{found[0].name} {found[1]} {more}".split()
+        return " ".join(meaning) if could_follow(found[0].declared, more, notebook) else ""
+    meanings = {**{name: name for name in VERBS}, **VERBS.synonyms}
+    near = [name for name in meanings if name != word and _is_misspelling(lower, name)]
+    for name in sorted(near, key=lambda name: sorted(name) != sorted(lower)):
+        verb, _, inserted = meanings[name].partition(" ")
+        arguments = rest if inserted.startswith("-") else f"{inserted} {rest}"
+        if could_follow(VERBS[verb].declared, arguments, notebook, strict=True):
+            return f"{meanings[name]} {rest.strip()}"
     return ""
+
+
+def _is_misspelling(word: str, name: str) -> bool:
+    """Return whether a word is a misspelt verb, and no inflection or word with another beginning."""
+    is_inflected = word.startswith(name) and len(word) > len(name) + 1
+    same_letters = word[0] == name[0] or sorted(word) == sorted(name)
+    return is_near(word, name) and same_letters and not is_inflected
 
 
 def _refuse_model(line: str, notebook: Notebook) -> None:

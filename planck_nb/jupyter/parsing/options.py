@@ -68,8 +68,7 @@ OPTIONS = (
         "with",
         None,
         VARIABLES,
-        "variables to give to the agent, even if their names look like secrets; the kernel tools show no others, "
-        "and all again after `*`",
+        "variables for the agent, secret ones too; kernel tools show only these, after `*` all",
     ),
     Option("image", "i", IMAGE, "an image to send with the prompt: a PNG, JPEG, GIF or WebP file; can be repeated"),
     Option("output", None, OUTPUT, "a structured answer: a pydantic model, dataclass or TypedDict of the notebook"),

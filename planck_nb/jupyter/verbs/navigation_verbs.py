@@ -53,7 +53,7 @@ def _branch(text: str) -> int:
     Option("list", None, None, "list what rewinding undid"),
     Option("return", "r", Kind("BRANCH", _branch), "go back to such a branch, by its number, or `last`"),
     example="rewind last and in euros?",
-    shortcuts={"branches": "--list", "branch": "--list"},
+    shortcuts={"branches": "--list"},
     shows=True,
 )
 async def rewind(

@@ -193,7 +193,7 @@ def _has_answered(agent: Agent) -> bool:
 def _is_call_or_tool(notebook: Notebook, words: Sequence[str]) -> bool:
     """Recognise a waiting call, and a tool alone, for which the verb's error names another verb."""
     is_call = CALL.fits is not None and CALL.fits(notebook, words[0])
-    return is_call or (len(words) == 1 and is_tool(notebook, words[0]))
+    return is_call or is_agent(notebook, words[0]) or (len(words) == 1 and is_tool(notebook, words[0]))
 
 
 @verb(

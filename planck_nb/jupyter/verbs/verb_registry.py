@@ -26,7 +26,7 @@ OWN = (EntryPoint("serve", "planck_nb.serve_verb:serve", GROUP),)
 PROMPT = "prompt"
 """The page about prompts, which are no verb."""
 
-_VIEWING = ("list", "show")
+VIEWING = ("list", "show")
 """Words before or after the name of a verb which only shows something."""
 
 TASKS = (
@@ -55,8 +55,8 @@ _NEXT = (
     ("%planck help all", "list all verbs"),
 )
 _NEAREST = 3
+_CLOSE = 0.7
 _STEM = 5
-_SUBJECT_OF_PROMPTS = "Prompts"
 _CARRIED = (
     ("%planck what is odd in @orders?", "show a table with its types and missing values"),
     ("%planck what does @fig show?", "show a figure or an image, if the model accepts images"),
@@ -139,14 +139,14 @@ class VerbRegistry(Mapping[str, Verb]):
             line: The text after `%planck`.
         """
         first, second, rest = (*line.split(None, 2), "", "", "")[:3]
-        if first in _VIEWING and (found := self.named(second)) and found[0].shows:
+        if first in VIEWING and (found := self.named(second)) and found[0].shows:
             yield found[0], f"{found[1]} {rest}".strip()
         if second and (found := self.named(f"{first} {second}")):
             yield found[0], f"{found[1]} {rest}".strip()
         if found := self.named(first):
             verb, inserted = found
             yield verb, f"{inserted} {line.strip()[len(first) :].strip()}".strip()
-            if verb.shows and second in _VIEWING and not rest:
+            if verb.shows and second in VIEWING and not rest:
                 yield verb, inserted
 
     @cached_property
@@ -220,9 +220,12 @@ def topic(about: str, verbs: VerbRegistry) -> str:
     lower = about.lower()
     if lower in _PAGES:
         return _PAGES[lower](verbs.values())
-    if found := verbs.named(lower):
+    if about in verbs:
+        return verbs[about].help
+    name = _subject(about, verbs.values())
+    if name.lower() != lower and (found := verbs.named(lower)):
         return found[0].help
-    if name := _subject(about, verbs.values()):
+    if name:
         return subject(name, verbs.values())
     option = next((each for each in OPTIONS if lower.lstrip("-") in {each.name, *each.synonyms}), None)
     if option is not None:
@@ -236,8 +239,8 @@ def topic(about: str, verbs: VerbRegistry) -> str:
 
 def _nearest_topics(word: str, verbs: VerbRegistry) -> list[str]:
     """Return the topics with a similar name, then the verbs whose help has the word."""
-    topics = {name.lower(): name for name in (*verbs, *verbs.synonyms, *_PAGES, *_by_subject(verbs.values()))}
-    similar = [topics[name] for name in get_close_matches(word, topics, n=_NEAREST)]
+    topics = {name.lower(): name for name in (*verbs, *verbs.synonyms, PROMPT, *_by_subject(verbs.values()))}
+    similar = [topics[name] for name in get_close_matches(word, topics, n=_NEAREST, cutoff=_CLOSE)]
     names = [found[0].name if (found := verbs.named(name)) else name for name in similar]
     stem = re.compile(rf"\b{re.escape(word[:_STEM])}", re.IGNORECASE)
     names += [name for name, each in verbs.items() if stem.search(each.help)]
@@ -265,7 +268,7 @@ def subjects(verbs: Iterable[Verb]) -> str:
     """Return the short page: things to do, and the subjects of the verbs."""
     width = max(len(task) for task, _ in TASKS)
     tasks = columns(TASKS, width)
-    listed = [(_SUBJECT_OF_PROMPTS, "options, tables, images and structured answers: `%planck help prompt`")]
+    listed: list[tuple[str, str]] = []
     for name, group in _by_subject(verbs).items():
         listed.append((name, " ".join(each.name for each in group)))
     width = max(len(name) for name, _ in listed)

@@ -87,7 +87,7 @@ def test_a_header_takes_a_name_and_options_in_any_order() -> None:
         ("-m a ann --model b hi", "--model is written twice"),
         ("--agent a --agent b hi", "--agent is written twice"),
         ("ann --agent bob hi", "A prompt is sent to one agent; write either ann or --agent bob."),
-        ("--with ' ' hi", "--with cannot be ' ': variables to give"),
+        ("--with ' ' hi", "--with cannot be ' ': variables for the agent"),
         ("--tools @, hi", "--tools cannot be '@,': functions of the notebook"),
         ("--allow , hi", "--allow cannot be ',': calls that need no approval"),
         ("hi --model demo", "no prompt: hi counts as an agent's name, because options follow it."),
