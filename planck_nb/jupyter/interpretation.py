@@ -101,14 +101,15 @@ def _verb(text: str, cell: str | None, notebook: Notebook) -> VerbLine | None:
     """Find the verb of a line or a cell; None for another text."""
     if cell is not None:
         found = next(VERBS.readings(text), None)
-        return VerbLine(found[0], found[1], cell, text) if found and found[0].cell else None
+        return VerbLine(found[0], found[2], cell, text) if found and found[0].cell else None
     if text in _HELP:
         return VerbLine(VERBS["help"], "", None, text)
     if text == "--version":
         return VerbLine(VERBS["version"], "", None, text)
-    for verb, argument in VERBS.readings(text):
-        if could_follow(verb.declared, argument, notebook):
-            return VerbLine(verb, argument, None, text)
+    for verb, inserted, typed in VERBS.readings(text):
+        whole = f"{inserted} {typed}".strip()
+        if could_follow(verb.declared, typed if inserted.startswith("-") else whole, notebook):
+            return VerbLine(verb, whole, None, text)
     return None
 
 

@@ -243,7 +243,7 @@ def test_stop_gives_the_queue_back_and_says_how_an_answer_ended(lab: Lab, open_n
     )
     asked = "[entry.message.text for entry in agent.state.messages if entry.message.type == 'user']"
     notebook = open_notebook(
-        lab.write("returned.ipynb", setup, "%%planck\nGo.", f"print({asked})", "%planck count", "%planck continue")
+        lab.write("returned.ipynb", setup, "%%planck\nGo.", f"print({asked})", "%planck -- count", "%planck continue")
     )
     notebook.run_first(2)
     output = notebook.output(1)

@@ -134,7 +134,7 @@ def pace(terminal: Terminal, seconds: float) -> None:
 
 def test_text_appears_as_it_comes_and_no_output_is_empty(terminal: Terminal) -> None:
     with unhurried(terminal):
-        since = terminal.start("%planck hello")
+        since = terminal.start("%planck -- hello")
         terminal.read("I am the demo", since=since)
         assert "tell what they return" not in terminal.text[since:]
         shown = terminal.finish(since)
@@ -146,9 +146,9 @@ def test_text_appears_as_it_comes_and_no_output_is_empty(terminal: Terminal) -> 
 
 
 def test_the_answer_is_a_value(terminal: Terminal) -> None:
-    terminal.run("%planck hello")
+    terminal.run("%planck -- hello")
     assert "True" in terminal.run("_.text.startswith('I am')")
-    assert "Out[" not in terminal.run("kept = %planck hello")
+    assert "Out[" not in terminal.run("kept = %planck -- hello")
     assert "I am the demo" in terminal.run("kept")
     assert "I am the demo" in terminal.run("await kept.run")
     assert "'planck'" in terminal.run("kept.agent.name")
@@ -197,7 +197,7 @@ def while_it_retries(terminal: Terminal, _folder: Path) -> Iterator[int]:
 @contextlib.contextmanager
 def while_it_streams(terminal: Terminal, _folder: Path) -> Iterator[int]:
     with unhurried(terminal):
-        since = terminal.start("%planck hello")
+        since = terminal.start("%planck -- hello")
         terminal.read("I am the demo", since=since)
         yield since
 

@@ -168,15 +168,28 @@ def could_follow(spec: ArgumentSpec, line: str, notebook: Notebook, *, strict: b
         read = parse_options(line, available, of=spec.command)
     except UsageError:  # which the verb's own error explains
         return not strict or line.split(maxsplit=1)[0].partition("=")[0] in flags(spec.options)
+    if read.options:
+        return True
     if not read.rest:
-        return bool(read.options) or not strict
-    option = _OPTION.search(read.rest)
+        return not strict
+    return _could_be_words(spec, read.rest, available, notebook, strict=strict)
+
+
+def _could_be_words(
+    spec: ArgumentSpec, line: str, available: Sequence[Option], notebook: Notebook, *, strict: bool
+) -> bool:
+    """Return whether a text which begins with no option parses as a verb's arguments."""
+    option = _OPTION.search(line)
     positional = [parameter for parameter in spec.parameters if parameter is not spec.text_parameter]
     try:
-        words, text, _ = _split(spec, positional, available, read.rest, notebook)
-        values = list(_assign(spec, positional, words))
-    except UsageError:  # perhaps because of an option
-        return option is not None and could_follow(spec, read.rest[: option.start()], notebook, strict=True)
+        words, text, options = _split(spec, positional, available, line, notebook)
+        values = [] if options else list(_assign(spec, positional, words))
+    except UsageError:  # perhaps because of an option, or of an open quotation mark
+        if option is None:
+            return any(parameter.kind.quotes == line[0] for parameter in positional)
+        return could_follow(spec, line[: option.start()], notebook, strict=True)
+    if options:
+        return True
     if spec.fits is not None:
         return spec.fits(notebook, [*words, text] if text else words)
     if spec.text_parameter is not None and text:

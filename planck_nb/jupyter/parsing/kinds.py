@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from difflib import get_close_matches
 from pathlib import Path
 
 from planck_nb.agent.agent import Agent
@@ -16,6 +17,7 @@ from planck_nb.base.errors import AgentError, UsageError, did_you_mean
 from planck_nb.base.ids import is_readable_name
 from planck_nb.base.text import one_line
 from planck_nb.base.visible import visible
+from planck_nb.jupyter.controller import DEFAULT_AGENT
 from planck_nb.jupyter.namespace import data_frames, functions
 from planck_nb.jupyter.notebook import Notebook
 from planck_nb.jupyter.parsing.parameters import FILE, Extent, Kind, Suggestions
@@ -28,10 +30,12 @@ from planck_nb.workspace.agent_names import full_name, named_agents
 from planck_nb.workspace.default_model import LOCAL
 
 _DESCRIBED = 60
+_SIMILAR = 0.8
 _SESSION_ID = re.compile(r"[0-9a-f]{16}")
 _MODEL_ID = re.compile(r"[A-Za-z][\w.:/-]*\d[\w.:/-]*")
 _STATEMENT = re.compile(
-    r"\(*(?:SELECT|WITH|FROM|VALUES|TABLE|DESCRIBE|SUMMARIZE|SHOW|PIVOT|UNPIVOT|EXPLAIN)\b"
+    r"\(*(?:SELECT|WITH|FROM|VALUES|TABLE|DESCRIBE|SUMMARIZE|SHOW|PIVOT|UNPIVOT|EXPLAIN|ATTACH|COPY|CREATE|DELETE|DROP"
+    r"|ALTER|INSERT|UPDATE|PRAGMA|SET|INSTALL|LOAD|CALL|EXPORT|IMPORT)\b"
     r"|(?i:\(*(?:select|with|values|explain|pivot|unpivot)\b[^?]*[*=(<>])"
     r"|(?i:select\b[^?]*\bfrom\b)"
     r"|(?i:(?:from|describe|summarize|show|table)\s+\w+\s*(?:;?\s*\Z|(?:where|group|order|limit|join|select|using|all)\b))"
@@ -184,9 +188,12 @@ def _call(notebook: Notebook, name: str) -> tuple[Agent, PendingApproval]:
 
 def _one_of(*suggestions: Callable[[Notebook], Suggestions]) -> Callable[[Notebook, str], bool]:
     """Return a recogniser for known names and their misspellings."""
-    return lambda notebook, text: any(
-        nearest(text.lower(), map(str.lower, suggest(notebook))) for suggest in suggestions
-    )
+
+    def fits(notebook: Notebook, text: str) -> bool:
+        names = [name.lower() for suggest in suggestions for name in suggest(notebook)]
+        return bool(nearest(text.lower(), names) or get_close_matches(text.lower(), names, n=1, cutoff=_SIMILAR))
+
+    return fits
 
 
 def is_agent(notebook: Notebook, text: str) -> bool:
@@ -196,7 +203,7 @@ def is_agent(notebook: Notebook, text: str) -> bool:
         notebook: The place to look names up.
         text: The name, perhaps mistyped.
     """
-    members = {name.rpartition("/")[2]: name for name in named_agents(notebook.workspace)}
+    members = {DEFAULT_AGENT: ""} | {name.rpartition("/")[2]: name for name in named_agents(notebook.workspace)}
     return _one_of(_recipients, lambda _notebook: members)(notebook, text)
 
 
@@ -228,9 +235,9 @@ def _may_be_model(notebook: Notebook, text: str) -> bool:
 
 def _may_be_query(_notebook: Notebook, text: str) -> bool:
     """Recognise the beginning of a query: a keyword in capitals, or one which no sentence continues like that."""
-    if _STATEMENT.match(text):
-        return True
     word, _, rest = text.partition(" ")
+    if _STATEMENT.match(text) or (word.isupper() and is_near(word, "SELECT")):
+        return True
     return (
         " from " in f" {rest.lower()} " and is_near(word.lower(), "select") and not text.rstrip().endswith(("?", "."))
     )

@@ -98,6 +98,7 @@ def _number(text: str) -> int | _OfVariables:
             "NUMBER|all",
             _number,
             suggest=lambda _notebook: {"all": "every change, the newest first", "last": "the newest change"},
+            fits=lambda _notebook, text: text in _SPECIAL or text.lstrip("-").removeprefix(PREFIX).isdecimal(),
         ),
         "the change, as `%planck changes` numbers it; by default the newest",
         optional=True,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import textwrap
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -24,6 +25,7 @@ What it returns is the value of `%planck VERB` and shows itself: a `Text`, a tab
 """
 
 _USAGE_WIDTH = 28
+_HELP_WIDTH = 110
 
 
 class Text(str):
@@ -80,7 +82,7 @@ class Verb:
         lines += columns([(option.usage, option.help) for option in (*self.options, *OF_EVERY_VERB)])
         others = [*self.synonyms, *(f"{word} for `{self.name} {args}`" for word, args in self.shortcuts.items())]
         if others:
-            lines += ["", f"You can also write {', '.join(others)}."]
+            lines += ["", *textwrap.wrap(f"You can also write {', '.join(others)}.", _HELP_WIDTH)]
         if self.cell:
             lines += ["", f"With %%planck {self.name}, it continues on the lines below."]
         if self.example:

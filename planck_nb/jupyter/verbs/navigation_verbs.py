@@ -38,13 +38,13 @@ def _branch(text: str) -> int:
 @verb(
     "rewind",
     SUBJECT,
-    "go back to just before a prompt, or return from there; without an id, list the prompts",
+    "go back to before a prompt, or return; without an id, list the prompts",
     Parameter(
         "prompt_id",
         Kind(
             "ID",
             suggest=lambda _notebook: {_LAST: "the newest prompt"},
-            fits=lambda _notebook, text: text == _LAST or text.isdecimal(),
+            fits=lambda _notebook, text: text == _LAST or text.lstrip("-").isdecimal(),
         ),
         "the prompt, as `%planck rewind` numbers it, or `last`",
         optional=True,

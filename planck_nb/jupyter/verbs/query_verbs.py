@@ -10,6 +10,7 @@ from html import escape
 from importlib import import_module
 from keyword import iskeyword
 from typing import TYPE_CHECKING
+from unicodedata import east_asian_width
 
 from planck_nb.base.errors import UsageError, did_you_mean
 from planck_nb.jupyter.display.plain_output import for_terminal
@@ -45,8 +46,7 @@ EXAMPLES = (
 
 _SHOWN_MESSAGES = 10
 _MAX_KEYWORDS = 3
-_LONGEST_KEYWORD = 20
-_LONGEST_WITHOUT_BLANKS = 8
+_MAX_WIDE_LETTERS = 8
 _DETERMINERS = frozenset("a all an any for in me my on our that the these this those through".split())
 """First words of what a person asks to search, rather than words to look for."""
 _KNOWN = {
@@ -167,10 +167,8 @@ def _may_be_searched(_notebook: Notebook, words: Sequence[str]) -> bool:
     if len(words) > _MAX_KEYWORDS or words[0] in _DETERMINERS or words[-1][-1] in "?!.,:;\u3002\uff1f\uff01":
         return False
     # Chinese and Japanese sentences have no blanks.
-    longest = max(words, key=len)
-    return "@" not in "".join(words) and len(longest) <= (
-        _LONGEST_KEYWORD if longest.isascii() else _LONGEST_WITHOUT_BLANKS
-    )
+    wide = max(sum(east_asian_width(letter) in "WF" for letter in word) for word in words)
+    return "@" not in "".join(words) and wide <= _MAX_WIDE_LETTERS
 
 
 @verb(

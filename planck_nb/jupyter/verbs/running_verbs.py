@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -190,9 +191,14 @@ def _has_answered(agent: Agent) -> bool:
     return last.stop_reason == "stop" and not last.tool_calls and not problem_of(last)
 
 
+_ID = re.compile(r"[A-Za-z]\w*[_\d]\w*")
+"""The usual form of a call's id."""
+
+
 def _is_call_or_tool(notebook: Notebook, words: Sequence[str]) -> bool:
     """Recognise a waiting call, and a tool alone, for which the verb's error names another verb."""
     is_call = CALL.fits is not None and CALL.fits(notebook, words[0])
+    is_call = is_call or _ID.fullmatch(words[0]) is not None  # of a call which does not wait any more
     return is_call or is_agent(notebook, words[0]) or (len(words) == 1 and is_tool(notebook, words[0]))
 
 

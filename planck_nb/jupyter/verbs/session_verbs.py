@@ -94,7 +94,8 @@ def _may_export(notebook: Notebook, words: Sequence[str]) -> bool:
     """Recognise a file, perhaps after a session, or a session whose file is missing."""
     *session, last = words
     is_session = SESSION.fits is not None and SESSION.fits(notebook, session[0] if session else last)
-    return (looks_like_file(last) and (is_session or not session)) or (is_session and not session)
+    is_export = last.lower().endswith((".jsonl", ".md", ".html", ".ipynb"))  # `export_format` knows no others
+    return is_export or (looks_like_file(last) and (is_session or not session)) or (is_session and not session)
 
 
 @verb(

@@ -225,13 +225,16 @@ def _may_be_rules(notebook: Notebook, words: Sequence[str]) -> bool:
         return bool(nearest(action, [*ACTIONS, "forget"])) and not texts
     if action == "forget":
         return True
+    parts = [part for part in texts[0].split(",") if part.strip()]
+    return not parts or any(_may_be_rule(notebook, cast("Action", action), part) for part in parts)
+
+
+def _may_be_rule(notebook: Notebook, action: Action, text: str) -> bool:
     try:
-        written = rules(cast("Action", action))(texts[0])
-    except (ValueError, UsageError):
+        (rule,) = rules(action)(text)
+    except UsageError:
         return False
-    return all(
-        rule.pattern or set(rule.tool) & set("*?[") or is_tool(notebook, rule.kind or rule.tool) for rule in written
-    )
+    return bool(rule.pattern or set(rule.tool) & set("*?[")) or is_tool(notebook, rule.kind or rule.tool)
 
 
 @verb(

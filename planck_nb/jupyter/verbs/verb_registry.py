@@ -132,22 +132,24 @@ class VerbRegistry(Mapping[str, Verb]):
         verb = self.get(name)
         return None if verb is None else (verb, inserted)
 
-    def readings(self, line: str) -> Iterator[tuple[Verb, str]]:
-        """Yield the verbs which the beginning of a line may mean, each with the arguments that follow.
+    def readings(self, line: str) -> Iterator[tuple[Verb, str, str]]:
+        """Yield the verbs which the beginning of a line may mean.
 
         Args:
             line: The text after `%planck`.
+
+        Yields:
+            A verb, the arguments for which a shortcut stands, and the typed ones.
         """
         first, second, rest = (*line.split(None, 2), "", "", "")[:3]
         if first in VIEWING and (found := self.named(second)) and found[0].shows:
-            yield found[0], f"{found[1]} {rest}".strip()
+            yield *found, rest
         if second and (found := self.named(f"{first} {second}")):
-            yield found[0], f"{found[1]} {rest}".strip()
+            yield *found, rest
         if found := self.named(first):
-            verb, inserted = found
-            yield verb, f"{inserted} {line.strip()[len(first) :].strip()}".strip()
-            if verb.shows and second in VIEWING and not rest:
-                yield verb, inserted
+            yield *found, line.strip()[len(first) :].strip()
+            if found[0].shows and second in {*VIEWING, "all"} and not rest:
+                yield *found, ""
 
     @cached_property
     def _entry_points(self) -> dict[str, EntryPoint]:

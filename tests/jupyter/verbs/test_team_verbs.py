@@ -289,8 +289,8 @@ async def test_members_are_prompted_and_named_with_their_team(notebook: Notebook
     rows = agents.set_index("agent")[["team", "role", "status", "turns"]].to_dict("index")
     assert rows["counter"] == {"team": "review", "role": "worker", "status": "idle", "turns": 1}
     assert rows["lead"] == {"team": "review", "role": "orchestrator", "status": "idle", "turns": 0}
-    assert "count_words" in await said(notebook, "show request counter")
-    assert "tool count_words" in await said(notebook, "show request review/counter")
+    assert "count_words" in await said(notebook, "request counter")
+    assert "tool count_words" in await said(notebook, "request review/counter")
     with pytest.raises(UsageError, match="`%planck team stop review` stops the team"):
         await said(notebook, "remove counter")
     with pytest.raises(AgentError, match="is not running"):
@@ -303,7 +303,7 @@ async def test_members_are_prompted_and_named_with_their_team(notebook: Notebook
 @pytest.mark.parametrize(
     ("cell", "word", "found"),
     [
-        ("%planck team ", "", ["list", "start", "show", "check", "save", "stop"]),
+        ("%planck team ", "", ["list", "new", "start", "show", "check", "save", "stop"]),
         ("%planck team st", "st", ["start", "stop"]),
         ("%planck team start ", "", ["review", "second"]),
         ("%planck team start review --m", "--m", ["--model"]),
@@ -327,7 +327,7 @@ async def test_usage_and_resume_know_members(tmp_path: Path) -> None:
         workspace.trust()
         notebook = Notebook(Controller(workspace), {"count_words": count_words})
         await asked(notebook, DELEGATE, team="review")
-        used = await said(notebook, "usage --agent review/counter --table")
+        used = await said(notebook, "cost --agent review/counter --table")
         assert list(used["agent"]) == ["counter"]
         prompts = await said(notebook, "rewind")
         assert list(prompts["prompt"]) == [DELEGATE], "what agents send each other is no prompt of the user"

@@ -108,7 +108,7 @@ def test_verbs_that_need_no_session_make_none(kernel: Kernel, tmp_path: Path) ->
     for verb in QUIET:
         assert said(kernel, f"%planck {verb}").strip(), verb
     assert not (tmp_path / ".planck").exists()
-    said(kernel, "%planck hello")
+    said(kernel, "%planck -- hello")
     assert len(list((tmp_path / ".planck/sessions").glob("*.journal.jsonl"))) == 1
 
 
@@ -118,24 +118,14 @@ NONSENSE = [
     ("approve call_9", "AgentError: No call call_9 waits for approval; `%planck approve` lists those that do."),
     ("deny call_9 too risky", "No call call_9 waits for approval"),
     ("policy allow", "UsageError: `%planck permissions allow` needs RULES, such as"),
-    (
-        "policy permit bash",
-        "UsageError: `%planck permissions` does not accept 'permit'; write `%planck permissions [allow|ask|deny|forget]",
-    ),
     ("policy deny write:src/**, a b:c", "UsageError: 'a b' cannot be a tool's name"),
-    ("compact nobody", "No agent is named nobody."),
-    ("abort big one", "No agent is named big one."),
-    ("show", "UsageError: `%planck show` needs request; write `%planck request [AGENT]`."),
-    ("show reqest", "UsageError: `%planck show` does not accept 'reqest'; write `%planck request [AGENT]`."),
-    ("show request nobody", "No agent is named nobody."),
-    ("skills all", "UsageError: `%planck skills` does not accept 'all'; write `%planck skills`."),
-    ("changes all", "UsageError: `%planck changes` does not accept 'all'; write `%planck changes`."),
-    ("undo everything", "UsageError: `%planck undo` does not accept 'everything'; write `%planck undo [NUMBER|all]`."),
+    ("compact plank", "No agent is named plank. Did you mean planck?"),
+    ("stop plank", "No agent is named plank. Did you mean planck?"),
+    ("show request plank", "No agent is named plank. Did you mean planck?"),
     ("undo -1", "UsageError: `%planck undo` does not accept '-1'; write `%planck undo [NUMBER|all]`."),
     ("cassette off x.jsonl", "UsageError: `%planck cassette off` needs no file."),
     ("cassette auto", "UsageError: `%planck cassette auto` needs FILE"),
     ("config rounds --user", "UsageError: rounds is a limit: write `%planck config rounds=NUMBER` for this session"),
-    ("config rounds 3", "or `%planck config limits rounds=3` for the settings file."),
     ("config sandbox --user", "UsageError: `%planck config sandbox --user` needs VALUE"),
     ("config sandbx", "UsageError: There is no setting sandbx. Did you mean sandbox?"),
     ("config rounds=3 --user", "UsageError: `%planck config --user` needs NAME VALUE"),
@@ -148,16 +138,12 @@ NONSENSE = [
     ("config size=3", "it takes NAME=NUMBER for cost, repeated_calls, rounds"),
     ("rewind 99", "UsageError: There is no prompt 99 to go back to; `%planck rewind` lists them with their ids."),
     ("rewind -1", "UsageError: There is no prompt -1 to go back to"),
-    ("rewind the clock", "To send it as a prompt write `%planck -- rewind the clock`."),
-    ("branches main", "UsageError: `%planck rewind --list` does not accept 'main'"),
-    ("branches --return last", "UsageError: Nothing was undone in this session"),
+    ("rewind --return last", "UsageError: Nothing was undone in this session"),
     ("branches --return 7", "UsageError: There is no branch 7 in this session"),
-    ("branches --return x", "UsageError: --return cannot be 'x'"),
-    ("fork a b", "UsageError: `%planck fork` does not accept 'b'; write `%planck fork [NAME]`."),
+    ("rewind --return x", "UsageError: --return cannot be 'x'"),
     ("fork ..", "SessionError: This cannot name a session"),
     ("fork --before x", "UsageError: --before cannot be 'x': the id of the first message to leave out"),
-    ("resume nothing", "SessionNotFoundError: No session in"),
-    ("resume a b", "UsageError: `%planck resume` does not accept 'b'; write `%planck resume [SESSION]`."),
+    ("resume calm-fox", "SessionNotFoundError: No session in"),
     ("resume", "SessionNotFoundError: There is no other session to resume"),
     ("fork copy --before 99999", "UsageError: There is no message 99999 to leave out; the newest one has the id "),
     ("trust --list --remove", "UsageError: `%planck trust` needs either --list or --remove."),
@@ -180,12 +166,12 @@ NONSENSE = [
     ("nosuch:prompt k=v", "UsageError: There is no sidecar nosuch."),
     ("sql -n 3 -n 4 SELECT 1", "UsageError: --limit is written twice, with different values; write it once."),
     ("remove", "UsageError: `%planck remove` needs AGENT; write `%planck remove AGENT`."),
-    ("remove nobody", "No agent is named nobody."),
+    ("remove plank", "No agent is named plank. Did you mean planck?"),
 ]
 
 
 def test_nonsense_is_one_sentence_and_loses_nothing(kernel: Kernel) -> None:
-    said(kernel, "%planck hello")
+    said(kernel, "%planck -- hello")
     known = (
         "(workspace().session_id, len(workspace().agents['planck'].state.messages), workspace().agents['planck'].id)"
     )
@@ -214,7 +200,7 @@ def test_where_there_is_nothing_a_verb_says_so(kernel: Kernel, verb: str, senten
 
 
 def test_without_agents_an_earlier_session_is_mentioned(kernel: Kernel) -> None:
-    said(kernel, "%planck hello\n%unload_ext planck_nb\n%load_ext planck_nb")
+    said(kernel, "%planck -- hello\n%unload_ext planck_nb\n%load_ext planck_nb")
     for verb in ("continue", "compact planck", "tools planck"):
         assert kernel.run(f"%planck {verb}").error == (
             "AgentError: There is no agent yet; the first prompt makes one, and `%planck resume` continues an earlier "
@@ -222,9 +208,9 @@ def test_without_agents_an_earlier_session_is_mentioned(kernel: Kernel) -> None:
         )
 
 
-@pytest.mark.parametrize("verb", ["model", "help", "--model"])
+@pytest.mark.parametrize("verb", ["resume --model", "cost --agent", "--model"])
 def test_a_very_long_word_does_not_hide_the_sentence(kernel: Kernel, verb: str) -> None:
-    said(kernel, "%planck hello")
+    said(kernel, "%planck -- hello")
     error = kernel.run(f"%planck {verb} {'x' * 50_000}:y hi").error
     assert "…xxx" in error
     assert len(error) < 1_000
@@ -249,7 +235,7 @@ def test_a_conversation_that_is_not_compacted_says_why(kernel: Kernel) -> None:
     assert said(kernel, "%planck compact bob") == (
         "The compactor of bob left the conversation as it is; `--compactor` in a prompt chooses another."
     )
-    said(kernel, "%planck hello")
+    said(kernel, "%planck -- hello")
     assert said(kernel, "%planck compact planck") == (
         "planck has nothing to shorten: the newest messages are kept as they are, and there are too few older ones. "
         "`--new` in a prompt begins an empty conversation."
@@ -439,7 +425,7 @@ def test_the_policy_is_shown_and_changed(kernel: Kernel) -> None:
 
 
 def test_a_long_conversation_becomes_a_summary(kernel: Kernel) -> None:
-    said(kernel, "%planck hello")
+    said(kernel, "%planck -- hello")
     assert said(kernel, "%planck compact").startswith("planck has nothing to shorten")
     said(kernel, "%planck --tools add hello")
     said(kernel, "for n in range(9):\n    await workspace().agents['planck'].prompt(f'add {n} and 1 with add')")
@@ -482,7 +468,7 @@ def test_changes_are_listed_and_undone(kernel: Kernel, tmp_path: Path) -> None:
 
 
 def test_limits_are_shown_changed_and_kept(kernel: Kernel) -> None:
-    said(kernel, "%planck hello")
+    said(kernel, "%planck -- hello")
     shown = "shown = %planck config\ndict(zip(shown['setting'], shown['value']))['rounds']"
     said(kernel, "%planck config rounds=1, cost=none")
     assert value(kernel, shown) == "1"
@@ -517,7 +503,7 @@ def test_agents_with_unusual_names(kernel: Kernel, name: str) -> None:
 
 
 def test_verbs_inside_a_function(kernel: Kernel) -> None:
-    said(kernel, "%planck hello")
+    said(kernel, "%planck -- hello")
     code = (
         "def look():\n    shown = %planck rewind\n    %planck rewind last add 2 and 3 with @add\n"
         "    request = %planck request\n    return len(shown), str(request)\nfound = look()"
@@ -530,7 +516,7 @@ def test_verbs_inside_a_function(kernel: Kernel) -> None:
 
 def test_going_back_drops_what_came_later_and_says_something_else(kernel: Kernel) -> None:
     for text in ("one", "two", "three"):
-        said(kernel, f"%planck {text}")
+        said(kernel, f"%planck -- {text}")
     cell = kernel.run("%planck rewind last add 20 and 22 with @add")
     assert "`add` returned `42`." in cell.data("text/plain")[-1]
     assert prompts(kernel) == ["one", "two", "add 20 and 22 with @add"]
@@ -550,7 +536,7 @@ def test_going_back_drops_what_came_later_and_says_something_else(kernel: Kernel
 
 def test_branches_are_not_read_on_the_event_loop(kernel: Kernel) -> None:
     for text in ("one", "two"):
-        said(kernel, f"%planck {text}")
+        said(kernel, f"%planck -- {text}")
     said(kernel, "%planck rewind last")
     kernel.run(
         "from planck_nb import Session\nfrom planck_nb.base.event_loops import has_running_loop\non_loop = []\n"
@@ -573,7 +559,7 @@ def test_abort_gives_back_what_waited(kernel: Kernel) -> None:
 
 
 def test_going_back_while_it_streams_leaves_only_the_new_turn(kernel: Kernel) -> None:
-    said(kernel, "%planck one")
+    said(kernel, "%planck -- one")
     said(kernel, "%planck --agent helper hello")
     said(kernel, "%planck config seconds=none\nslow = %planck --agent planck --background work 1 with @work")
     said(kernel, "other = %planck --agent helper --background work 2 with @work\nawait inside(2)")
@@ -594,7 +580,7 @@ def test_going_back_while_it_streams_leaves_only_the_new_turn(kernel: Kernel) ->
 
 
 def test_agents_come_and_go_with_the_past(kernel: Kernel) -> None:
-    said(kernel, "%planck one")
+    said(kernel, "%planck -- one")
     said(kernel, "%planck --agent later hello")
     said(kernel, "%planck --agent planck two")
     said(kernel, "%planck rewind last\n%planck rewind last")
@@ -619,7 +605,7 @@ def test_an_empty_conversation_is_left_again(kernel: Kernel) -> None:
 
 def test_a_fork_goes_on_elsewhere(kernel: Kernel) -> None:
     for text in ("one", "two"):
-        said(kernel, f"%planck {text}")
+        said(kernel, f"%planck -- {text}")
     said(kernel, "%planck --agent later add 1 and 2 with @add")
     second = value(kernel, "rows = %planck rewind\nint(rows['id'][1])")
     before = value(kernel, "workspace().session.name")
@@ -627,7 +613,7 @@ def test_a_fork_goes_on_elsewhere(kernel: Kernel) -> None:
         f"This notebook continues in trial; {before} stays as it is."
     )
     assert value(kernel, "list(workspace().agents)") == ["planck"]
-    said(kernel, "%planck other")
+    said(kernel, "%planck -- other")
     texts = "rows = %planck sql SELECT session_name, text FROM messages WHERE role = 'user' ORDER BY session_name, id\n"
     assert sorted(value(kernel, f"{texts}rows.values.tolist()")) == sorted(
         [[before, "one"], [before, "two"], [before, "add 1 and 2 with @add"], ["trial", "one"], ["trial", "other"]]
@@ -637,11 +623,11 @@ def test_a_fork_goes_on_elsewhere(kernel: Kernel) -> None:
     )
     assert said(kernel, "%planck fork --before 1 empty").startswith("This notebook continues in empty;")
     assert value(kernel, "list(workspace().agents)") == []
-    said(kernel, "%planck hello")
+    said(kernel, "%planck -- hello")
 
 
 def test_hundreds_of_agents(kernel: Kernel) -> None:
-    said(kernel, "%planck hello\nmodel = workspace().agents['planck'].model")
+    said(kernel, "%planck -- hello\nmodel = workspace().agents['planck'].model")
     said(kernel, "for number in range(400):\n    workspace().add_agent(f'agent {number}', model=model)")
     for verb in ("agents", "approve", "abort", "changes"):
         assert said(kernel, f"%planck {verb}")
@@ -752,9 +738,9 @@ async def test_the_request_that_is_shown_is_the_one_that_is_sent(tmp_path: Path)
         controller = Controller(place)
         notebook = Notebook(controller, {"add": add})
         model = {"model": "openai:tested", "base-url": "http://127.0.0.1:9/v1"}
-        empty = str(await VERBS["show"].run(notebook, "request"))
+        empty = str(await VERBS["request"].run(notebook))
         await (await controller.start("add 1 and 2 with @add", model, notebook.names)).run
-        shown = str(await VERBS["show"].run(notebook, "request"))
+        shown = str(await VERBS["request"].run(notebook))
         await (await controller.start("and now?", {}, notebook.names)).run
     sent = seen[2]
     assert sent["messages"].pop() == {"role": "user", "content": "and now?"}
