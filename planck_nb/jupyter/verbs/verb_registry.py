@@ -128,7 +128,7 @@ class VerbRegistry(Mapping[str, Verb]):
         Returns:
             The verb, and the arguments for which a shortcut stands. None for another word.
         """
-        name, _, inserted = self.synonyms.get(word, word).partition(" ")
+        name, _, inserted = self.synonyms[word].partition(" ") if word in self.synonyms else (word, "", "")
         verb = self.get(name)
         return None if verb is None else (verb, inserted)
 

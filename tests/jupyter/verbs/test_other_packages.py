@@ -78,7 +78,7 @@ def test_names_in_quotes_and_options_anywhere(kernel: Kernel, line: str) -> None
     ("line", "sentence"),
     [
         ("greet", "UsageError: `%planck greet` needs AGENT; write `%planck greet AGENT`."),
-        ("greet big on", "AgentError: No agent is named big on. Did you mean big one?"),
+        ("greet bigone", "AgentError: No agent is named bigone. Did you mean big one?"),
         ("greet 'big one' --times no", "UsageError: --times cannot be 'no': how often: 1 or more."),
         ("greet 'big one' --tims 2", "UsageError: %planck greet has no option --tims. Did you mean --times?"),
     ],
