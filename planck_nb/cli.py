@@ -129,7 +129,10 @@ def _parser() -> argparse.ArgumentParser:
     export.add_argument("--overwrite", action="store_true", help="replace the file if it exists")
     export.set_defaults(run=_export)
 
-    add_commands(commands, common)
+    kinds = add_commands(commands, common)
+    team = kinds.add_parser("team", parents=[common], help="a small team with the demo model, to begin with")
+    team.add_argument("name", metavar="NAME", help="its name, such as helpers")
+    team.set_defaults(run=_new_team)
     return parser
 
 
@@ -148,6 +151,20 @@ def _demo(options: argparse.Namespace) -> int:
     from planck_nb.jupyter.command import run_quickstart  # noqa: PLC0415 - only this command needs it
 
     run_quickstart(in_lab=options.lab)
+    return _OK
+
+
+def _new_team(options: argparse.Namespace) -> int:
+    from planck_nb.config import Config  # noqa: PLC0415 - a command loads what it needs
+    from planck_nb.workspace import Workspace  # noqa: PLC0415
+
+    async def create() -> Path:
+        async with Workspace(Config.load()) as workspace:
+            template = workspace.new_team(options.name).template
+            return template.dir or Path(options.name)
+
+    folder = asyncio.run(create())
+    print(f"Created a team in {folder}; try it with `planck-nb ask --team {options.name} PROMPT`.")  # noqa: T201
     return _OK
 
 
@@ -242,15 +259,15 @@ async def _print_run(run: Any, agent_id: str, *, quiet: bool) -> None:  # noqa: 
             case TextDelta(text=text):
                 _write(stream.feed(text) if stream else text, sys.stdout)
                 is_open = not text.endswith("\n")
-            case MessageAppended() | Retry() if is_open:
+            case MessageAppended() if is_open:
                 _write("\n", sys.stdout)
                 is_open = False
             case ToolStart(name=name) if not quiet:
                 _say(for_terminal(f"{name} is called"))
+            case Retry(reason=reason, delay=delay) if not quiet:
+                _say(for_terminal(f"{reason.rstrip('.')}; trying again in {delay:.0f} s"))
             case _:
                 pass
-        if isinstance(event, Retry) and not quiet:
-            _say("The reply begins again.")
     await run
 
 

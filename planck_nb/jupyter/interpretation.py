@@ -157,7 +157,7 @@ def _refuse_missing_tools(line: str, notebook: Notebook) -> None:
     """Raise `UsageError` for `--tools` without a value, with everything which it accepts."""
     flag = line.rsplit(maxsplit=1)[-1] if line else ""
     option = flags(OPTIONS).get(flag)
-    if option is not None and option.name == "tools":
+    if option is not None and option.name == "tools" and "--" not in line.split():
         raise UsageError(f"{flag} needs names with commas between them: {', '.join(FUNCTIONS.suggest(notebook))}.")
 
 

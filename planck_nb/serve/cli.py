@@ -7,18 +7,23 @@ import asyncio
 import os
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TypeAlias
 
 from planck_nb.base.errors import UsageError
 
+Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"  # noqa: SLF001 - argparse has no other name
+"""Commands of a command line, to which more can be added."""
 
-def add_commands(
-    commands: argparse._SubParsersAction[argparse.ArgumentParser], common: argparse.ArgumentParser
-) -> None:
+
+def add_commands(commands: Commands, common: argparse.ArgumentParser) -> Commands:
     """Add the commands for other programs to those of `planck-nb`.
 
     Args:
         commands: The commands so far.
         common: The options of every command.
+
+    Returns:
+        The kinds of the command `new`, for more of them.
     """
     mcp = commands.add_parser(
         "mcp",
@@ -44,6 +49,7 @@ def add_commands(
     sidecar.add_argument("--path", metavar="DIR", help="the folder to write; by default NAME in the working directory")
     sidecar.set_defaults(run=_new_sidecar)
     mcp.set_defaults(run=_serve_mcp)
+    return kinds
 
 
 def _serve_mcp(options: argparse.Namespace) -> int:

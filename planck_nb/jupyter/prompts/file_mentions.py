@@ -84,7 +84,8 @@ def mentioned_files(
     for mention, path in paths.items():
         _require_file(mention, path)
         if path.suffix.lower() in SUFFIXES:
-            images.append(path)
+            folder = Path.cwd()  # what is shown of the path is saved in the notebook
+            images.append(path.relative_to(folder) if path.is_relative_to(folder) else path)
             continue
         text = _text(mention, path, read)
         texts.append(f"`{mention}` is this file:\n\n{fenced(text, _LANGUAGES.get(path.suffix.lower(), 'text'))}")
