@@ -99,7 +99,7 @@ class UsageTables:
         rows = records(self.frame)
         agents = _groups(rows, lambda row: (row["agent_id"], row["agent"], row["model"] or ""))
         models = _groups(rows, lambda row: ("", row["model"] or ""))
-        purposes = _groups(rows, lambda row: ("", _PURPOSES.get(row["purpose"], row["purpose"])))
+        purposes = _groups(rows, lambda row: ("", _PURPOSES.get(row["purpose"], str(row["purpose"]))))
         turns = _groups(rows, _turn)
         tables = [_table("By agent", ("agent", "model"), _largest(agents))] if rows else []
         if 1 < len(models) < len(agents):

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from planck_nb.base.errors import UsageError, did_you_mean
 from planck_nb.base.text import counted, one_line
 from planck_nb.jupyter.charts import Chart, UsageTables, timeline_chart, unpriced_note, usage_tables
+from planck_nb.jupyter.charts.history_rows import records
 from planck_nb.jupyter.charts.usage import NOTHING
 from planck_nb.jupyter.display.formatting import count, dollars
 from planck_nb.jupyter.display.plain_output import for_terminal
@@ -112,19 +113,18 @@ class RecentHistory:
         ]
 
     def _table(self) -> SummaryTable:
-        frame = self.frame.head(_SHOWN)
-        widest = int(frame["tokens"].max())
+        widest = int(self.frame["tokens"].max())
         rows = [
             (
-                f"{row.day:%a %Y-%m-%d}",
-                str(row.session),
-                str(row.prompts),
-                count(row.tokens),
-                bar(row.tokens, widest),
-                _cost(row.cost_usd, row.unpriced),
-                one_line(row.last_prompt, _PROMPT),
+                f"{row['day']:%a %Y-%m-%d}",
+                row["session"],
+                str(row["prompts"]),
+                count(row["tokens"]),
+                bar(row["tokens"], widest),
+                _cost(row["cost_usd"], row["unpriced"]),
+                one_line(row["last_prompt"], _PROMPT),
             )
-            for row in frame.itertuples()
+            for row in records(self.frame.head(_SHOWN))
         ]
         return SummaryTable(("day", "session", ">prompts", ">tokens", " ", ">cost", "last prompt"), rows)
 
@@ -168,9 +168,9 @@ def _summary(rows: pd.DataFrame) -> str:
     return f"{', '.join(filter(None, parts))}."
 
 
-def _cost(amount: float, unpriced: int) -> str:
+def _cost(amount: float | None, unpriced: int) -> str:
     """Return the cost of some replies: of those with a known price, if the others have none; empty if none has one."""
-    if math.isnan(amount) or (amount == 0 and unpriced):
+    if amount is None or math.isnan(amount) or (amount == 0 and unpriced):
         return ""
     return f"≥ {dollars(amount)}" if unpriced else dollars(amount)
 

@@ -155,7 +155,7 @@ async def test_the_agent_gets_the_file_and_not_the_variable(controller: Controll
     started = await controller.start("what is odd in @sales.csv and @orders?", {}, NAMES)
     await started.run
     sent = started.agent.state.messages[0].message
-    text = "".join(part.text for part in sent.content if part.type == "text")  # type: ignore[union-attr]
+    text = "".join(part.text for part in sent.content if part.type == "text")
     assert "Oslo,3" in text
     assert "`orders` is a list" in text
     assert "`sales` is" not in text
