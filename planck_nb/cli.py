@@ -137,21 +137,21 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _run(options: argparse.Namespace) -> int:
-    from planck_nb.jupyter.command import CellFailedError, run_notebook  # noqa: PLC0415 - only this command needs it
+    from planck_nb.jupyter.command import run_notebook  # noqa: PLC0415 - only this command needs it
 
-    try:
-        run_notebook(options.notebook, in_lab=options.lab)
-    except CellFailedError as error:
-        _say(str(error))
-        return _FAILED
-    return _OK
+    return _status(run_notebook(options.notebook, in_lab=options.lab))
 
 
 def _demo(options: argparse.Namespace) -> int:
     from planck_nb.jupyter.command import run_quickstart  # noqa: PLC0415 - only this command needs it
 
-    run_quickstart(in_lab=options.lab)
-    return _OK
+    return _status(run_quickstart(in_lab=options.lab))
+
+
+def _status(failure: str) -> int:
+    if failure:
+        _say(failure)
+    return _FAILED if failure else _OK
 
 
 def _new_team(options: argparse.Namespace) -> int:

@@ -21,10 +21,6 @@ QUICKSTARTS = (_PACKAGE / "quickstart.ipynb", _PACKAGE.parent / "notebooks" / "0
 """The quickstart notebook in an installed package, and in a clone of the project, from which the former is built."""
 
 
-class CellFailedError(UsageError):
-    """A cell of a notebook failed, which its message describes."""
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command.
 
@@ -46,9 +42,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.error("name a notebook, or give --demo")
     try:
         if options.demo:
-            run_quickstart(in_lab=options.lab)
+            failure = run_quickstart(in_lab=options.lab)
         else:
-            run_notebook(options.notebook, in_lab=options.lab)
+            failure = run_notebook(options.notebook, in_lab=options.lab)
+        if failure:
+            raise UsageError(failure)
     except PlanckError as error:
         if options.debug:
             raise
@@ -57,29 +55,34 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def run_notebook(notebook: Path, *, in_lab: bool = False) -> None:
+def run_notebook(notebook: Path, *, in_lab: bool = False) -> str:
     """Run a notebook in the terminal, or open it in JupyterLab.
 
     Args:
         notebook: The notebook.
         in_lab: Whether to open it in JupyterLab.
 
+    Returns:
+        A sentence about the cell which failed, empty after success.
+
     Raises:
-        CellFailedError: A cell fails.
-        UsageError: There is no such notebook, or a package is not installed.
+        UsageError: The notebook or a package is missing.
     """
     if not notebook.is_file():
         raise UsageError(f"There is no notebook {notebook}; check the path.")
     if in_lab:
         open_in_lab(notebook)
-    run_in_terminal(notebook)
+    return run_in_terminal(notebook)
 
 
-def run_quickstart(*, in_lab: bool) -> None:
+def run_quickstart(*, in_lab: bool) -> str:
     """Run a copy of the quickstart notebook: in the terminal, or in JupyterLab as `quickstart.ipynb` in this folder.
 
     Args:
         in_lab: Whether to open it in JupyterLab. A copy that is there already is opened as it is.
+
+    Returns:
+        A sentence about the cell which failed, empty after success.
     """
     source = next(path for path in QUICKSTARTS if path.is_file())
     if in_lab:
@@ -89,7 +92,7 @@ def run_quickstart(*, in_lab: bool) -> None:
             shutil.copyfile(source, copy)
         open_in_lab(copy)
     with tempfile.TemporaryDirectory(prefix="planck-") as folder:
-        run_in_terminal(Path(shutil.copyfile(source, Path(folder) / "quickstart.ipynb")))
+        return run_in_terminal(Path(shutil.copyfile(source, Path(folder) / "quickstart.ipynb")))
 
 
 def open_in_lab(notebook: Path) -> None:
@@ -106,14 +109,16 @@ def open_in_lab(notebook: Path) -> None:
     os.execv(sys.executable, [sys.executable, "-m", "jupyterlab", *as_root, str(notebook)])  # noqa: S606 - no shell wanted
 
 
-def run_in_terminal(notebook: Path) -> None:
+def run_in_terminal(notebook: Path) -> str:
     """Execute all cells of a notebook and print each with what it shows.
 
     Args:
         notebook: The notebook; its folder is the working directory.
 
+    Returns:
+        A sentence about the cell which failed, empty after success.
+
     Raises:
-        CellFailedError: A cell fails.
         UsageError: The file is not a notebook, or nbclient is not installed.
     """
     _require("nbclient")
@@ -137,9 +142,10 @@ def run_in_terminal(notebook: Path) -> None:
     try:
         client.execute()
     except CellExecutionError as error:
-        raise CellFailedError(f"A cell of {notebook} failed: {error.ename}: {error.evalue}") from error
+        return f"A cell of {notebook} failed: {error.ename}: {error.evalue}"
     except (CellTimeoutError, DeadKernelError, NoSuchKernel) as error:
         raise UsageError(f"{notebook} could not be run: {str(error).strip().partition(chr(10))[0]}") from error
+    return ""
 
 
 def _print_cell(cell: Any) -> None:  # noqa: ANN401 - a notebook node

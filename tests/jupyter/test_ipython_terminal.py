@@ -399,7 +399,7 @@ def test_the_usual_prompt_works_as_well(folder: Path, tmp_path: Path) -> None:
         terminal.read(r"In \[1\]:")
         terminal.send("%load_ext planck_nb\r")
         since = terminal.read(r"In \[2\]:").end()
-        terminal.send("%planck hello\r")
+        terminal.send("%planck -- hello\r")
         terminal.read("I am the demo", since=since)
         terminal.send(CTRL_C)
         terminal.read("KeyboardInterrupt: the cell", since=since)

@@ -147,14 +147,12 @@ def test_sql_joins_the_notebooks_tables(kernel: Kernel) -> None:
         ("%%planck analyst do it\nhi", "write the prompt on the lines below"),
         ("%%planck\n  \n", "UsageError: There is no prompt"),
         ("%planck sql DROP TABLE messages", "QueryError: Sessions can only be read here"),
-        ("%planck model a b", "To send it as a prompt write `%planck -- model a b`."),
-        ("%planck help me plan a trip", "To send it as a prompt write `%planck -- help me plan a trip`."),
-        ("%planck stop the mission", "To send it as a prompt write `%planck -- abort the mission`."),
+        ("%planck steer use euros", "To send it as a prompt write `%planck -- steer use euros`."),
         (
             "%planck hlep",
-            "%planck has no verb hlep. Did you mean `%planck help`? As a prompt, write `%planck hlep`.",
+            "%planck has no verb hlep. Did you mean `%planck help`? As a prompt, write `%planck -- hlep`.",
         ),
-        ("%planck help nothing", "UsageError: There is no verb or subject nothing."),
+        ("%planck help nothing", "UsageError: There is no topic nothing."),
         ("%planck --temperature hot hi", "UsageError: --temperature cannot be 'hot': how random the reply is: 0 to 2."),
     ],
 )
@@ -272,7 +270,7 @@ def test_the_default_agent_is_always_the_same(kernel: Kernel) -> None:
     assert table.plain == "{'planck': '', 'ann': 'yes'}"
     kernel.run("%planck use @add to add 1 and 2")
     assert kernel.run(turns).plain == "{'planck': 3, 'ann': 3}", "a prompt may begin with the word"
-    assert "There is no agent or team named anm. Did you mean ann?" in kernel.run("%planck use anm").error
+    assert "There is no agent or team named annn. Did you mean ann?" in kernel.run("%planck use annn").error
     assert "ann has stopped, so prompts without a name go to planck" in kernel.run("%planck remove ann").plain
     kernel.run("%planck -- hello")
     assert kernel.run(turns).plain == "{'planck': 4}"

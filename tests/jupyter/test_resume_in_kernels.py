@@ -265,7 +265,7 @@ def test_the_newest_that_nobody_has_open_is_resumed(place: Place) -> None:
 def test_what_a_kernel_wrote_is_what_others_read(place: Place) -> None:
     kernel = place.kernel()
     for text in ("one", "two"):
-        said(kernel, f"%planck {text}")
+        said(kernel, f"%planck -- {text}")
     said(kernel, "%planck rewind last add 1 and 2 with @add")
     live = value(kernel, "totals(agent().state)")
     name = value(kernel, "workspace().session.name")

@@ -123,7 +123,6 @@ def test_continue_lets_the_model_go_on(kernel: Kernel) -> None:
         cell = kernel.run(f"%planck {verb}")
         assert cell.plain.endswith("three")
         assert prompts(kernel)[-1].startswith("Your reply was cut off. Go on exactly where it ended")
-    assert "more text" in kernel.run("%planck continue with more text").error.replace("`", " ")
 
 
 def test_a_complete_answer_is_not_continued(kernel: Kernel) -> None:

@@ -91,6 +91,9 @@ def export_format(file: Path) -> ExportFormat:
     Args:
         file: The file.
 
+    Returns:
+        The format.
+
     Raises:
         SessionError: The ending means none.
     """
