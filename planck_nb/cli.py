@@ -1,4 +1,4 @@
-"""The command `planck-nb`: agents, notebooks and the history from a shell, and what other programs need.
+"""The command `planck-nb`: agents, notebooks and sessions from a shell.
 
 It connects `jupyter` with `serve`, which must not import one another, and so is above both.
 """
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _OK, _FAILED, _USAGE_ERROR, _INTERRUPTED, _BROKEN_PIPE = 0, 1, 2, 130, 141
 _MAX_INPUT = 1_000_000
-"""Characters of standard input which become part of a prompt."""
+"""Longest standard input in characters."""
 
 _STATUS = (
     "Exit status: 0 for success, 1 if the agent, the model or a cell failed, 2 for an error in the command or the "
@@ -43,7 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     Returns:
         The exit status: 0 for success, 1 for a failure, 2 for an error for the user to fix, 130 after an interrupt,
-        and 141 if the reader of the output has gone.
+        and 141 if the output's reader has gone.
     """
     options = _parser().parse_args(arguments)
     try:
@@ -203,7 +203,7 @@ def _ask(options: argparse.Namespace) -> int:
 
 
 def _with_input(prompt: str, text: str) -> str:
-    """Return a prompt with the text of standard input, in which nothing is a mention."""
+    """Add standard input, without mentions, to a prompt."""
     if len(text) > _MAX_INPUT:
         raise UsageError(f"Standard input has more than {_MAX_INPUT:,} characters; send a shorter part.")
     if not prompt.strip():
@@ -224,15 +224,15 @@ async def _answer(prompt: str, options: argparse.Namespace) -> None:
 
     require_no_key(prompt)
     readers = {"tools": names, "allow": rules("allow")}
-    typed = {"model": options.model, "base-url": options.base_url, "tools": options.tools, "allow": options.allow}
-    typed |= {"team": options.team, "system": options.system or (None if options.team else _SYSTEM_PROMPT)}
-    values = {name: readers.get(name, str)(text) for name, text in typed.items() if text is not None}
+    texts = {"model": options.model, "base-url": options.base_url, "tools": options.tools, "allow": options.allow}
+    texts |= {"team": options.team, "system": options.system or (None if options.team else _SYSTEM_PROMPT)}
+    values = {name: readers.get(name, str)(text) for name, text in texts.items() if text is not None}
     with _stored(Config.load()) as config:
         async with Workspace(config, owner="planck-nb ask") as workspace:
-            started = await Controller(workspace).start(prompt, values, {})
-            if started.notice and not options.quiet:
-                _say(started.notice)
-            await _print_run(started.run, started.agent.id, quiet=options.quiet)
+            start = await Controller(workspace).start(prompt, values, {})
+            if start.notice and not options.quiet:
+                _say(start.notice)
+            await _print_run(start.run, start.agent.id, quiet=options.quiet)
 
 
 @contextmanager
@@ -246,7 +246,7 @@ def _stored(config: Config) -> Iterator[Config]:
 
 
 async def _print_run(run: Any, agent_id: str, *, quiet: bool) -> None:  # noqa: ANN401 - Run, which is loaded late
-    """Print the text of an agent as it arrives, and its calls on standard error."""
+    """Print an agent's text, and its calls on standard error."""
     from planck_nb.agent.events import MessageAppended, Retry, TextDelta, ToolStart  # noqa: PLC0415
     from planck_nb.jupyter.display.plain_output import PlainStream, for_terminal  # noqa: PLC0415
 

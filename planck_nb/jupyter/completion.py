@@ -114,17 +114,17 @@ def _mentions(word: str, notebook: Notebook) -> Suggestions:
 
 
 def _files(word: str, notebook: Notebook) -> Suggestions:
-    """Return the files and folders beside what was typed after `@`; hidden ones only after a dot."""
-    folder, slash, begun = word[1:].rpartition("/")
+    """Return files and folders for `@`; hidden ones only after a dot."""
+    folder, slash, prefix = word[1:].rpartition("/")
     path = notebook.workspace.config.root / Path(f"{folder}{slash}").expanduser()
     try:
-        entries = sorted(entry for entry in path.iterdir() if entry.name.startswith(begun))
+        entries = sorted(entry for entry in path.iterdir() if entry.name.startswith(prefix))
     except OSError:
         return {}
-    shown = [entry for entry in entries if begun[:1] == "." or entry.name[0] != "."][:_MAX_FILES]
+    entries = [entry for entry in entries if prefix[:1] == "." or entry.name[0] != "."]
     return {
         f"@{folder}{slash}{entry.name}{'/' if entry.is_dir() else ''}": "folder" if entry.is_dir() else "file"
-        for entry in shown
+        for entry in entries[:_MAX_FILES]
     }
 
 
@@ -139,7 +139,7 @@ def _after(words: Sequence[str], word: str, notebook: Notebook, *, header: bool)
     if words and (waiting := options.get(words[-1])) and waiting.kind:
         return _values(waiting, notebook, word)
     if len(words) == 1 and words[0] in VIEWING:
-        return {each.name: each.summary for each in VERBS.values() if each.shows}
+        return {verb.name: verb.summary for verb in VERBS.values() if verb.shows}
     if word.startswith("-"):
         return {flag: option.help for flag, option in options.items() if flag.startswith("--")}
     if verb:
@@ -153,9 +153,9 @@ def _first(words: Sequence[str], word: str, notebook: Notebook, *, header: bool)
     verbs = {each.name: each.summary for each in VERBS.values() if each.cell or not header}
     if header:
         return {**agents, **verbs}
-    if not words and word:  # a list of all verbs has each once
-        others = {each: meaning for each, meaning in VERBS.synonyms.items() if not meaning.startswith(word)}
-        verbs |= {each: f"the same as {meaning}" for each, meaning in others.items()}
+    if not words and word:  # a list without a beginning has each verb once
+        synonyms = {name: verb for name, verb in VERBS.synonyms.items() if not verb.startswith(word)}
+        verbs |= {name: f"the same as {verb}" for name, verb in synonyms.items()}
     prompts = {
         f"{sidecar}:{prompt.name}": prompt.description
         for sidecar, offers in notebook.workspace.sidecars.offers.listed.items()
@@ -174,7 +174,7 @@ def _positional(verb: Verb, place: int, notebook: Notebook) -> Suggestions:
 
 
 def _values(option: Option | None, notebook: Notebook, word: str) -> Suggestions:
-    """Return the values of an option, after the names which a comma ends."""
+    """Return an option's values, after names with commas."""
     suggestions = option.kind.suggest(notebook) if option and option.kind else {}
     before, comma, _ = word.rpartition("=")[2].rpartition(",")
-    return {f"{before}{comma}{name}": described for name, described in suggestions.items()} if comma else suggestions
+    return {f"{before}{comma}{name}": text for name, text in suggestions.items()} if comma else suggestions

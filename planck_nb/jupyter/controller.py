@@ -45,7 +45,7 @@ SYSTEM_PROMPT = (
 
 _QUESTION_MARKS = "?\uff1f\u061f\u037e"
 _LAST_PARAGRAPHS = 2
-"""Final paragraphs of an answer which may ask something: choices often follow the question."""
+"""An answer's final paragraphs, as choices often follow a question."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +187,7 @@ class Controller:
         return allowed
 
     def _share(self, agent: Agent, options: Mapping[str, Any], mentioned: Iterable[str]) -> None:
-        """Limit what the kernel tools of the agent show to the variables in `--with` and in the prompt."""
+        """Limit the kernel tools to variables in `--with` and the prompt."""
         team = [
             other for other in named_agents(self.workspace).values() if agent.team_id and other.team_id == agent.team_id
         ]
@@ -230,7 +230,7 @@ class Controller:
 
     @property
     def is_asked(self) -> bool:
-        """True right after an answer in which the default agent asks something at the end."""
+        """True if the default agent's last answer ends with a question."""
         agent = self.default_agent
         last = agent.state.messages[-1].message if agent is not None and agent.state.messages else None
         ending = last.text.strip().split("\n\n")[-_LAST_PARAGRAPHS:] if isinstance(last, AssistantMessage) else []

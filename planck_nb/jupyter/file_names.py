@@ -9,7 +9,7 @@ _SUFFIXES = (
     "jpg js json jsonl kt log md nc npy npz ods odt parquet pdf php pickle pkl png pptx py pyi qmd rb rmd rs rst scala "
     "sh sql sqlite svg swift tar tex toml ts tsv tsx txt webp xls xlsx xml yaml yml zip zst"
 ).split()
-"""Endings of file names in data work and programming."""
+"""Usual endings in data work and programming."""
 
 _FILE = re.compile(
     r"(?:~|\.{1,2})?(?:[/\\][^/\\\n]+)+"
@@ -21,7 +21,7 @@ _PREFIX = re.compile(rf".*[^/\\\s.]\.(?:{'|'.join(_SUFFIXES)})(?![A-Za-z0-9_])",
 
 
 def looks_like_file(text: str) -> bool:
-    """Return whether a text has the form of a path: a first folder, or a usual suffix.
+    """Return whether a text looks like a path, by folder or suffix.
 
     Args:
         text: The text.
@@ -35,14 +35,17 @@ def looks_like_file(text: str) -> bool:
 
 
 def path_prefix(text: str) -> str:
-    """Return the path with a usual suffix which a text begins with, empty if there is none.
+    """Return the path at a text's beginning, up to a usual suffix.
 
     Args:
         text: The text.
+
+    Returns:
+        The path; may be empty.
 
     Example:
         >>> path_prefix("sales.csv的列"), path_prefix("data/a.b.json"), path_prefix("df.columns")
         ('sales.csv', 'data/a.b.json', '')
     """
-    found = _PREFIX.match(text)
-    return found[0] if found else ""
+    match = _PREFIX.match(text)
+    return match[0] if match else ""

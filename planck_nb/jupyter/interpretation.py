@@ -1,6 +1,6 @@
-"""Meaning of `%planck` and `%%planck`: a verb with its arguments, or a prompt with its options.
+"""Reads `%planck` and `%%planck`: a verb, or a prompt with options.
 
-A line which is probably no prompt costs nothing: it is refused with a sentence, and `-- ` before it insists.
+A line which is probably neither is refused with a sentence, before it costs money; `-- ` before it insists.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ _HELP = {"", "--", "--help", "-h", "?"}
 _MIN_AGENT_NAME_LENGTH = 5
 _MIN_VERB_LENGTH = 4
 _CLOSE = 0.75
-"""Similarity of a single word to a verb, which a message offers."""
+"""Similarity between a single word and the verb in its message."""
 
 
 @dataclass(frozen=True, slots=True)
 class VerbLine:
-    """A verb, its arguments, the lines below it, and the line as it was typed.
+    """A verb with its arguments, and the original text.
 
     `cell` is None without lines below.
     """
@@ -98,7 +98,7 @@ def interpret(line: str, cell: str | None, notebook: Notebook) -> VerbLine | Pro
 
 
 def _verb(text: str, cell: str | None, notebook: Notebook) -> VerbLine | None:
-    """Find the verb of a line or a cell; None for another text."""
+    """Find a text's verb; None for another text."""
     if cell is not None:
         found = next(VERBS.readings(text), None)
         return VerbLine(found[0], found[2], cell, text) if found and found[0].cell else None
@@ -134,7 +134,7 @@ def _as_prompt(line: str) -> str:
 
 
 def _refuse_sign(line: str) -> None:
-    """Raise `UsageError` for a line in the language of a shell or another assistant."""
+    """Raise `UsageError` for a shell's or another assistant's command."""
     word, _, rest = line.partition(" ")
     path = word.rstrip(".,:;?!")
     if line[:1] in {"!", "?"}:
@@ -154,7 +154,7 @@ def _refuse_sign(line: str) -> None:
 
 
 def _refuse_missing_tools(line: str, notebook: Notebook) -> None:
-    """Raise `UsageError` for `--tools` without a value, with everything which it accepts."""
+    """Raise `UsageError` for `--tools` without a value, listing its values."""
     flag = line.rsplit(maxsplit=1)[-1] if line else ""
     option = flags(OPTIONS).get(flag)
     if option is not None and option.name == "tools" and "--" not in line.split():
@@ -162,7 +162,7 @@ def _refuse_missing_tools(line: str, notebook: Notebook) -> None:
 
 
 def _refuse_single_word(line: str, notebook: Notebook) -> None:
-    """Raise `UsageError` for one ASCII word, unless it may answer an agent's question or is one itself."""
+    """Raise `UsageError` for one ASCII word, except an answer or question."""
     known = notebook.controller.recipients
     if line in known:
         raise UsageError(
@@ -181,7 +181,7 @@ def _refuse_single_word(line: str, notebook: Notebook) -> None:
 
 
 def _hint_for(word: str, notebook: Notebook) -> str:
-    """Return a sentence about a word which probably means something else than a prompt."""
+    """Return a sentence about a single word's probable meaning; may be empty."""
     hint = ""
     if word[:1] == "@" and word[1:].isidentifier():
         hint = f"Write what to do with {word}."
@@ -201,7 +201,7 @@ def _hint_for(word: str, notebook: Notebook) -> str:
 
 
 def _verb_like(word: str) -> str:
-    """Return the verb which a word probably means, perhaps with arguments; empty for another word."""
+    """Return the probable verb, perhaps with arguments; may be empty."""
     verbs = [*VERBS, *VERBS.synonyms]
     long_verbs = [verb for verb in verbs if len(verb) >= _MIN_VERB_LENGTH]
     meant = nearest(word, verbs) or next(iter(get_close_matches(word, long_verbs, n=1, cutoff=_CLOSE)), "")
@@ -210,7 +210,7 @@ def _verb_like(word: str) -> str:
 
 
 def _model_or_provider(word: str, notebook: Notebook) -> str:
-    """Return a model's full name, or the name of a provider; empty for another word."""
+    """Return a model's full name, or a provider; may be empty."""
     return model_named(word, notebook) or (word if word in list_providers() else "")
 
 
@@ -221,7 +221,7 @@ def _model_hint(model: str) -> str:
 
 
 def _option_hint(word: str) -> str:
-    """Return a sentence about the option which a word means, empty if there is none."""
+    """Return a sentence about the probable option; may be empty."""
     option = next((option for option in OPTIONS if word in {option.name, *option.synonyms}), None)
     if option is None or (option.name == word and VERBS.named(word)):
         return ""
@@ -230,7 +230,7 @@ def _option_hint(word: str) -> str:
 
 
 def _refuse_misspelt(line: str, notebook: Notebook) -> None:
-    """Raise `UsageError` for a line which probably has a misspelt verb or agent."""
+    """Raise `UsageError` for a probably misspelt verb or agent."""
     known = notebook.controller.recipients
     word, _, rest = line.partition(" ")
     if word in known or word in flags(OPTIONS) or line[0] == "-":
@@ -245,7 +245,7 @@ def _refuse_misspelt(line: str, notebook: Notebook) -> None:
 
 
 def _meant_verb(line: str, notebook: Notebook) -> str:
-    """Find the line with the probable verb, if what follows can only be its arguments; empty for a prompt."""
+    """Return the line with the probable verb; empty for a prompt."""
     word, _, rest = line.partition(" ")
     lower = word.lower()
     if not rest.strip() or not word.isascii() or not word.replace("-", "").replace("_", "").isalpha():
@@ -265,21 +265,21 @@ def _meant_verb(line: str, notebook: Notebook) -> str:
 
 
 def _is_misspelling(word: str, name: str) -> bool:
-    """Return whether a word is a misspelt verb, and no inflection or word with another beginning."""
+    """Return whether a word is a misspelt verb, rather than its inflection."""
     is_inflected = word.startswith(name) and len(word) > len(name) + 1
     same_letters = word[0] == name[0] or sorted(word) == sorted(name)
     return is_near(word, name) and same_letters and not is_inflected
 
 
 def _refuse_model(line: str, notebook: Notebook) -> None:
-    """Raise `UsageError` for `PROVIDER:MODEL …`, which other notebook assistants accept before a prompt."""
+    """Raise `UsageError` for `PROVIDER:MODEL …`, as other assistants accept it."""
     word, _, rest = line.partition(" ")
     if ":" in word[:-1] and word not in notebook.controller.recipients and model_named(word, notebook):
         raise UsageError(f"{word} is a model; write `%planck --model {word} {rest}`. {_as_prompt(line)}")
 
 
 def _refuse_option_of_verb(line: str, notebook: Notebook) -> None:
-    """Raise `UsageError` for an option of every verb in front of a verb, where it would begin a prompt."""
+    """Raise `UsageError` for an option before a verb, as in a prompt."""
     option, _, rest = line.partition(" ")
     if option not in flags(OF_EVERY_VERB) or not rest.strip():
         return
@@ -294,7 +294,7 @@ def _refuse_option_of_verb(line: str, notebook: Notebook) -> None:
 
 
 def _refuse_unknown_sidecar(line: str, notebook: Notebook) -> None:
-    """Raise `UsageError` for `NAME:PROMPT key=value …` without such a sidecar; sentences do not look like that."""
+    """Raise `UsageError` for `NAME:PROMPT key=value …` without such a sidecar."""
     word, _, rest = line.partition(" ")
     if word in notebook.controller.recipients or not _PROMPT_OF_SIDECAR.fullmatch(word):
         return
@@ -311,7 +311,7 @@ def _refuse_unknown_sidecar(line: str, notebook: Notebook) -> None:
 
 
 def _refuse_unknown_member(line: str, notebook: Notebook) -> None:
-    """Raise `UsageError` if the first word is `TEAM/NAME` without such a member in the running team."""
+    """Raise `UsageError` for `TEAM/NAME` without such a member."""
     word = line.partition(" ")[0]
     name, slash, member = word.partition("/")
     team = notebook.workspace.teams.get(name) if slash else None
@@ -321,14 +321,14 @@ def _refuse_unknown_member(line: str, notebook: Notebook) -> None:
 
 
 def _refuse_verb_with_arguments(line: str, notebook: Notebook) -> None:
-    """Raise `UsageError` for a misspelt verb with arguments, above a text which would not be read."""
+    """Raise `UsageError` for a misspelt verb with arguments above a text."""
     if " " in line and line[0] != "-" and (meant := _meant_verb(line, notebook)):
         sign = "%%planck" if VERBS[meant.partition(" ")[0]].cell else "%planck"
         raise UsageError(f"%planck has no verb {line.partition(' ')[0]}. Did you mean `{sign} {meant}`?")
 
 
 def _refuse_unknown_rules(prompt: Prompt, notebook: Notebook) -> None:
-    """Raise `UsageError` for `--allow` with the name of no tool, such as `all`, which would allow nothing."""
+    """Raise `UsageError` for `--allow` without a tool's name, such as `all`."""
     for rule in prompt.options.get("allow", ()):
         if rule.kind is None and rule.tool.isidentifier() and not is_tool(notebook, rule.tool):
             notebook.workspace.toolbox.require_trusted(rule.tool)
@@ -338,7 +338,7 @@ def _refuse_unknown_rules(prompt: Prompt, notebook: Notebook) -> None:
 
 
 def _refuse_name(prompt: Prompt, command: str, notebook: Notebook) -> None:
-    """Refuse the name of something else, or a probably misspelt one, for a new agent, except after `--agent`."""
+    """Refuse a probably unintended name for a new agent, except after `--agent`."""
     name, known = prompt.options.get("agent"), notebook.controller.recipients
     if name is None or isinstance(name, ExplicitName) or name in known:
         return

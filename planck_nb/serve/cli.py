@@ -1,4 +1,4 @@
-"""The commands of `planck-nb` for other programs: `mcp` and `new`."""
+"""The commands `mcp` and `new` in `planck-nb`."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from typing import TypeAlias
 from planck_nb.base.errors import UsageError
 
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"  # noqa: SLF001 - argparse has no other name
-"""Commands of a command line, to which more can be added."""
+"""A command line's commands, for more to be added."""
 
 
 def add_commands(commands: Commands, common: argparse.ArgumentParser) -> Commands:
-    """Add the commands for other programs to those of `planck-nb`.
+    """Add the commands for other programs.
 
     Args:
         commands: The commands so far.
-        common: The options of every command.
+        common: Every command's options.
 
     Returns:
-        The kinds of the command `new`, for more of them.
+        The kinds for `new`, for more to be added.
     """
     mcp = commands.add_parser(
         "mcp",

@@ -54,7 +54,7 @@ _EXAMPLE = (
         (),
     ),
 )
-"""Members of a new team: name, type, description, system prompt and tools."""
+"""A new team's members: name, type, description, system prompt and tools."""
 
 _MAX_FILE_NAME_BYTES = 100
 """Bytes of a member's name that become part of the name of its file."""
@@ -124,11 +124,11 @@ def save_template(
 
 
 def save_example(folder: str | Path, alias: str) -> SavedTemplate:
-    """Save a small team to begin with: a lead, a reader and a writer, with the demo model.
+    """Save a small team with the demo model.
 
     Args:
-        folder: The folder of all templates.
-        alias: The new team's name, and that of its folder.
+        folder: The templates' folder.
+        alias: The new team's name.
 
     Returns:
         The template.

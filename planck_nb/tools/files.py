@@ -66,10 +66,13 @@ class Files:
 
     @staticmethod
     def text(path: Path) -> str:
-        """Return the text of a file for a person's prompt, cut like that of `read`; empty for a binary file.
+        """Return a text for a prompt, cut as `read` does.
 
         Args:
             path: The file.
+
+        Returns:
+            The text; empty for a binary file.
 
         Raises:
             ToolError: The file cannot be read.

@@ -255,13 +255,13 @@ class WorkspaceTeams:
         return save_template(folder, team.name or name, team.description, specs, overwrite=overwrite)
 
     def new(self, alias: str) -> SavedTemplate:
-        """Save an example of a template in the project, and trust it; see `Workspace.new_team`."""
+        """Save and trust an example; see `Workspace.new_team`."""
         config = self._config.config
         if not config.teams_dirs:
             raise ConfigError("The setting teams_dirs names no folder for teams.")
-        saved = save_example(config.teams_dirs[0], alias)
-        self._config.trust([team_trust_item(saved.template)])
-        return saved
+        example = save_example(config.teams_dirs[0], alias)
+        self._config.trust([team_trust_item(example.template)])
+        return example
 
     def _descriptions(self, agents: Iterable[Agent]) -> tuple[AgentSpec, ...]:
         usual = self._current.limits

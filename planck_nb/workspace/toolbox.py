@@ -131,10 +131,13 @@ class Toolbox:
         return {**SERVER_TOOLS, **packages, **found}
 
     def read(self, path: Path) -> str:
-        """Return a file's text as the tool `read` does, empty for a binary file.
+        """Return a file's text as the tool `read` does.
 
         Args:
             path: The file.
+
+        Returns:
+            The text; empty for a binary file.
 
         Raises:
             ToolError: The file cannot be read.

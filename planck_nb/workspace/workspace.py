@@ -624,7 +624,7 @@ class Workspace:
         return self._navigation.teams.save(name, path, overwrite=overwrite)
 
     def new_team(self, alias: str) -> SavedTemplate:
-        """Save a small example team, with the demo model, as a template of the project, and trust it.
+        """Save a small team with the demo model in the project, trusted.
 
         Args:
             alias: Its name.

@@ -1,4 +1,4 @@
-"""A session's usage: tables of tokens and cost by agent, model, purpose and turn."""
+"""Tables with a session's tokens and cost."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 MAX_ROWS = 10
-"""Largest number of agents, models or turns in a table; the others share a row."""
+"""Most rows in a table; all other groups share one."""
 
 NOTHING = "No model has replied in this session yet."
 
@@ -34,7 +34,7 @@ _NAMED = 3
 """Models in the sentence about unknown costs."""
 _AMOUNTS = (">tokens", " ", ">input", ">cached", ">output", ">cost")
 
-# What a rewind has taken back belongs to no turn, but was paid for.
+# What a rewind has taken back was paid for, but has lost its turn.
 _SQL = """
 WITH spent AS (
     SELECT agent_id, model, purpose, CASE WHEN NOT rewound THEN turn END AS turn,
@@ -59,11 +59,11 @@ Group: TypeAlias = tuple[tuple[str, ...], list[Row]]
 
 @dataclass(frozen=True, slots=True, repr=False)
 class UsageTables:
-    """Tables of what a session has used; `frame` has a row for each agent, model, turn and purpose.
+    """Tables with a session's tokens and cost.
 
     Args:
-        frame: The rows as in the view `charges`. `turn` is missing for what a rewind took back, which still counts as
-            spent. Cost is in US dollars, missing for an unknown price.
+        frame: A row for each agent, model, turn and purpose, as in the view `charges`. `turn` is missing for what a
+            rewind took back, which still counts as spent. Cost is in US dollars, missing for an unknown price.
     """
 
     frame: pd.DataFrame
@@ -90,9 +90,9 @@ class UsageTables:
 
     def _note(self) -> str:
         rows = [row for row in records(self.frame) if _cost_of(row) is None and row["model"]]
-        counted_rows = [row for row in rows if _is_counted(row)]
-        uncounted = (row["model"] for row in rows if not _is_counted(row))
-        return unpriced_note((row["model"] for row in counted_rows), uncounted)
+        return unpriced_note(
+            *([row["model"] for row in rows if _has_counts(row) is counts] for counts in (True, False))
+        )
 
     def _tables(self) -> list[SummaryTable]:
         """Return a table for each grouping, without mere repetitions."""
@@ -129,16 +129,16 @@ async def usage_tables(workspace: Workspace, *, session: str | None = None, agen
     return UsageTables(await rows_of(workspace, _SQL, session_shown(workspace, session), agents))
 
 
-def unpriced_note(models: Iterable[str], uncounted: Iterable[str] = ()) -> str:
+def unpriced_note(models: Iterable[str], without_counts: Iterable[str] = ()) -> str:
     """Return a sentence about models with an unknown cost, empty without any.
 
     Args:
         models: Models without a price.
-        uncounted: Models whose server counted no tokens.
+        without_counts: Models whose server did not count tokens.
     """
     reasons = {
         "no price is known; the file of the setting models_file can give one": sorted(set(models)),
-        "no token counts": sorted(set(uncounted)),
+        "no token counts": sorted(set(without_counts)),
     }
     parts = [f"{_listed(names)} ({reason})" for reason, names in reasons.items() if names]
     return f"Cost not known: {'; '.join(parts)}." if parts else ""
@@ -154,7 +154,7 @@ class Amounts:
     """Sums over some replies; None for an unknown one."""
 
     fresh: int = 0
-    cached: int = 0
+    cache: int = 0
     output: int = 0
     tokens: int | None = None
     cost: float | None = None
@@ -168,10 +168,10 @@ class Amounts:
         return dollars(self.cost) if self.is_complete else f"≥ {dollars(self.cost)}"
 
     def cells(self, widest: int) -> tuple[str, ...]:
-        """Return the cells of a row, with a bar to scale."""
+        """Return a row's cells, with a bar to scale."""
         if self.tokens is None:
             return ("", "", "", "", "", self.shown_cost())
-        parts = (count(part) if part else "" for part in (self.fresh, self.cached, self.output))
+        parts = (count(part) if part else "" for part in (self.fresh, self.cache, self.output))
         return (count(self.tokens), bar(self.tokens, widest), *parts, self.shown_cost())
 
 
@@ -184,24 +184,23 @@ def _cost_of(row: Row) -> float | None:
     return 0.0 if cost is None and str(row["model"]).startswith("demo:") else cost
 
 
-def _is_counted(row: Row) -> bool:
+def _has_counts(row: Row) -> bool:
     return row["input_tokens"] is not None or row["output_tokens"] is not None
 
 
 def _sum(rows: Sequence[Row]) -> Amounts:
-    known = [row for row in rows if _is_counted(row)]
-    cached = sum(min(row["cache_read_tokens"] or 0, row["input_tokens"] or 0) for row in known)
-    fresh = sum(row["input_tokens"] or 0 for row in known) - cached
-    output = sum(row["output_tokens"] or 0 for row in known)
-    costs = [_cost_of(row) for row in rows]
-    priced = [cost for cost in costs if cost is not None]
+    counts = [row for row in rows if _has_counts(row)]
+    cache = sum(min(row["cache_read_tokens"] or 0, row["input_tokens"] or 0) for row in counts)
+    fresh = sum(row["input_tokens"] or 0 for row in counts) - cache
+    output = sum(row["output_tokens"] or 0 for row in counts)
+    costs = [cost for row in rows if (cost := _cost_of(row)) is not None]
     return Amounts(
         fresh,
-        cached,
+        cache,
         output,
-        fresh + cached + output if known else None,
-        sum(priced) if priced else None,
-        len(priced) == len(costs) and not any(row.get("estimated") for row in rows),
+        fresh + cache + output if counts else None,
+        sum(costs) if costs else None,
+        len(costs) == len(rows) and not any(row.get("estimated") for row in rows),
     )
 
 
@@ -211,7 +210,7 @@ def _turn(row: Row) -> tuple[str, ...]:
 
 
 def _groups(rows: Iterable[Row], key: Callable[[Row], tuple[str, ...]]) -> list[Group]:
-    """Return the groups with equal keys, each with its key after the first part, which only tells names apart."""
+    """Group rows with equal keys; the first part only tells names apart."""
     groups: dict[tuple[str, ...], list[Row]] = {}
     for row in rows:
         groups.setdefault(key(row), []).append(row)
@@ -238,6 +237,6 @@ def _rest(groups: Sequence[Group], word: str) -> Group:
 
 def _table(title: str, columns: tuple[str, ...], groups: Sequence[Group]) -> SummaryTable:
     amounts = [_sum(rows) for _, rows in groups]
-    widest = max((each.tokens or 0 for each in amounts), default=0)
-    rows = [(*label, *each.cells(widest)) for (label, _), each in zip(groups, amounts, strict=True)]
+    widest = max((amount.tokens or 0 for amount in amounts), default=0)
+    rows = [(*label, *amount.cells(widest)) for (label, _), amount in zip(groups, amounts, strict=True)]
     return SummaryTable((*columns, *_AMOUNTS), rows, title)

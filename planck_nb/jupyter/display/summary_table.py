@@ -1,4 +1,4 @@
-"""A small table of texts and numbers, with bars, as text and as HTML."""
+"""A small table with bars, as text and as HTML."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ from html import escape
 from unicodedata import east_asian_width
 
 _BLOCKS = "▏▎▍▌▋▊▉█"
-"""Bars of one to eight eighths: characters, because code hosts remove styles from saved outputs."""
+"""Bars with one to eight eighths.
+
+Code hosts remove styles from saved outputs, but not characters.
+"""
 
 _BAR_CHARACTERS = 12
 
@@ -19,8 +22,8 @@ class SummaryTable:
 
     Args:
         columns: The headings; a number's heading begins with `>`, which is not shown, and stands at the right.
-        rows: The cells of each row.
-        title: A line above the table, empty for none.
+        rows: Each row's cells.
+        title: A line above the table; may be empty.
     """
 
     columns: Sequence[str]
@@ -28,7 +31,7 @@ class SummaryTable:
     title: str = ""
 
     def text(self) -> str:
-        """Return the table as lines of aligned columns."""
+        """Return the table as aligned columns."""
         headings, rows = self._shown()
         names = [heading.removeprefix(">") for heading in headings]
         widths = [max(map(_width, column)) for column in zip(names, *rows, strict=True)]
@@ -54,9 +57,9 @@ class SummaryTable:
         return f"{title}<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
     def _shown(self) -> tuple[list[str], list[list[str]]]:
-        """Return the headings and rows of the columns with content."""
-        kept = [index for index in range(len(self.columns)) if any(row[index] for row in self.rows)]
-        return [self.columns[index] for index in kept], [[row[index] for index in kept] for row in self.rows]
+        """Return headings and rows without empty columns."""
+        indices = [index for index in range(len(self.columns)) if any(row[index] for row in self.rows)]
+        return [self.columns[index] for index in indices], [[row[index] for index in indices] for row in self.rows]
 
 
 def bar(value: float, largest: float) -> str:
@@ -64,7 +67,7 @@ def bar(value: float, largest: float) -> str:
 
     Args:
         value: The value.
-        largest: The value of the longest bar.
+        largest: The longest bar's value.
 
     Example:
         >>> bar(3, 4), bar(0, 4), bar(1, 1000)

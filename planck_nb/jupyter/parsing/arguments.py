@@ -16,7 +16,7 @@ from planck_nb.jupyter.notebook import Notebook
 from planck_nb.jupyter.parsing.parameters import OF_EVERY_VERB, QUOTES, Extent, Kind, Option, Parameter, flags
 
 Recogniser: TypeAlias = Callable[[Notebook, Sequence[str]], bool]
-"""Returns whether these words are probably a verb's arguments; a text counts as one word."""
+"""Test for a verb's arguments; a text counts as one word."""
 
 _OPTION = re.compile(r"(?:^|\s)--?[A-Za-z]")
 
@@ -42,7 +42,7 @@ class ArgumentSpec:
     parameters: tuple[Parameter, ...]
     options: tuple[Option, ...]
     fits: Recogniser | None = None
-    """Decides for all words together, instead of each parameter's kind for its own."""
+    """Test for all words together; by default each kind has its own."""
 
     @property
     def usage(self) -> str:
@@ -153,15 +153,16 @@ def read_arguments(spec: ArgumentSpec, line: str, cell: str | None, notebook: No
 
 
 def could_follow(spec: ArgumentSpec, line: str, notebook: Notebook, *, strict: bool = False) -> bool:
-    """Return whether a text after a verb's name parses as its arguments, so that the line is no prompt.
+    """Return whether a text parses as a verb's arguments.
 
-    A mistyped value counts, because the verb's error explains it. So does an option directly after the name.
+    Other lines are prompts. A mistyped value counts, because the verb's error explains it. So does an option directly
+    after the name.
 
     Args:
         spec: The verb's declaration.
         line: The text after the verb on its line.
         notebook: The place to look names up.
-        strict: Require a value which its kind recognises, instead of any free text.
+        strict: Require a recognised value, rather than free text.
     """
     available = [*spec.options, *OF_EVERY_VERB]
     try:
@@ -178,13 +179,13 @@ def could_follow(spec: ArgumentSpec, line: str, notebook: Notebook, *, strict: b
 def _could_be_words(
     spec: ArgumentSpec, line: str, available: Sequence[Option], notebook: Notebook, *, strict: bool
 ) -> bool:
-    """Return whether a text which begins with no option parses as a verb's arguments."""
+    """Return whether a text without options before it parses as arguments."""
     option = _OPTION.search(line)
     positional = [parameter for parameter in spec.parameters if parameter is not spec.text_parameter]
     try:
         words, text, options = _split(spec, positional, available, line, notebook)
         values = [] if options else list(_assign(spec, positional, words))
-    except UsageError:  # perhaps because of an option, or of an open quotation mark
+    except UsageError:  # perhaps an option, or an open quotation mark
         if option is None:
             return any(parameter.kind.quotes == line[0] for parameter in positional)
         return could_follow(spec, line[: option.start()], notebook, strict=True)

@@ -115,14 +115,14 @@ def _tools(notebook: Notebook) -> Suggestions:
 
 
 def is_tool(notebook: Notebook, name: str) -> bool:
-    """Return whether rules can have this name: a tool's, a group's, or a kind of effect.
+    """Return whether approval rules can have this name.
 
     Args:
         notebook: The place to look names up.
-        name: The name.
+        name: A tool's, a group's or an effect's name.
     """
-    own = (tool.name for agent in named_agents(notebook.workspace).values() for tool in agent.tools)
-    return name in {*KINDS, *_tools(notebook), *own}
+    agents = named_agents(notebook.workspace).values()
+    return name in {*KINDS, *_tools(notebook), *(tool.name for agent in agents for tool in agent.tools)}
 
 
 def _compactors(notebook: Notebook) -> Suggestions:
@@ -197,7 +197,7 @@ def _one_of(*suggestions: Callable[[Notebook], Suggestions]) -> Callable[[Notebo
 
 
 def is_agent(notebook: Notebook, text: str) -> bool:
-    """Return whether a text is probably the name of an agent, a team or a member.
+    """Return whether a text is probably an agent or a team.
 
     Args:
         notebook: The place to look names up.
@@ -227,14 +227,14 @@ def model_named(name: str, notebook: Notebook) -> str:
 
 
 def _may_be_model(notebook: Notebook, text: str) -> bool:
-    """Recognise a known model, a provider, and words with a digit, as in `gpt-9`."""
+    """Recognise known models, providers, and words with digits, as in `gpt-9`."""
     if model_named(text, notebook) or _MODEL_ID.fullmatch(text):
         return True
     return _one_of(_providers, _models)(notebook, text)
 
 
 def _may_be_query(_notebook: Notebook, text: str) -> bool:
-    """Recognise the beginning of a query: a keyword in capitals, or one which no sentence continues like that."""
+    """Recognise a query: by capitals, or by signs which sentences lack."""
     word, _, rest = text.partition(" ")
     if _STATEMENT.match(text) or (word.isupper() and is_near(word, "SELECT")):
         return True

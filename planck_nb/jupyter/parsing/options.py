@@ -253,8 +253,8 @@ def _begins_with_option(text: str) -> bool:
 
 
 def _meant_option(word: str) -> str:
-    """Find the probable option for a word after any dash, empty if there is none."""
+    """Find the probable option after any dash; may be empty."""
     match = re.match(r"(?:--?|[\u2010-\u2015\u2212]+)([A-Za-z][\w-]*)", word)
     names = [option.name for option in OPTIONS]
-    meant = "" if match is None else nearest(match[1].lower().replace("_", "-"), names)
-    return meant and f"--{meant}"
+    name = "" if match is None else nearest(match[1].lower().replace("_", "-"), names)
+    return name and f"--{name}"

@@ -40,7 +40,7 @@ class MentionedFiles:
     Args:
         prompt: The prompt without these mentions, for the search for other ones.
         texts: The texts, each with its name.
-        images: Paths of pictures.
+        images: Pictures.
         notice: A sentence with the names; empty without text files.
     """
 
@@ -55,7 +55,7 @@ def mentioned_files(
 ) -> MentionedFiles:
     """Read the files which a prompt mentions as `@path` or `@"path with blanks"`.
 
-    The name of a variable means the variable, unless a file's suffix or folder is part of the mention.
+    A variable's name means the variable, unless the mention has a suffix or folder.
 
     Args:
         prompt: The prompt as it was typed.
@@ -67,13 +67,13 @@ def mentioned_files(
         The files.
 
     Raises:
-        UsageError: A mention looks like a file and there is none, or a file cannot be sent.
+        UsageError: A mention looks like a missing file, or a file cannot be sent.
     """
     paths: dict[str, Path] = {}
-    for written in dict.fromkeys(_written(prompt)):
-        mention = next((text for text in _candidates(written) if (root / _expanded(text)).exists()), "")
+    for run in dict.fromkeys(_runs(prompt)):
+        mention = next((text for text in _candidates(run) if (root / _expanded(text)).exists()), "")
         if not mention:
-            _refuse_missing(written, root, namespace)
+            _refuse_missing(run, root, namespace)
         elif not (mention.isidentifier() and mention in namespace):
             paths[mention] = root / _expanded(mention)
     if len(paths) > MAX_FILES:
@@ -96,7 +96,7 @@ def mentioned_files(
     return MentionedFiles(prompt, tuple(texts), tuple(images), f"With: {', '.join(sizes)}" if sizes else "")
 
 
-def _written(prompt: str) -> Iterator[str]:
+def _runs(prompt: str) -> Iterator[str]:
     """Yield the texts after `@` which may be paths."""
     if "@" not in prompt:
         return
@@ -107,12 +107,12 @@ def _written(prompt: str) -> Iterator[str]:
         yield from _PATH.findall(part)
 
 
-def _candidates(written: str) -> Iterator[str]:
-    """Yield the paths which a text may begin with: a sentence's end does not belong to it, nor do other letters."""
-    yield written
-    stripped = written.rstrip(".!…")
-    yield stripped
-    if prefix := path_prefix(stripped):
+def _candidates(run: str) -> Iterator[str]:
+    """Yield possible paths, without a sentence's end and letters after it."""
+    yield run
+    path = run.rstrip(".!…")
+    yield path
+    if prefix := path_prefix(path):
         yield prefix
 
 
@@ -123,9 +123,9 @@ def _expanded(text: str) -> Path:
         return Path(text)
 
 
-def _refuse_missing(written: str, root: Path, namespace: Mapping[str, object]) -> None:
+def _refuse_missing(run: str, root: Path, namespace: Mapping[str, object]) -> None:
     """Raise `UsageError` if a text looks like a file."""
-    text = next((text for text in (*list(_candidates(written))[1:], written) if looks_like_file(text)), "")
+    text = next((text for text in (*list(_candidates(run))[1:], run) if looks_like_file(text)), "")
     if not text:
         return
     path = root / _expanded(text)
@@ -149,7 +149,7 @@ def _siblings(path: Path) -> list[Path]:
 
 
 def _require_file(mention: str, path: Path) -> None:
-    """Raise `UsageError` for a folder, and for a file of secrets."""
+    """Raise `UsageError` for a folder, and for secrets."""
     if path.is_dir():
         example = next((other.name for other in _siblings(path / "_") if other.is_file()), "FILE")
         raise UsageError(
@@ -162,19 +162,19 @@ def _require_file(mention: str, path: Path) -> None:
 
 
 def _text(mention: str, path: Path, read: Callable[[Path], str]) -> str:
-    """Return the text of a file, without secrets; raise `UsageError` if there is none."""
+    """Return a file's text without secrets, or raise `UsageError`."""
     text = _cells(path) if path.suffix.lower() == ".ipynb" else ""
     text = text or read(path)
     if not text.strip():
-        what = "is empty" if not path.stat().st_size else "is no text"
+        problem = "is empty" if not path.stat().st_size else "is no text"
         raise UsageError(
-            f"The file {mention} {what}. Nothing was sent; load it into a variable, and mention that, to show its data."
+            f"The file {mention} {problem}. Nothing was sent; load it into a variable, and mention that to show data."
         )
     return redact(text, formats=True)
 
 
 def _cells(path: Path) -> str:
-    """Return the cells of a notebook with short outputs as text; empty for another file."""
+    """Return a notebook's cells with short outputs, empty for another file."""
     try:
         cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
         pieces = [piece for number, cell in enumerate(cells, 1) for piece in _cell(number, cell)]
@@ -193,8 +193,8 @@ def _cell(number: int, cell: Mapping[str, object]) -> Iterator[str]:
     for output in outputs if isinstance(outputs, list) else ():
         data = output.get("data", {})
         text = output.get("text") or data.get("text/markdown") or data.get("text/plain") or output.get("evalue") or ""
-        if shown := _joined(text).strip():
-            yield f"# output\n{shown[:_OUTPUT_CHARACTERS]}"
+        if content := _joined(text).strip():
+            yield f"# output\n{content[:_OUTPUT_CHARACTERS]}"
     yield ""
 
 

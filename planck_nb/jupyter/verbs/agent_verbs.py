@@ -35,7 +35,7 @@ SUBJECT = "Agents and models"
 
 
 def _may_be_default(notebook: Notebook, text: str) -> bool:
-    """Recognise agents and teams, and models, for which the verb's error names another verb."""
+    """Recognise agents, teams, and models, which the verb's error explains."""
     is_recipient = RECIPIENT.fits is not None and RECIPIENT.fits(notebook, text)
     return is_recipient or bool(nearest(text, [DEFAULT_AGENT])) or bool(model_named(text, notebook))
 

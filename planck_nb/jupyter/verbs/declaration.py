@@ -80,9 +80,9 @@ class Verb:
         lines = [self.declared.usage, f"    {self.summary}", ""]
         lines += columns([(parameter.kind.placeholder, parameter.help) for parameter in self.parameters])
         lines += columns([(option.usage, option.help) for option in (*self.options, *OF_EVERY_VERB)])
-        others = [*self.synonyms, *(f"{word} for `{self.name} {args}`" for word, args in self.shortcuts.items())]
-        if others:
-            lines += ["", *textwrap.wrap(f"You can also write {', '.join(others)}.", _HELP_WIDTH)]
+        words = [*self.synonyms, *(f"{word} for `{self.name} {args}`" for word, args in self.shortcuts.items())]
+        if words:
+            lines += ["", *textwrap.wrap(f"You can also write {', '.join(words)}.", _HELP_WIDTH)]
         if self.cell:
             lines += ["", f"With %%planck {self.name}, it continues on the lines below."]
         if self.example:

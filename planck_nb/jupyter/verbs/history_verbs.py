@@ -79,7 +79,7 @@ class RecentHistory:
     Args:
         frame: The columns are `day session prompts tokens cost_usd unpriced last_prompt session_id unpriced_models`.
             Days are those of this computer's time zone. `tokens` are the sum of those that models have read and
-            written, `cost_usd` is missing if no price is known, `unpriced` counts the requests without one, and
+            written, `cost_usd` is missing without a known price, `unpriced` counts the requests without one, and
             `unpriced_models` lists their models with commas.
         today: The day that counts as today.
         since: The first day.
@@ -169,7 +169,7 @@ def _summary(rows: pd.DataFrame) -> str:
 
 
 def _cost(amount: float | None, unpriced: int) -> str:
-    """Return the cost of some replies: of those with a known price, if the others have none; empty if none has one."""
+    """Return the cost, which is a lower bound if some prices are unknown."""
     if amount is None or math.isnan(amount) or (amount == 0 and unpriced):
         return ""
     return f"≥ {dollars(amount)}" if unpriced else dollars(amount)
@@ -235,7 +235,7 @@ async def timeline(notebook: Notebook, session: str | None, agent: str | None) -
 
 
 def _in_session(notebook: Notebook, session: str | None, agent: str | None) -> tuple[str | None, str | None]:
-    """Return the session and the agent; a word which names an agent, and no session, is the agent."""
+    """Return session and agent; a word may name either."""
     if session is None or agent is not None or session not in named_agents(notebook.workspace):
         return session, agent
     is_stored = any(session in {info.name, info.id} for info in notebook.workspace.sessions())

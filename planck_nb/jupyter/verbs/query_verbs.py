@@ -48,7 +48,7 @@ _SHOWN_MESSAGES = 10
 _MAX_KEYWORDS = 3
 _MAX_WIDE_LETTERS = 8
 _DETERMINERS = frozenset("a all an any for in me my on our that the these this those through".split())
-"""First words of what a person asks to search, rather than words to look for."""
+"""First words in sentences, rather than words to look for."""
 _KNOWN = {
     "session": "SELECT session_name AS name, session_id AS id FROM sessions",
     "agent": "SELECT name, agent_id AS id FROM agents UNION SELECT NULL, agent_id FROM messages",
@@ -166,7 +166,7 @@ def _may_be_searched(_notebook: Notebook, words: Sequence[str]) -> bool:
         return True
     if len(words) > _MAX_KEYWORDS or words[0] in _DETERMINERS or words[-1][-1] in "?!.,:;\u3002\uff1f\uff01":
         return False
-    # Chinese and Japanese sentences have no blanks.
+    # Chinese and Japanese sentences lack blanks.
     wide = max(sum(east_asian_width(letter) in "WF" for letter in word) for word in words)
     return "@" not in "".join(words) and wide <= _MAX_WIDE_LETTERS
 

@@ -116,12 +116,12 @@ async def queue(notebook: Notebook, agent: Agent | None, send: bool, drop: bool)
 
 
 def _agent_to_stop(notebook: Notebook, name: str) -> Agent | None:
-    """Return the agent of this name, None for all of them."""
+    """Return the agent with this name, None for all."""
     return None if name in _EVERYTHING and not is_agent(notebook, name) else notebook.controller.agent(name)
 
 
 _EVERYTHING = frozenset("all everything it now please that this".split())
-"""Words after `stop` which name no agent."""
+"""Words after `stop` for all agents."""
 
 
 @verb(
@@ -196,7 +196,7 @@ _ID = re.compile(r"[A-Za-z]\w*[_\d]\w*")
 
 
 def _is_call_or_tool(notebook: Notebook, words: Sequence[str]) -> bool:
-    """Recognise a waiting call, and a tool alone, for which the verb's error names another verb."""
+    """Recognise a call, and a single tool, which the verb's error explains."""
     is_call = CALL.fits is not None and CALL.fits(notebook, words[0])
     is_call = is_call or _ID.fullmatch(words[0]) is not None  # of a call which does not wait any more
     return is_call or is_agent(notebook, words[0]) or (len(words) == 1 and is_tool(notebook, words[0]))

@@ -72,7 +72,7 @@ def _settings(_notebook: Notebook) -> dict[str, str]:
 
 
 def _may_be_setting(_notebook: Notebook, words: Sequence[str]) -> bool:
-    """Recognise a setting or a limit, with a value of a word if it has one."""
+    """Recognise a setting or a limit, perhaps with a word as value."""
     name, sign, _ = words[0].partition("=")
     limits, fields = Limits().as_dict(), {setting.field for setting in SETTINGS}
     if sign or words[1:2] == ["="]:
@@ -219,7 +219,7 @@ def _written(value: object) -> str:
 
 
 def _may_be_rules(notebook: Notebook, words: Sequence[str]) -> bool:
-    """Recognise an action, and rules which narrow something, or name a known tool."""
+    """Recognise an action with patterns or known tools."""
     action, *texts = words
     if not texts or action not in {*ACTIONS, "forget"}:
         return bool(nearest(action, [*ACTIONS, "forget"])) and not texts

@@ -36,7 +36,7 @@ _MODEL_WIDTH = 28
 
 
 def _may_be_team_line(notebook: Notebook, words: Sequence[str]) -> bool:
-    """Recognise an action with one more word, and `save` with a running team and a folder."""
+    """Recognise an action with a word, and `save` with a folder."""
     action, *names = words
     if action not in _ACTIONS:
         return not names and bool(nearest(action, _ACTIONS))
@@ -93,7 +93,7 @@ async def team(  # noqa: PLR0917 - one branch for each action, one parameter for
 
 
 def _new(workspace: Workspace, name: str | None) -> Text:
-    """Write a team, and say how to try it and what to edit."""
+    """Write a team, and explain its use."""
     if name is None:
         raise UsageError("`%planck team new` needs a name, such as `%planck team new helpers`.")
     template = workspace.new_team(name).template

@@ -27,7 +27,7 @@ PROMPT = "prompt"
 """The page about prompts, which are no verb."""
 
 VIEWING = ("list", "show")
-"""Words before or after the name of a verb which only shows something."""
+"""Words beside a verb which only shows something."""
 
 TASKS = (
     ("ask something", "%planck why is the sky blue?"),
@@ -39,7 +39,7 @@ TASKS = (
     ("continue earlier work", "%planck history    %planck search pumps    %planck resume"),
     ("use several agents, or MCP servers", "%planck team new helpers    %planck sidecar add FILE"),
 )
-"""What people do, each with lines to type."""
+"""Tasks, each with lines to type."""
 
 _FORMS = (
     ("%planck PROMPT", "prompt the agent"),
@@ -112,7 +112,7 @@ class VerbRegistry(Mapping[str, Verb]):
 
     @cached_property
     def synonyms(self) -> Mapping[str, str]:
-        """What each other word of the built-in verbs stands for: a verb's name, perhaps with arguments."""
+        """The verbs for other words, perhaps with arguments."""
         found = {word: each.name for each in self._verbs.values() for word in each.synonyms}
         shortcuts = (
             (word, f"{each.name} {rest}") for each in self._verbs.values() for word, rest in each.shortcuts.items()
@@ -217,7 +217,7 @@ def topic(about: str, verbs: VerbRegistry) -> str:
         verbs: All verbs.
 
     Raises:
-        UsageError: There is no such topic; the message names the nearest ones.
+        UsageError: The topic is unknown; the message names the nearest ones.
     """
     lower = about.lower()
     if lower in _PAGES:
@@ -240,7 +240,7 @@ def topic(about: str, verbs: VerbRegistry) -> str:
 
 
 def _nearest_topics(word: str, verbs: VerbRegistry) -> list[str]:
-    """Return the topics with a similar name, then the verbs whose help has the word."""
+    """Return topics with similar names, then verbs with the word in help."""
     topics = {name.lower(): name for name in (*verbs, *verbs.synonyms, PROMPT, *_by_subject(verbs.values()))}
     similar = [topics[name] for name in get_close_matches(word, topics, n=_NEAREST, cutoff=_CLOSE)]
     names = [found[0].name if (found := verbs.named(name)) else name for name in similar]
@@ -267,7 +267,7 @@ def _subject(written: str, verbs: Iterable[Verb]) -> str:
 
 
 def subjects(verbs: Iterable[Verb]) -> str:
-    """Return the short page: things to do, and the subjects of the verbs."""
+    """Return the short page: tasks and subjects."""
     width = max(len(task) for task, _ in TASKS)
     tasks = columns(TASKS, width)
     listed: list[tuple[str, str]] = []
