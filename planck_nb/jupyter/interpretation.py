@@ -126,7 +126,8 @@ def _insists(line: str, names: Collection[str]) -> bool:
 
 def _is_file(word: str, notebook: Notebook) -> bool:
     """Return whether a word is a file's path, or looks like one."""
-    return looks_like_file(word) or (notebook.workspace.config.root / word).is_file()
+    path = notebook.workspace.config.root / word
+    return looks_like_file(word) or path.is_file() or ("/" in word and path.exists())
 
 
 def _as_prompt(line: str) -> str:

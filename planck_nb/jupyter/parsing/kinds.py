@@ -174,10 +174,11 @@ def _calls(notebook: Notebook) -> Suggestions:
 def _call(notebook: Notebook, name: str) -> tuple[Agent, PendingApproval]:
     # Ids are the model's, so two agents may have the same.
     matches = [(agent, call) for candidate, agent, call in _names_of_calls(notebook) if candidate == name]
-    if not matches and is_tool(notebook, name):
+    tool = name.partition(":")[0]
+    if not matches and is_tool(notebook, tool):
         raise AgentError(
-            f"No call {name} waits for approval. `%planck permissions allow {name}` allows the tool, "
-            f"`%planck permissions deny {name}` denies it."
+            f"No call {name} waits for approval. `%planck permissions allow {tool}` allows the tool, "
+            f"`%planck permissions deny {tool}` denies it."
         )
     if not matches:
         raise AgentError(f"No call {name} waits for approval; `%planck approve` lists those that do.")

@@ -21,7 +21,7 @@ from planck_nb.jupyter.agent_rows import COLUMNS, COLUMNS_WITHOUT_TEAMS, agent_r
 from planck_nb.jupyter.controller import DEFAULT_AGENT
 from planck_nb.jupyter.display.run_facts import model_name
 from planck_nb.jupyter.notebook import Notebook
-from planck_nb.jupyter.parsing.kinds import AGENT, MODEL, PROVIDER, RECIPIENT, model_named
+from planck_nb.jupyter.parsing.kinds import AGENT, FUNCTIONS, MODEL, PROVIDER, RECIPIENT, model_named
 from planck_nb.jupyter.parsing.parameters import Extent, Kind, Option, Parameter
 from planck_nb.jupyter.similar_words import nearest
 from planck_nb.jupyter.verbs.declaration import Text, table, verb
@@ -150,12 +150,16 @@ async def models(_notebook: Notebook, provider: str | None) -> pd.DataFrame:
     SUBJECT,
     "list the tools that an agent can call",
     Parameter("agent", AGENT, "the agent, by default the default agent", optional=True),
+    Option("all", None, None, "list everything that `--tools` accepts instead"),
     example="tools analyst",
     synonyms=("tool",),
     shows=True,
 )
-async def tools(notebook: Notebook, agent: Agent | None) -> pd.DataFrame:
-    """Return a table of the agent's tools."""
+async def tools(notebook: Notebook, agent: Agent | None, all: bool) -> pd.DataFrame:  # noqa: A002 - the option
+    """Return a table of the agent's tools, or of all tools."""
+    if all:
+        described = FUNCTIONS.suggest(notebook).items()
+        return table([{"tool": name, "description": text} for name, text in described], ["tool", "description"])
     agent = agent or notebook.controller.current_agent
     rows = [
         {
@@ -166,7 +170,9 @@ async def tools(notebook: Notebook, agent: Agent | None) -> pd.DataFrame:
         for tool in (agent.tools if agent else ())
     ]
     return table(
-        rows, ["tool", "description", "arguments"], empty="No tools; `--tools` and `@name` in a prompt give some."
+        rows,
+        ["tool", "description", "arguments"],
+        empty="No tools; `--tools` and `@name` in a prompt give some, and `%planck tools --all` lists what there is.",
     )
 
 

@@ -46,7 +46,7 @@ EXAMPLES = (
 
 _SHOWN_MESSAGES = 10
 _MAX_KEYWORDS = 3
-_MAX_WIDE_LETTERS = 8
+_MAX_WIDE_LETTERS = 6
 _DETERMINERS = frozenset("a all an any for in me my on our that the these this those through".split())
 """First words in sentences, rather than words to look for."""
 _KNOWN = {

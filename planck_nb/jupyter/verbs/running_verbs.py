@@ -199,7 +199,9 @@ def _is_call_or_tool(notebook: Notebook, words: Sequence[str]) -> bool:
     """Recognise a call, and a single tool, which the verb's error explains."""
     is_call = CALL.fits is not None and CALL.fits(notebook, words[0])
     is_call = is_call or _ID.fullmatch(words[0]) is not None  # of a call which does not wait any more
-    return is_call or is_agent(notebook, words[0]) or (len(words) == 1 and is_tool(notebook, words[0]))
+    tool, narrows, _ = words[0].partition(":")
+    is_rule = is_tool(notebook, tool) and (len(words) == 1 or bool(narrows))
+    return is_call or is_agent(notebook, words[0]) or is_rule
 
 
 @verb(

@@ -26,7 +26,7 @@ OWN = (EntryPoint("serve", "planck_nb.serve_verb:serve", GROUP),)
 PROMPT = "prompt"
 """The page about prompts, which are no verb."""
 
-VIEWING = ("list", "show")
+VIEWING = ("list", "show", "get", "view")
 """Words beside a verb which only shows something."""
 
 TASKS = (

@@ -252,7 +252,10 @@ def test_before_the_first_prompt_there_is_nothing_to_act_on(kernel: Kernel, tmp_
     ("verb", "sentence"),
     [
         ("agents", "There is no agent yet; the first prompt makes one."),
-        ("tools", "No tools; `--tools` and `@name` in a prompt give some."),
+        (
+            "tools",
+            "No tools; `--tools` and `@name` in a prompt give some, and `%planck tools --all` lists what there is.",
+        ),
         ("queue", "No prompt waits."),
         ("rewind", "There is no prompt to go back to yet."),
         ("branches", "Nothing was undone in this session."),
@@ -844,3 +847,16 @@ async def test_compacting_tells_a_summary_from_texts_that_were_only_cut() -> Non
         )
         can_summarize = True
         assert str(await compact(None, agent=agent)).startswith("reader continues from a summary: about ")
+
+
+@pytest.mark.parametrize("line", ["config cost=2", "config cost 2", "config cost $2", "budget 2", "limit 2"])
+def test_a_limit_is_answered_with_a_sentence(kernel: Kernel, line: str) -> None:
+    assert said(kernel, f"%planck {line}") == "Limits for this session: cost 2."
+    assert value(kernel, "workspace().limits.cost") == 2
+    assert said(kernel, "%planck config cost=none rounds=7") == "Limits for this session: rounds 7, cost none."
+
+
+def test_everything_for_tools_is_listed(kernel: Kernel) -> None:
+    names = value(kernel, "shown = %planck tools --all\nlist(shown.tool)")
+    assert {"read", "bash", "files", "kernel", "run_python", "web_search", "add"} <= set(names)
+    assert value(kernel, "all(shown.description)")
