@@ -177,4 +177,4 @@ def test_the_warning_stands_in_the_cell_and_the_extension_works(tmp_path: Path) 
         kernel.run("from planck_nb.jupyter.ipython import compat\ncompat.version = lambda name: '7.2.0'")
 
         assert kernel.run("%load_ext planck_nb").text == WARNING
-        assert kernel.run("%planck hello").status == "ok"
+        assert kernel.run("%planck -- hello").status == "ok"
