@@ -62,7 +62,7 @@ def hiding_file(package: str) -> str:
 
 
 def hidden_by(package: str) -> str:
-    """Return the end of a sentence about the file which hides a package.
+    """Return a sentence's end, about the file which hides a package.
 
     The result is empty for a package in its own place.
     """
