@@ -10,9 +10,9 @@ from support.agents import Hold, calling, kinds, paired, said
 from support.wire import CHAT, MESSAGES, chat_chunk, client, replying, sse
 
 from planck_nb import Agent
+from planck_nb.agent.calling.user_code import STOPPED
 from planck_nb.agent.events import AgentEvent
 from planck_nb.agent.limits import CHECKED_CHARACTERS, Limits, RunSpend, SessionSpend, TurnBudget
-from planck_nb.agent.calling.user_code import STOPPED
 from planck_nb.ai.messages import AssistantMessage, ToolCallPart, ToolResultPart, Usage
 from planck_nb.ai.models import Model, Pricing
 from planck_nb.base.errors import ConfigError, LimitError

@@ -10,8 +10,8 @@ import pytest
 from support.agents import Listening, kinds
 
 from planck_nb import Agent, Tool
-from planck_nb.agent.calling.user_code import STOPPED
 from planck_nb.agent.calling.tool import ToolContext
+from planck_nb.agent.calling.user_code import STOPPED
 from planck_nb.agent.limits import REPETITIONS, Limits
 from planck_nb.ai.messages import ToolResultPart
 from planck_nb.base.errors import ConfigError

@@ -97,7 +97,7 @@ def test_a_cell_ends_although_a_message_of_the_cell_before_was_handled_meanwhile
 
 @handles_messages_meanwhile
 def test_without_the_extension_the_kernel_has_its_own_hooks(kernel: Kernel) -> None:
-    hooks = "print(sum('CellEnds' in repr(hook) for hook in (kernel.pre_handler_hook, kernel.post_handler_hook)))"
+    hooks = "print(sum('planck_nb' in repr(hook) for hook in (kernel.pre_handler_hook, kernel.post_handler_hook)))"
     assert kernel.run(f"kernel = get_ipython().kernel\n{hooks}").text == "2\n"
     kernel.run("%unload_ext planck_nb")
     assert kernel.run(hooks).text == "0\n"
