@@ -145,7 +145,7 @@ def test_the_kernel_is_busy_until_the_cell_ends_although_a_subshell_handles_mess
 
 @handles_messages_meanwhile
 def test_without_the_extension_the_kernel_has_its_own_hooks(kernel: Kernel) -> None:
-    hooks = "print(sum('CellStatus' in repr(hook) for hook in (kernel.pre_handler_hook, kernel.post_handler_hook)))"
+    hooks = "print(sum('planck_nb' in repr(hook) for hook in (kernel.pre_handler_hook, kernel.post_handler_hook)))"
     assert kernel.run(f"kernel = get_ipython().kernel\n{hooks}").text == "2\n"
     kernel.run("%unload_ext planck_nb")
     assert kernel.run(hooks).text == "0\n"
