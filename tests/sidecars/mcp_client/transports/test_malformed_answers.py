@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sidecars.mcp_client.malformed import (
+from sidecars.mcp_client.transports.malformed import (
     ANSWERS,
     LISTS,
     PROMPT_RESULTS,
