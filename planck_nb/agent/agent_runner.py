@@ -670,7 +670,7 @@ class AgentRunner:
             self.stop_run(run)
 
     def _stop_run(self) -> None:
-        """Cancel the turn, and the run that it belongs to."""
+        """Cancel the turn and its whole run."""
         if (group := current_group()) is not None:
             group.abort()
         if self._turn is not None:

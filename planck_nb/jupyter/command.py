@@ -45,13 +45,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.error("name a notebook, or give --demo")
     try:
         if options.demo:
-            run_quickstart(in_lab=options.lab)
-        elif not options.notebook.is_file():
-            raise UsageError(f"There is no notebook {options.notebook}; check the path.")
-        elif options.lab:
-            open_in_lab(options.notebook)
+            failure = run_quickstart(in_lab=options.lab)
         else:
-            run_in_terminal(options.notebook)
+            failure = run_notebook(options.notebook, in_lab=options.lab)
+        if failure:
+            raise UsageError(failure)
     except PlanckError as error:
         if options.debug:
             raise
@@ -60,11 +58,34 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def run_quickstart(*, in_lab: bool) -> None:
+def run_notebook(notebook: Path, *, in_lab: bool = False) -> str:
+    """Run a notebook in the terminal, or open it in JupyterLab.
+
+    Args:
+        notebook: The notebook.
+        in_lab: Whether to open it in JupyterLab.
+
+    Returns:
+        A sentence about the cell which failed, empty after success.
+
+    Raises:
+        UsageError: The notebook or a package is missing.
+    """
+    if not notebook.is_file():
+        raise UsageError(f"There is no notebook {notebook}; check the path.")
+    if in_lab:
+        open_in_lab(notebook)
+    return run_in_terminal(notebook)
+
+
+def run_quickstart(*, in_lab: bool) -> str:
     """Run a copy of the quickstart notebook: in the terminal, or in JupyterLab as `quickstart.ipynb` in this folder.
 
     Args:
         in_lab: Whether to open it in JupyterLab. A copy that is there already is opened as it is.
+
+    Returns:
+        A sentence about the cell which failed, empty after success.
     """
     source = next(path for path in QUICKSTARTS if path.is_file())
     if in_lab:
@@ -74,7 +95,8 @@ def run_quickstart(*, in_lab: bool) -> None:
             shutil.copyfile(source, copy)
         open_in_lab(copy)
     with tempfile.TemporaryDirectory(prefix="planck-") as folder:
-        run_in_terminal(Path(shutil.copyfile(source, Path(folder) / "quickstart.ipynb")), in_lab="--demo")
+        quickstart = Path(shutil.copyfile(source, Path(folder) / "quickstart.ipynb"))
+        return run_in_terminal(quickstart, in_lab="--demo")
 
 
 def open_in_lab(notebook: Path) -> None:
@@ -91,7 +113,7 @@ def open_in_lab(notebook: Path) -> None:
     os.execv(sys.executable, [sys.executable, "-m", "jupyterlab", *as_root, str(notebook)])  # noqa: S606 - no shell wanted
 
 
-def run_in_terminal(notebook: Path, *, in_lab: str = "") -> None:
+def run_in_terminal(notebook: Path, *, in_lab: str = "") -> str:
     """Execute a notebook, and print its prose, code and outputs.
 
     The last line says how to open it in JupyterLab.
@@ -100,8 +122,11 @@ def run_in_terminal(notebook: Path, *, in_lab: str = "") -> None:
         notebook: The notebook; its folder is the working directory.
         in_lab: What opens it in JupyterLab, after `--lab`; by default its path.
 
+    Returns:
+        A sentence about the cell which failed, empty after success.
+
     Raises:
-        UsageError: A cell fails, the file is not a notebook, or nbclient is not installed.
+        UsageError: The file is not a notebook, or nbclient is not installed.
     """
     _require("nbclient")
     with without_iri_parser():
@@ -125,10 +150,11 @@ def run_in_terminal(notebook: Path, *, in_lab: str = "") -> None:
     try:
         client.execute()
     except CellExecutionError as error:
-        raise UsageError(f"A cell of {notebook} failed: {error.ename}: {error.evalue}") from error
+        return f"A cell of {notebook} failed: {error.ename}: {error.evalue}"
     except (CellTimeoutError, DeadKernelError, NoSuchKernel) as error:
         raise UsageError(f"{notebook} could not be run: {str(error).strip().partition(chr(10))[0]}") from error
     _print(f"Next, in JupyterLab: {_command('--lab', in_lab or str(notebook))}")
+    return ""
 
 
 def _print_prose(cell: Any) -> None:  # noqa: ANN401 - a notebook node

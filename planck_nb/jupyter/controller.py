@@ -16,17 +16,18 @@ from planck_nb.agent.approval import Rule
 from planck_nb.agent.calling.tool import Tool
 from planck_nb.agent.run import Run
 from planck_nb.agent.run_group import within_group
-from planck_nb.ai.messages import TextPart, UserPart
+from planck_nb.ai.messages import AssistantMessage, TextPart, UserPart
 from planck_nb.base.errors import AgentError, UsageError, did_you_mean
 from planck_nb.jupyter import namespace as notebook
 from planck_nb.jupyter.kernel_tools.executed_cells import ExecutedCells
-from planck_nb.jupyter.kernel_tools.kernel_tool_names import ALL_NAMES, RUN_PYTHON
+from planck_nb.jupyter.kernel_tools.kernel_tool_names import ALL_NAMES, READING_TOOLS, RUN_PYTHON
 from planck_nb.jupyter.kernel_tools.name_changes import NameChanges
-from planck_nb.jupyter.kernel_tools.readable_names import ReadableNames, is_private, reader_id
+from planck_nb.jupyter.kernel_tools.readable_names import ReadableNames, reader_id
 from planck_nb.jupyter.notebook_answers import Answers
 from planck_nb.jupyter.open_questions import OpenQuestions
 from planck_nb.jupyter.prompts.expansion import expanded, hint
-from planck_nb.jupyter.prompts.mentions import mentions, require_variables
+from planck_nb.jupyter.prompts.file_mentions import mentioned_files
+from planck_nb.jupyter.prompts.mentions import mentions
 from planck_nb.jupyter.prompts.output_types import output_type
 from planck_nb.jupyter.prompts.prompt_content import PromptContent, content_of
 from planck_nb.jupyter.prompts.resource_mentions import read_resources, resource_mentions, without_resources
@@ -45,6 +46,11 @@ SYSTEM_PROMPT = (
     "You work in a Jupyter notebook, beside the person who writes it. Use your tools when they help. "
     "Answer in short, plain Markdown."
 )
+
+
+_QUESTION_MARKS = "?\uff1f\u061f\u037e"
+_LAST_PARAGRAPHS = 2
+"""An answer's final paragraphs, as choices often follow a question."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,15 +149,16 @@ class Controller:
             self.workspace.require_trusted_settings()
         sidecars = self.workspace.sidecars
         resources = resource_mentions(prompt, sidecars.known_names() if "@" in prompt else ())
-        _require_shareable(options.get("share", ()), namespace)
-        handed_over = mentions(without_resources(prompt, resources), namespace, options.get("with", ()))
-        text, explanations = prompt.strip(), handed_over.notices  # only typed text has mentions, not inserted values
-        if options.get("expand"):
-            text, found = expanded(text, namespace, options.get("with", ()))
-            explanations += found
-        else:
-            explanations += (hint(text, namespace),)
-        content = content_of(text, handed_over.values, options.get("image", ()), namespace, options.get("with", ()))
+        files = mentioned_files(
+            without_resources(prompt, resources), self.workspace.config.root, namespace, self.workspace.toolbox.read
+        )
+        included = [name for name in options.get("with", ()) if name != ALL_NAMES]
+        handed_over = mentions(files.prompt, namespace, included)
+        text = prompt.strip()
+        explanations: tuple[str, ...] = (hint(text, namespace),)
+        if options.get("expand"):  # inserted values have no mentions
+            text, explanations = expanded(text, namespace, included)
+        content = content_of(text, handed_over.values, [*options.get("image", ()), *files.images], namespace, included)
         output = output_type(options["output"], namespace) if "output" in options else None
         explanations += tuple(await self._wait_for_sidecars(prompt, options, team_name, show_wait))
         named = [*options.get("tools", ()), *handed_over.functions]
@@ -173,11 +180,12 @@ class Controller:
             else:
                 agent, notice = await self._agent(options, content)
         self.prompted = agent
-        self._share(agent, options, handed_over.values)
-        sent, carried = replace(content, texts=(*content.texts, *shown.texts)).parts(agent.model)
-        notices = [*self.workspace.notices(), gone, notice, *explanations, *carried, shown.notice]
+        sent, carried = replace(content, texts=(*content.texts, *files.texts, *shown.texts)).parts(agent.model)
+        notices = [*self.workspace.notices(), gone, notice, *handed_over.notices, *explanations, *carried]
+        notices += [files.notice, shown.notice]
         for tool in tools:
             agent.add_tool(tool)
+        self._share(agent, options, handed_over.values)
         _configure(agent, options)
         await self.workspace.save_session_settings()
         whole = _content(sent, [*shown.images, *parts])
@@ -219,9 +227,12 @@ class Controller:
         return allowed
 
     def _share(self, agent: Agent, options: Mapping[str, Any], mentioned: Iterable[str]) -> None:
-        """Let the agent list and inspect what the options share, and what the prompt mentions."""
-        if "share" in options:
-            self.readable.share(reader_id(agent), options["share"])
+        """Limit the kernel tools to variables in `--with` and the prompt."""
+        team = [
+            other for other in named_agents(self.workspace).values() if agent.team_id and other.team_id == agent.team_id
+        ]
+        if "with" in options and any(tool.name in READING_TOOLS for each in team or [agent] for tool in each.tools):
+            self.readable.share(reader_id(agent), options["with"])
         self.readable.add(reader_id(agent), mentioned)
 
     def agent(self, name: str = "") -> Agent:
@@ -256,6 +267,14 @@ class Controller:
             return agent
         agents = [*self.workspace.agents.values(), *(team.orchestrator for team in self.workspace.teams.values())]
         return agents[0] if len(agents) == 1 else None
+
+    @property
+    def is_asked(self) -> bool:
+        """True if the default agent's last answer ends with a question."""
+        agent = self.default_agent
+        last = agent.state.messages[-1].message if agent is not None and agent.state.messages else None
+        ending = last.text.strip().split("\n\n")[-_LAST_PARAGRAPHS:] if isinstance(last, AssistantMessage) else []
+        return any(mark in paragraph for paragraph in ending for mark in _QUESTION_MARKS)
 
     def use(self, name: str) -> None:
         """Send prompts without a name to an agent or a team from now on.
@@ -468,14 +487,6 @@ def allowed_in_cell(rules: Iterable[Rule], unrestricted: Collection[str]) -> fro
                 )
             found.add(rule.tool)
     return frozenset(found)
-
-
-def _require_shareable(names: Iterable[str], namespace: Namespace) -> None:
-    """Raise `UsageError` for a name of `--share` that no variable has, or that is never shown to agents."""
-    shared = [name for name in names if name != ALL_NAMES]
-    require_variables(shared, namespace)
-    for name in filter(is_private, shared):
-        raise UsageError(f"{name} cannot be shared: names of secrets, and those that begin with _, are not shown.")
 
 
 def _configure(agent: Agent, options: Mapping[str, Any]) -> None:

@@ -133,16 +133,15 @@ class PlanckMagics:
     def _show_wait(self, options: Mapping[str, Any], *, blocking: bool) -> ShowWait | None:
         return None if options.get("quiet") else partial(self._frontend.show_wait, blocking=blocking)
 
-    async def _run_verb(self, line: VerbLine, notebook: Notebook, *, blocking: bool) -> object:
+    async def _run_verb(self, read: VerbLine, notebook: Notebook, *, blocking: bool) -> object:
         """Run a verb. If it cannot be run, the line may have been meant as a prompt."""
-        verb, argument = line.verb, line.argument
         try:
-            answer = await verb.run(notebook, argument, line.cell)
+            answer = await read.verb.run(notebook, read.argument, read.cell)
             return await self._follow(answer, {}, blocking=blocking) if isinstance(answer, StartedRun) else answer
         except (UsageError, AgentError) as error:
-            if line.cell is not None or " " not in argument or " -" in f" {argument}":
+            if read.cell is not None or " " not in read.argument or " -" in f" {read.argument}":
                 raise
-            raise UsageError(f"{error} To send it as a prompt write `%planck -- {verb.name} {argument}`.") from None
+            raise UsageError(f"{error} To send it as a prompt write `%planck -- {read.line}`.") from None
 
     async def _follow(self, started: StartedRun, options: Mapping[str, Any], *, blocking: bool) -> object:
         background = bool(options.get("background"))

@@ -1,60 +1,31 @@
-"""The command `planck-nb`."""
+"""The commands `mcp` and `new` in `planck-nb`."""
 
 from __future__ import annotations
 
 import argparse
 import asyncio
 import os
-import sys
-import traceback
-from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TypeAlias
 
-import planck_nb
-from planck_nb.base.errors import PlanckError, UsageError
+from planck_nb.base.errors import UsageError
 from planck_nb.base.installed_packages import install_command
 
-_USAGE_ERROR = 2
-_INTERRUPTED = 130
+Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"  # noqa: SLF001 - argparse has no other name
+"""A command line's commands, for more to be added."""
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command.
+def add_commands(commands: Commands, common: argparse.ArgumentParser) -> Commands:
+    """Add the commands for other programs.
 
     Args:
-        arguments: The command line without the program; by default this process's own.
+        commands: The commands so far.
+        common: Every command's options.
 
     Returns:
-        The exit status: 0, 1 after an unexpected error or a problem found, 2 after an error for the user to fix.
+        The kinds for `new`, for more to be added.
     """
-    options = _parser().parse_args(arguments)
-    try:
-        commands = {"mcp": _serve_mcp, "doctor": _examine, "new": _new_sidecar}
-        return commands[options.command](options)
-    except PlanckError as error:
-        if options.debug:
-            traceback.print_exc()
-        else:
-            _say(str(error))
-        return _USAGE_ERROR
-    except KeyboardInterrupt:
-        return _INTERRUPTED
-    except Exception as error:  # noqa: BLE001 - a command ends with a sentence
-        if options.debug:
-            traceback.print_exc()
-        else:
-            _say(f"{type(error).__name__}: {error}. Run it with --debug for the traceback.")
-        return 1
-
-
-def _parser() -> argparse.ArgumentParser:
-    common = argparse.ArgumentParser(add_help=False)
-    common.add_argument("--debug", action="store_true", help="show the traceback of an error")
-    parser = argparse.ArgumentParser(prog="planck-nb", description="planck_nb for other programs.")
-    parser.add_argument("--version", action="version", version=f"planck-nb {planck_nb.__version__}")
-    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-
     mcp = commands.add_parser(
         "mcp",
         parents=[common],
@@ -88,7 +59,10 @@ def _parser() -> argparse.ArgumentParser:
     )
     sidecar.add_argument("name", metavar="NAME", help="its name, such as my-sidecar")
     sidecar.add_argument("--path", metavar="DIR", help="the folder to write; by default NAME in the working directory")
-    return parser
+    sidecar.set_defaults(run=_new_sidecar)
+    mcp.set_defaults(run=_serve_mcp)
+    doctor.set_defaults(run=_examine)
+    return kinds
 
 
 def _serve_mcp(options: argparse.Namespace) -> int:
@@ -136,11 +110,3 @@ def _new_sidecar(options: argparse.Namespace) -> int:
     folder = new_sidecar(options.name, options.path)
     print(f"Created a sidecar in {folder}; test it with `python -m pytest {folder}`.")  # noqa: T201 - a command
     return 0
-
-
-def _say(sentence: str) -> None:
-    print(f"planck-nb: {sentence}", file=sys.stderr)  # noqa: T201 - a command
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -73,6 +73,28 @@ class Files:
         except OSError as error:
             raise ToolError(f"cannot read {path}: {_reason(error)}") from error
 
+    @staticmethod
+    def text(path: Path) -> str:
+        """Return a text for a prompt, cut as `read` does.
+
+        Args:
+            path: The file.
+
+        Returns:
+            The text; empty for a binary file.
+
+        Raises:
+            ToolError: The file cannot be read.
+        """
+        try:
+            with path.open("rb") as file:
+                if not _is_text(file.read(_SNIFFED)):
+                    return ""
+                file.seek(0)
+                return _read_lines(file, 0, None)
+        except OSError as error:
+            raise ToolError(f"cannot read {path}: {_reason(error)}") from error
+
     def write(self, path: str, content: str, *, cwd: Path | None, context: ToolContext) -> str:
         """Create or replace a file, and return what was done, with a diff if there was a file."""
         data = utf8(content, "content")

@@ -204,10 +204,11 @@ def _trust(workspace: Workspace) -> Iterator[Finding]:
         yield Finding("trust", "problem", trust.problem, "correct or remove that file, then run `%planck trust`")
     if waiting:
         names = ", ".join(file.item.name or file.item.path.name for file in waiting)
-        text = f"{counted(len(waiting), 'thing')} of this folder are not used before you trust them: {names}."
+        text = f"Not used before you trust this folder: {names}."
         yield Finding("trust", "problem", text, "read `%planck trust --list` in a notebook here, then `%planck trust`")
     elif items:
-        yield Finding("trust", "ok", f"{counted(len(items), 'thing')} of this folder are trusted.")
+        names = ", ".join(file.item.name or file.item.path.name for file in items)
+        yield Finding("trust", "ok", f"Trusted in this folder: {names}.")
     else:
         yield Finding("trust", "ok", "This folder has nothing that needs trust.")
 

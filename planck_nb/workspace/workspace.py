@@ -643,6 +643,20 @@ class Workspace:
         """
         return self._navigation.teams.save(name, path, overwrite=overwrite)
 
+    def new_team(self, alias: str) -> SavedTemplate:
+        """Save a small team with the demo model in the project, trusted.
+
+        Args:
+            alias: Its name.
+
+        Returns:
+            The template.
+
+        Raises:
+            ConfigError: The name cannot be used or exists already, or a file cannot be written.
+        """
+        return self._navigation.teams.new(alias)
+
     def compactor(self, name: str) -> Compactor:
         """Find a compactor by name.
 

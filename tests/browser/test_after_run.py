@@ -121,7 +121,7 @@ def test_the_menu_works_by_keyboard_and_by_pointer(lab: Lab, open_notebook: Open
     more.click()
     menu.get_by_text("Show the next request").click()
     page.wait_for_function("document.activeElement.closest('.jp-Cell')?.dataset.windowedListIndex === '2'")
-    assert page.evaluate(SOURCE.format(2)) == "%planck show request planck"
+    assert page.evaluate(SOURCE.format(2)) == "%planck request planck"
     page.keyboard.press("Control+Enter")
     expect(notebook.output(2)).to_contain_text("first")
     more.click()

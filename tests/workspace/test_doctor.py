@@ -162,7 +162,7 @@ BROKEN = [
     Case(another_key_is_needed, "model", "problem", "needs a key in OPENAI_API_KEY", "set OPENAI_API_KEY where"),
     Case(unknown_model, "model", "problem", "gpt-5.4o", "`%planck model PROVIDER:MODEL`"),
     Case(dead_server, "model", "problem", "where no server answers", "start that server"),
-    Case(untrusted, "trust", "problem", "before you trust them: theirs", "`%planck trust`"),
+    Case(untrusted, "trust", "problem", "before you trust this folder: theirs", "`%planck trust`"),
     Case(without_bubblewrap, "sandbox", "note", "without a sandbox", "install the package bubblewrap"),
     Case(hidden_module, "modules", "problem", "hides the module random", "rename random.py"),
     Case(hidden_package, "modules", "problem", "hides the module duckdb", "rename duckdb"),

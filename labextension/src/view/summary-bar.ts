@@ -94,8 +94,8 @@ export class SummaryBar {
       { label: 'Edit and re-run from here', does: () => this.editFromHere() },
       { label: 'Edit the cell only', does: () => this.tell(this.cell.edit() ? '' : 'Edit the cell and run it again.') },
       { label: 'Copy all as Markdown', does: () => void this.attempt(() => this.copyMarkdown()) },
-      { label: 'Show the next request', does: () => this.insert(`%planck show request ${this.agent}`) },
-      { label: 'Show tokens and costs', does: () => this.insert('%planck usage') },
+      { label: 'Show the next request', does: () => this.insert(`%planck request ${this.agent}`) },
+      { label: 'Show tokens and costs', does: () => this.insert('%planck cost') },
       { label: 'Export the session', does: () => this.insert('%planck export session.html') },
       { label: 'Fork the session', does: () => this.insert('%planck fork') },
     ];

@@ -78,7 +78,8 @@ class Tool:
             with a `ToolContext` for a parameter annotated as one. It may be async; a sync function runs in a thread, so
             that it does not block the event loop. `as_output` converts what it returns to text and images. If it is a
             generator, what it yields is shown while it runs, and its result is its return value or else the last value
-            that it yielded. It raises `ToolError` to report a failure to the model.
+            that it yielded. It raises `ToolError` to report a failure to the model. As in Planck, it may also return
+            `("ok", result)` or `("error", reason)`.
         timeout: Seconds that a call may take, None for no limit.
         touches: Returns the effects that a call with these arguments would have, for the approval policy. None
             declares nothing.
@@ -281,8 +282,8 @@ class Tool:
         return found if all(isinstance(item, Effect) for item in found) else _ANYTHING
 
 
-_FAILED = "error"
-"""The first item of a pair `("error", reason)`, by which a tool of Planck reports a failure."""
+_OK, _FAILED = "ok", "error"
+"""The first items of the pairs `("ok", result)` and `("error", reason)`, which tools of Planck return."""
 
 _ANYTHING = (Effect("execute"),)
 
@@ -295,7 +296,7 @@ def _finished(value: object, progress: Callable[[str], None], stopped: threading
     """In a thread: the output for what a sync function returned, or an awaitable or async generator as it is."""
     if inspect.isgenerator(value):
         value = drain(value, progress, stopped)
-    _raise_failure(value)
+    value = _without_word(value)
     return value if inspect.isawaitable(value) or inspect.isasyncgen(value) else as_output(value)
 
 
@@ -348,13 +349,15 @@ def _cancellations() -> int:
     return task.cancelling() if task else 0
 
 
-def _raise_failure(value: object) -> None:
-    """Raise `ToolError` for the pair `("error", reason)`."""
+def _without_word(value: object) -> object:
+    """Return the result in a pair `("ok", result)`; raise `ToolError` for `("error", reason)`."""
     match value:
+        case (str(word), result) if type(value) is tuple and word == _OK:
+            return result
         case (str(word), reason) if type(value) is tuple and word == _FAILED:
             raise ToolError(as_output(reason).text)
         case _:
-            pass
+            return value
 
 
 def is_context(annotation: object) -> bool:

@@ -1,7 +1,7 @@
 """The user's functions on the event loop, and how an interrupt ends one which blocks it.
 
-Only a frontend knows about interrupts. It raises `UserInterrupt` in a function whose caller is marked here, because
-that caller turns the exception into a result: elsewhere, an exception between two awaits could end the event loop.
+Only a frontend knows about interrupts. It raises `UserInterrupt` in a function whose caller is marked here and turns
+the exception into a result: elsewhere, an exception between two awaits could end the event loop.
 """
 
 from __future__ import annotations
@@ -52,5 +52,5 @@ def mark_observer() -> None:
 
 
 def is_observer() -> bool:
-    """Return whether the current task reads events, or was started by one."""
+    """Return whether the current task, or the one before it, reads events."""
     return _observes.get()

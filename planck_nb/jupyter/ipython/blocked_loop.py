@@ -122,7 +122,7 @@ class BlockedLoop:
     def __init__(self, kernel: Any) -> None:  # noqa: ANN401 - ipykernel has no types
         self._kernel = kernel
         self._before: Any = None
-        self._hooks: tuple[Callable[[], None], Callable[[], None]] = kernel.pre_handler_hook, kernel.post_handler_hook
+        self._hooks: list[Callable[[], None]] = []
         self._requests = self._watched = 0
         """How many requests, such as cells, have begun or ended, and how many had at the newest interrupt."""
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -145,9 +145,10 @@ class BlockedLoop:
         self._loop = running_loop() or idle_loop()
         self._reader, self._writer = reader, writer
         self._before = signal.signal(_SIGNAL, self._interrupt)
+        self._hooks = [self._kernel.pre_handler_hook, self._kernel.post_handler_hook]
         self._kernel.pre_handler_hook = self._begin_request
         self._kernel.post_handler_hook = self._end_request
-        call_in_forks(_forget_wakeup)
+        _installed.add(writer.fileno())
         threading.Thread(target=self._serve, args=(reader,), name="planck-interrupts", daemon=True).start()
 
     def remove(self) -> None:
@@ -156,8 +157,8 @@ class BlockedLoop:
             return
         if self._kernel.post_handler_hook == self._end_request:
             self._kernel.pre_handler_hook, self._kernel.post_handler_hook = self._hooks
-        if (current := signal.set_wakeup_fd(-1)) not in (-1, self._writer.fileno()):
-            signal.set_wakeup_fd(current)
+        _forget_wakeup()
+        _installed.discard(self._writer.fileno())
         signal.signal(_SIGNAL, signal.SIG_DFL if self._before is None else self._before)
         self._writer.close()
         self._reader = self._writer = None
@@ -251,10 +252,19 @@ def _set_wakeup(descriptor: int) -> bool:
     return False
 
 
+_installed: set[int] = set()
+"""The wakeup files of this module."""
+
+
 def _forget_wakeup() -> None:
-    """In a forked process: leave the parent's wakeup file alone."""
+    """Write signals to the wakeup file no longer: in a forked process, it is the parent's."""
     with suppress(ValueError):  # not in the main thread
-        signal.set_wakeup_fd(-1)
+        current = signal.set_wakeup_fd(-1)
+        if current not in _installed:
+            signal.set_wakeup_fd(current)
+
+
+call_in_forks(_forget_wakeup)
 
 
 def _send(thread: int) -> None:

@@ -13,6 +13,7 @@ from planck_nb.base.text import one_line
 from planck_nb.jupyter.notebook import Notebook
 from planck_nb.jupyter.parsing.kinds import SIDECAR
 from planck_nb.jupyter.parsing.parameters import INTEGER, Option, Parameter, choice
+from planck_nb.jupyter.similar_words import nearest
 from planck_nb.jupyter.terminal.question_prompt import QuestionPrompt
 from planck_nb.jupyter.verbs.declaration import Text, table, verb
 from planck_nb.sidecars.mcp_client.link.status import SidecarStatus
@@ -35,6 +36,15 @@ _ROLES = {
 }
 """Roles by setting."""
 
+
+def _may_be_sidecar_line(notebook: Notebook, words: Sequence[str]) -> bool:
+    """Recognise an action with one more word, or with known sidecars."""
+    action, *names = words
+    if action not in _ACTIONS:
+        return not names and bool(nearest(action, _ACTIONS))
+    return len(names) <= 1 or all(name in notebook.workspace.sidecars.known_names() for name in names)
+
+
 _LINES = 40
 _REASON_CHARACTERS = 1_000
 _OFFER_COLUMNS = ["kind", "name", "runs", "description", "remark"]
@@ -49,6 +59,10 @@ _COLUMNS = ["sidecar", "state", "transport", "tools", "source", "remark"]
     Parameter("names", SIDECAR, "names of sidecars, or with add a JSON file with mcpServers", optional=True),
     Option("lines", None, INTEGER, "with logs: how many lines, 1 or more; by default 40"),
     example="sidecar start files",
+    synonyms=("mcp", "sidecars", "servers"),
+    shortcuts={"logs": "logs"},
+    shows=True,
+    fits=_may_be_sidecar_line,
 )
 async def sidecar(notebook: Notebook, action: str | None, names: Sequence[str] | None, lines: int | None) -> object:
     """Do one of the actions."""

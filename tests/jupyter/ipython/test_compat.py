@@ -145,7 +145,7 @@ def test_the_kernel_is_busy_until_the_cell_ends_although_a_subshell_handles_mess
 
 @handles_messages_meanwhile
 def test_without_the_extension_the_kernel_has_its_own_hooks(kernel: Kernel) -> None:
-    hooks = "print(sum('CellStatus' in repr(hook) for hook in (kernel.pre_handler_hook, kernel.post_handler_hook)))"
+    hooks = "print(sum('planck_nb' in repr(hook) for hook in (kernel.pre_handler_hook, kernel.post_handler_hook)))"
     assert kernel.run(f"kernel = get_ipython().kernel\n{hooks}").text == "2\n"
     kernel.run("%unload_ext planck_nb")
     assert kernel.run(hooks).text == "0\n"
@@ -177,4 +177,4 @@ def test_the_warning_stands_in_the_cell_and_the_extension_works(tmp_path: Path) 
         kernel.run("from planck_nb.jupyter.ipython import compat\ncompat.version = lambda name: '7.2.0'")
 
         assert kernel.run("%load_ext planck_nb").text == WARNING
-        assert kernel.run("%planck hello").status == "ok"
+        assert kernel.run("%planck -- hello").status == "ok"
