@@ -7,8 +7,8 @@ from contextlib import contextmanager
 
 from planck_nb.base.text import counted, one_line
 from planck_nb.base.visible import visible
-from planck_nb.sidecars.mcp_client.definitions import LeftOut
-from planck_nb.sidecars.mcp_client.status import SidecarEvent
+from planck_nb.sidecars.mcp_client.link.status import SidecarEvent
+from planck_nb.sidecars.mcp_client.offers.definitions import LeftOut
 
 MAX_NOTICES = 20
 """How many sentences are kept until they are shown; further ones are only counted."""

@@ -14,10 +14,15 @@ from planck_nb.base.async_tasks import cancel_and_wait, spawn
 from planck_nb.base.errors import PlanckError, UsageError, did_you_mean
 from planck_nb.base.text import one_line
 from planck_nb.base.visible import visible
-from planck_nb.sidecars.mcp_client.definitions import LeftOut, PromptDefinition, ResourceDefinition, ToolDefinition
+from planck_nb.sidecars.mcp_client.offers.definitions import (
+    LeftOut,
+    PromptDefinition,
+    ResourceDefinition,
+    ToolDefinition,
+)
 
 if TYPE_CHECKING:
-    from planck_nb.sidecars.mcp_client.link import SidecarLink
+    from planck_nb.sidecars.mcp_client.link.link import SidecarLink
 
 MAX_LISTED = 500
 """Resources of one sidecar that are kept for completion."""

@@ -20,8 +20,8 @@ from planck_nb.base.event_log import EventLog, Subscription
 from planck_nb.base.secrets import redact
 from planck_nb.config import TrustItem
 from planck_nb.config.named_files import remove_bytecode
-from planck_nb.sidecars.mcp_client.sign_in import sign_in
-from planck_nb.sidecars.mcp_client.status import SidecarEvent, SidecarStatus
+from planck_nb.sidecars.mcp_client.link.status import SidecarEvent, SidecarStatus
+from planck_nb.sidecars.mcp_client.oauth.sign_in import sign_in
 from planck_nb.workspace.sidecar_files import (
     FoundSidecar,
     find_sidecars,
@@ -35,12 +35,12 @@ from planck_nb.workspace.trusted_config import TrustedConfig
 
 if TYPE_CHECKING:
     from planck_nb.agent.context.compactor import Compactor
-    from planck_nb.sidecars.mcp_client.authorization import Authorize
-    from planck_nb.sidecars.mcp_client.definitions import LeftOut, ToolDefinition
-    from planck_nb.sidecars.mcp_client.link import SidecarLink
-    from planck_nb.sidecars.mcp_client.manager import Sidecars
-    from planck_nb.sidecars.mcp_client.questions import Ask, Question, QuestionAnswer
-    from planck_nb.sidecars.mcp_client.spec import SidecarSpec
+    from planck_nb.sidecars.mcp_client.link.authorization import Authorize
+    from planck_nb.sidecars.mcp_client.link.link import SidecarLink
+    from planck_nb.sidecars.mcp_client.link.questions import Ask, Question, QuestionAnswer
+    from planck_nb.sidecars.mcp_client.manager.manager import Sidecars
+    from planck_nb.sidecars.mcp_client.offers.definitions import LeftOut, ToolDefinition
+    from planck_nb.sidecars.mcp_client.spec.spec import SidecarSpec
 
 _PROBLEMS = 5
 """Sentences about sidecars that cannot be used, in one notice."""
@@ -179,7 +179,7 @@ class WorkspaceSidecars:
     def manager(self) -> Sidecars:
         """All sidecars that were started, or are to be."""
         if self._sidecars is None:
-            from planck_nb.sidecars.mcp_client.manager import Sidecars  # noqa: PLC0415 - with the first sidecar
+            from planck_nb.sidecars.mcp_client.manager.manager import Sidecars  # noqa: PLC0415 - with the first sidecar
 
             config = self._config.config
             self._sidecars = Sidecars(

@@ -52,7 +52,7 @@ from planck_nb.workspace.trusted_config import TrustedConfig, with_pace
 if TYPE_CHECKING:
     import pandas as pd
 
-    from planck_nb.sidecars.mcp_client.questions import Ask
+    from planck_nb.sidecars.mcp_client.link.questions import Ask
 
 __all__ = ["INTERRUPTED", "ToolResolver", "Workspace"]
 

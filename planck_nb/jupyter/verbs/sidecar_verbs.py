@@ -16,7 +16,7 @@ from planck_nb.jupyter.parsing.parameters import INTEGER, Option, Parameter, cho
 from planck_nb.jupyter.similar_words import nearest
 from planck_nb.jupyter.terminal.question_prompt import QuestionPrompt
 from planck_nb.jupyter.verbs.declaration import Text, table, verb
-from planck_nb.sidecars.mcp_client.status import SidecarStatus
+from planck_nb.sidecars.mcp_client.link.status import SidecarStatus
 from planck_nb.workspace.sidecar_notices import listed_tools
 
 SUBJECT = "Sidecars"

@@ -26,9 +26,9 @@ from support.http_servers import app_server
 from support.sidecar_links import FAST, SERVERS
 
 from planck_nb.base.errors import PlanckError
-from planck_nb.sidecars.mcp_client.link import SidecarLink
-from planck_nb.sidecars.mcp_client.manager import Sidecars
-from planck_nb.sidecars.mcp_client.spec import SidecarSpec
+from planck_nb.sidecars.mcp_client.link.link import SidecarLink
+from planck_nb.sidecars.mcp_client.manager.manager import Sidecars
+from planck_nb.sidecars.mcp_client.spec.spec import SidecarSpec
 
 pytestmark = pytest.mark.process
 

@@ -1,0 +1,1 @@
+"""What sidecars offer, and their results."""

@@ -1,0 +1,1 @@
+"""How sidecars are started or reached, and where that is read."""
