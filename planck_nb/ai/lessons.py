@@ -1,7 +1,7 @@
-"""What a server teaches when it refuses a request: another form in which the request is sent once more.
+"""Lessons from a server's refusals: other forms for the same request.
 
-A lesson changes the `ServerRules` of one model at one address. Sentences are recognised by their words, because servers
-of one format agree on no status and no code for them.
+The request is sent once more in such a form. A lesson changes the `ServerRules` for one model at one address. Sentences
+are recognised by their words, because servers with one format do not agree on a status or a code for them.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from planck_nb.base.json_types import JsonObject
 
 @dataclass(frozen=True, slots=True)
 class Lesson:
-    """A change to the rules of a server.
+    """A change to a server's rules.
 
     Args:
-        changes: Names of fields of `ServerRules` with their new values. A set is added to the one that is there.
-        sentence: What the person should know; empty if only the form of the request changes.
+        changes: Names of fields in `ServerRules` with their new values. A set is added to the present one.
+        sentence: What the person should know; empty if only the request's form changes.
 
     Example:
         >>> Lesson((("alternates", True),)).applied_to(ServerRules()).alternates
@@ -54,7 +54,7 @@ class Lesson:
 
 
 class Lessons:
-    """The lessons of a client, by model and address."""
+    """A client's lessons, by model and address."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[str, str, str], tuple[Lesson, ...]] = {}
@@ -62,16 +62,16 @@ class Lessons:
     def add(self, model: Model, lessons: Iterable[Lesson]) -> None:
         """Remember lessons about the model at its address."""
         place = _place(model)
-        known = self._known.get(place, ())
-        self._known[place] = (*known, *(lesson for lesson in lessons if lesson not in known))
+        old_lessons = self._known.get(place, ())
+        self._known[place] = (*old_lessons, *(lesson for lesson in lessons if lesson not in old_lessons))
 
     def applied_to(self, model: Model) -> Model:
-        """The model with the rules that its server has taught."""
+        """Return the model with the rules its server has taught."""
         return with_lessons(model, self._known.get(_place(model), ())) if self._known else model
 
 
 def with_lessons(model: Model, lessons: Iterable[Lesson]) -> Model:
-    """The model with the rules that the lessons change."""
+    """Return the model with the rules changed by the lessons."""
     rules = first = rules_of(model)
     for lesson in lessons:
         rules = lesson.applied_to(rules)
@@ -83,16 +83,16 @@ def _place(model: Model) -> tuple[str, str, str]:
 
 
 def lessons_of(error: ProviderError, model: Model, tools: Sequence[ToolSpec], body: JsonObject) -> Iterator[Lesson]:
-    """What a refusal may teach, the most likely first.
+    """Yield a refusal's possible lessons, the most likely first.
 
     Args:
         error: The refusal.
-        model: The model that was asked, with the rules that the request followed.
-        tools: The tools of the conversation.
-        body: The body that was refused.
+        model: The model which was asked, with the rules followed by the request.
+        tools: The conversation's tools.
+        body: The refused body.
 
     Yields:
-        Lessons; those that change nothing have been followed already.
+        Lessons; those without a change have been followed already.
     """
     if not isinstance(error, BadRequestError) or isinstance(error, ContextOverflowError):
         return
@@ -137,7 +137,7 @@ _REFUSED_REASONING = _pattern(
 )
 _BESIDE = _pattern(r"(content and thinking|thinking and content|both content and (reasoning|thinking))")
 _ROLES = _pattern(
-    # Templates of Mistral, Gemma and others: https://github.com/mistralai/mistral-vibe/issues/255
+    # Templates by Mistral, Gemma and others: https://github.com/mistralai/mistral-vibe/issues/255
     r"roles must alternate|alternating user|must alternate (between )?user",
     # Mistral's own API: https://github.com/zed-industries/zed/issues/37021
     r"unexpected role '\w+' after role '\w+'|expected last role user",
@@ -197,11 +197,14 @@ def _of_signatures(refusal: _Refusal) -> Iterator[Lesson]:
 
 
 def _of_tools(refusal: _Refusal) -> Iterator[Lesson]:
-    """A schema that is refused: in fewer keywords, or if the refusal names a tool, without that tool."""
+    """Send a refused schema in fewer keywords, or leave a tool out.
+
+    A tool is left out if the refusal names it.
+    """
     if not refusal.tools or not refusal.says(_SCHEMA) or refusal.says(_NOT_OF_A_TOOL):
         return
     names = _sent_names(refusal.body)
-    name = next((each for each in names if re.search(rf"['\"`]{re.escape(each)}['\"`]", refusal.words)), None)
+    name = next((item for item in names if re.search(rf"['\"`]{re.escape(item)}['\"`]", refusal.words)), None)
     if name is None and (positions := _POSITION.findall(refusal.words)):
         place = int(positions[-1])
         name = names[place] if place < len(names) else None
@@ -218,11 +221,11 @@ def _of_tools(refusal: _Refusal) -> Iterator[Lesson]:
 
 
 def _sent_names(body: JsonObject) -> list[str]:
-    """The names of the tools in a body, in their order."""
+    """Return the tools' names in a body, in their order."""
     return [
-        str(each.get("name") or each.get("type") or "")
+        str(item.get("name") or item.get("type") or "")
         for tool in body.get("tools") or ()
-        for each in tool.get("functionDeclarations") or (tool.get("function") or tool,)
+        for item in tool.get("functionDeclarations") or (tool.get("function") or tool,)
     ]
 
 
@@ -261,7 +264,7 @@ def _of_output(refusal: _Refusal) -> Iterator[Lesson]:
 
 
 def _of_fields(refusal: _Refusal) -> Iterator[Lesson]:
-    """A field that the server does not know: it is not sent any more."""
+    """Leave out a field which the server does not know."""
     body = refusal.body
     for match in _FIELD.finditer(refusal.words):
         path = next(filter(None, match.groups()))

@@ -1,4 +1,4 @@
-"""The request for one message: built, encoded, and changed if the server refuses it or pauses."""
+"""A request for one message, changed if the server refuses it or pauses."""
 
 from __future__ import annotations
 
@@ -29,20 +29,23 @@ from planck_nb.base.errors import AuthenticationError, BadRequestError, Provider
 from planck_nb.base.threads import run_in_thread
 
 _ENCODE_IN_THREAD_FROM = 4_000_000
-"""Characters from which a conversation is encoded in a thread: it would block the event loop for more than 10 ms."""
+"""Characters from which a conversation is encoded in a thread.
+
+Encoding it in the event loop would block the loop for more than 10 ms.
+"""
 
 _UNAUTHORIZED = 401
 
 _MAX_PAUSES = 20
-"""Pauses that a server may make in one answer; each costs a further request."""
+"""Pauses allowed in one answer; each costs a further request."""
 
 _STREAM_HEADERS = {"accept": "text/event-stream, application/x-ndjson", "content-type": "application/json"}
 
 
 class PendingRequest:
-    """The request for one message, and the further ones if the first does not complete it.
+    """A request for one message, and further ones until it is complete.
 
-    `refused` are the digests of thinking that a server has refused; more are added as they are refused. `lessons` are
+    `refused` are the digests of thinking which a server has refused; more are added as they are refused. `lessons` are
     those of the client; what this request learns is added once the server has accepted it.
     """
 
@@ -77,7 +80,7 @@ class PendingRequest:
         self._pauses = 0
         self._messages = without_signatures(context.messages, refused)[0] if refused else context.messages
         self._partial: Sequence[Message] = ()
-        """The answer so far, if the server has paused in it: every later request continues it."""
+        """The answer so far if the server has paused: later requests continue it."""
         self._is_long = characters(context) > _ENCODE_IN_THREAD_FROM
         self.request: WireRequest
         request_info.auth = self.auth
@@ -88,7 +91,7 @@ class PendingRequest:
 
     @property
     def secrets(self) -> set[str]:
-        """What must not appear in messages."""
+        """Texts which must not appear in messages."""
         return self.request_info.secrets
 
     async def encoded(self) -> tuple[str, dict[str, str], bytes]:
@@ -102,18 +105,21 @@ class PendingRequest:
 
     @property
     def exposes_credentials(self) -> bool:
-        """Whether credentials are sent in a way that lets others read them in transit."""
+        """True if others can read credentials in transit."""
         credentials = self.key or self.auth is not None or self.address.headers
         return bool(credentials) and is_readable_in_transit(self.request.url)
 
     def accepted(self) -> None:
-        """Remember what the server has taught, because it has accepted the request that followed it."""
+        """Remember what the server has taught: it has accepted the request built with it."""
         if self._learned:
             self._lessons.add(self._first_model, self._learned)
             self._learned = []
 
     def after(self, error: ProviderError, attempts: RequestAttempts) -> tuple[list[StreamEvent], float]:
-        """The events to report and the seconds to wait before the next attempt. Raises the error if none would help."""
+        """Return the events to report and the seconds before the next attempt.
+
+        Raises the error if another attempt would not help.
+        """
         if self._builder.has_content:
             raise error
         attempt = attempts.number
@@ -132,23 +138,23 @@ class PendingRequest:
         return events, 0.0
 
     def _without_thinking(self) -> list[StreamEvent] | None:
-        """Leave out earlier thinking. None if there is none."""
-        self._messages, found = without_signatures(self._messages)
-        self._partial, found_in_partial = without_signatures(self._partial)
-        if not (found or found_in_partial):  # a second time there is nothing left to leave out
+        """Leave out earlier thinking; return None if the messages have none."""
+        self._messages, digests = without_signatures(self._messages)
+        self._partial, digests_in_partial = without_signatures(self._partial)
+        if not (digests or digests_in_partial):  # a second time there is nothing left to leave out
             return None
-        self._refused |= found | found_in_partial
+        self._refused |= digests | digests_in_partial
         self._set_request(self._request())
         warning = f"{self.model} did not accept its earlier thinking; the request is sent again without it."
         return [StreamWarning(warning)]
 
     def _learn(self, error: ProviderError) -> list[StreamEvent] | None:
-        """Build the request as the refusal says; None if it says nothing that is new.
+        """Build the request as the refusal says; return None if it says nothing new.
 
-        A lesson that has not helped is dropped before the next one is tried.
+        A lesson which has not helped is dropped before the next one is tried.
         """
-        said = str(error)
-        if said == self._latest_refusal:
+        refusal = str(error)
+        if refusal == self._latest_refusal:
             self._learned = self._learned[:-1]
         before, warnings = self.request.body, self.request.warnings
         context = self._context
@@ -159,32 +165,34 @@ class PendingRequest:
             model = self._servers.accepting(with_lessons(self._first_model, [*self._learned, lesson]))
             if model.rules == self.model.rules:
                 continue
-            self.model, kept = model, self.model
+            self.model, earlier_model = model, self.model
             request = self._request()
             if request.body == before:
-                self.model = kept
+                self.model = earlier_model
                 continue
             self._learned.append(lesson)
-            self._latest_refusal = said
+            self._latest_refusal = refusal
             self._set_request(request)
-            sentences = [lesson.sentence, *(each for each in request.warnings if each not in warnings)]
-            told = [each for each in sentences if each and each not in self._told]
-            self._told.update(told)
-            return [StreamWarning(each) for each in told]
+            sentences = [lesson.sentence, *(sentence for sentence in request.warnings if sentence not in warnings)]
+            news = [sentence for sentence in sentences if sentence and sentence not in self._told]
+            self._told.update(news)
+            return [StreamWarning(sentence) for sentence in news]
         return None
 
     def _as_recorded(self, error: ProviderError, attempts: RequestAttempts) -> list[StreamEvent]:
-        """Send the request once more if the recording did so. Raises the error otherwise.
+        """Send the request once more if the recording did so.
 
-        Whoever is first in a replay need not be the one that was first, and learned from a refusal, in the recording.
+        Otherwise raises the error. The first request in a replay need not be the one which was first, and learned from
+        a refusal, in the recording.
         """
         if isinstance(error, BadRequestError) and attempts.has_further_answer():
             return []
         raise error
 
     def _without_images(self, error: ProviderError) -> StreamEvent:
-        """Leave out the images that tools returned. Raises the error if there are none.
+        """Leave out the images returned by tools.
 
+        Raises the error if there are none.
         Raises `UnsupportedFeatureError` if a prompt contains an image.
         """
         if not (self.model.takes("image") and any(map(_has_images, self._messages))):
@@ -195,7 +203,10 @@ class PendingRequest:
         return StreamWarning(f"{self.model} does not accept images; the request is sent again without them.")
 
     def resume(self) -> None:
-        """Request the rest of a message in which the server paused, which it may do `_MAX_PAUSES` times."""
+        """Request the rest of a message in which the server paused.
+
+        It may do so `_MAX_PAUSES` times.
+        """
         self._pauses += 1
         if self.auth is not None:
             self.auth.rejected = False
@@ -214,7 +225,10 @@ class PendingRequest:
         builder.prefix, builder.tools, builder.output = request.prefix, request.tools, request.output
 
     def reply_text(self) -> ReplyText | None:
-        """What takes thinking and calls out of the reply's text; None if the server does that."""
+        """Return the separator for thinking and calls in the reply's text.
+
+        It is None if the server separates them.
+        """
         rules, context, options = rules_of(self.model), self._context, self._options
         tools = (
             [tool.name for tool in context.tools]
@@ -252,7 +266,10 @@ def _has_images(message: Message) -> bool:
 
 
 def _has_called(messages: Sequence[Message], model: Model) -> bool:
-    """Whether the model has made a call in this conversation that its server took out of the text."""
+    """Return whether the server took a call out of the text.
+
+    Only this model's calls in this conversation count.
+    """
     return any(
         IN_TEXT not in (part.provider_state or ())
         for message in messages

@@ -1,4 +1,4 @@
-"""Decodes the HTTP response to a request: the events of a stream, or the error that it reports."""
+"""Decoder for HTTP responses: the events in a stream, or the reported error."""
 
 from __future__ import annotations
 
@@ -23,10 +23,13 @@ _MAX_REASON_LENGTH = 200
 _OK = 200
 
 _MAX_DOCUMENT = 65_536
-"""Bytes that an error may have."""
+"""Bytes in the longest error."""
 
 _END_TIMEOUT = 0.2
-"""Seconds to wait for the end of an answer whose message is complete, so that its connection can be reused."""
+"""Seconds to wait for an answer's end once its message is complete.
+
+Afterwards its connection can be reused.
+"""
 
 _ENDS = frozenset({"finish", "pause"})
 
@@ -46,10 +49,10 @@ async def raise_for_error(reply: HttpResponse, wire: Dialect, model: Model, secr
     if (error := reported_error(model, _parsed(body))) is not None:
         error.request_id = _request_id(reply)
         raise error
-    what = "an HTML page" if "html" in kind else "one JSON document"
+    content = "an HTML page" if "html" in kind else "one JSON document"
     raise ProviderProtocolError(
-        f"{base_url_of(model)} answered with {what} instead of a stream ({body[:200].decode('utf-8', 'replace')!r}); "
-        "check base_url.",
+        f"{base_url_of(model)} answered with {content} instead of a stream "
+        f"({body[:200].decode('utf-8', 'replace')!r}); check base_url.",
         provider=model.provider,
         model=model.id,
         request_id=_request_id(reply),
@@ -64,7 +67,9 @@ def _parsed(body: bytes) -> object:
 
 
 class ReplyDecoder:
-    """Reads the events of one stream. Events that were decoded before an error are returned before it is raised.
+    """Reader for one stream's events.
+
+    Events decoded before an error are returned before it is raised.
 
     It is not an asynchronous generator, because the event loop would have to register and close one for each reply.
     """
@@ -76,14 +81,14 @@ class ReplyDecoder:
         self._decoder = wire.decoder(model)
         self._ended = False
         self._document: bytes | None = None
-        """A body that is one JSON document, as far as it was received, though its type is that of a stream."""
+        """A body with one JSON document, as far as received, though its type names a stream."""
         self._is_first = wire.framing == "sse"
         self._complete = False
-        """Whether the last event of the message was returned."""
+        """True once the message's last event was returned."""
         self._failure: ProviderError | None = None
 
     async def next_batch(self) -> list[StreamEvent | Pause] | None:
-        """The events in the next piece of data that has any, None after the last."""
+        """Return the events in the next data which has any, None after the last."""
         while self._failure is None and not self._ended and not self._complete:
             batch: list[StreamEvent | Pause] = []
             try:
@@ -137,7 +142,7 @@ class ReplyDecoder:
 
 
 def _feed_last(decoder: Decoder, frames: list[bytes], batch: list[StreamEvent | Pause]) -> None:
-    """Decode a frame that the end of the data cut off, which may be complete or useless."""
+    """Decode a frame cut off where the data ends: it may be complete or useless."""
     for data in frames:
         try:
             batch.extend(decoder.feed(data))

@@ -1,8 +1,8 @@
-"""Takes out of a reply's text what is not meant for the reader: thinking in tags, and tool calls as JSON.
+"""Take from a reply's text what is not meant for the reader.
 
-Open models write both, and not every server takes them out of the text. Thinking is recognised at the beginning of a
-text; a call only if nothing else is written, or if it is in tags of its own. Text that may become either is held back
-until that is certain, so that it is never shown twice.
+These are thinking in tags, and tool calls as JSON. Open models write both, and not every server takes them out of the
+text. Thinking is recognised at a text's beginning; a call only if nothing else is written, or if it is in its own tags.
+Text which may become either is held back until this is certain, so it is never shown twice.
 """
 
 from __future__ import annotations
@@ -42,20 +42,20 @@ _FENCES = ("```json", "```tool")
 _FENCE_HEAD = re.compile(r"```\w{0,12}[ \t]*")
 _LANGUAGES = frozenset({"", "json", "tool_call", "tool", "tool_code"})
 _LONGEST_HEAD = 200
-"""Characters within which the first key of a call and its name must come."""
+"""Characters within which a call's first key and name must come."""
 
 _MAX_WATCHED = 200_000
-"""Characters before a closing tag that may turn out to be thinking."""
+"""Characters before a closing tag which may turn out to be thinking."""
 
 _Mode = Literal["start", "thinking", "plain", "call"]
 
 
 class ReplyText:
-    """The texts of one reply.
+    """The texts in one reply.
 
     Args:
         tags: Pairs of tags around thinking.
-        tools: The names of the tools that a call in the text may name; empty if calls are not looked for.
+        tools: Names of tools which a call in the text may name; empty if calls are not looked for.
         may_lack_opening: Whether thinking may begin without its opening tag, which some templates put into the prompt.
     """
 
@@ -66,7 +66,7 @@ class ReplyText:
         self.tools = frozenset(tools)
         self.may_lack_opening = may_lack_opening
         self.inserted = 0
-        """Parts that were inserted so far."""
+        """Parts inserted so far."""
         self._texts: dict[int, _Text] = {}
         self._places: dict[int, int] = {}
         self._is_plain = False
@@ -75,39 +75,39 @@ class ReplyText:
         """Convert events.
 
         Args:
-            events: The events of the decoder.
+            events: The decoder's events.
 
         Returns:
-            The events to build the message from; the same object if nothing changes.
+            The events to build the message from; the same object if they stay as they are.
         """
         if self._is_plain:
             return events
-        converted: list[StreamEvent] = []
+        result: list[StreamEvent] = []
         for event in events:
-            converted.extend(self._convert(event))
+            result.extend(self._convert(event))
         texts = self._texts.values()
         self._is_plain = bool(texts) and not self.inserted and all(text.is_plain for text in texts)
-        return converted
+        return result
 
     def held(self) -> dict[int, str]:
-        """The text that is held back, by the index of its part."""
+        """Return the text which is held back, by its part's index."""
         return {self.place(index): text.pending for index, text in self._texts.items() if text.pending}
 
     def place(self, index: int) -> int:
-        """The index of a part after those that were inserted."""
+        """Return a part's index, counting the inserted parts."""
         if index not in self._places:
             self._places[index] = self.new_place(index)
         return self._places[index]
 
     def new_place(self, index: int) -> int:
-        """A free index for a part that is inserted at the place of another one."""
+        """Return a free index for a part inserted in another one's place."""
         place = index + self.inserted
         while place in self._places.values():
             place += 1
         return place
 
     def insert(self, index: int) -> int:
-        """The index of a new part before the part with this index."""
+        """Return the index for a new part before this index's part."""
         place = self.new_place(index)
         self.inserted += 1
         self._places[-1 - len(self._places)] = place  # reserves it
@@ -124,7 +124,7 @@ class ReplyText:
                 event.index = self.place(event.index)
                 yield event
             case ToolCallStart():
-                self.tools = frozenset()  # the server takes calls out of the text itself
+                self.tools = frozenset()  # the server itself takes calls out of the text
                 yield from self._end()
                 event.index = self.place(event.index)
                 yield event
@@ -147,13 +147,13 @@ class ReplyText:
 
 
 class _Text:
-    """One text part that is being received."""
+    """One text part while it is received."""
 
     def __init__(self, reply: ReplyText, index: int) -> None:
         self.pending = ""
-        """What is held back."""
+        """The text held back."""
         self.remaining: str | None = None
-        """The text without the thinking that began without a tag."""
+        """The text without thinking which began without a tag."""
         self._reply = reply
         self._index = index
         self._mode: _Mode = "start"
@@ -167,7 +167,7 @@ class _Text:
 
     @property
     def is_plain(self) -> bool:
-        """Whether whatever follows is text."""
+        """Return whether whatever follows is text."""
         return self._mode == "plain" and not self.pending and not self._reply.tools and self._watched is None
 
     def feed(self, text: str) -> Iterator[StreamEvent]:
@@ -187,23 +187,23 @@ class _Text:
                 return
 
     def end(self) -> Iterator[StreamEvent]:
-        """Decide on what is held back, because nothing follows."""
+        """Decide on what is held back, at the text's end."""
         if self._ended:
             return
         self._ended = True
         if self._mode == "plain" and self._watched is not None and self.pending:
             yield from self._say()
-        held, self.pending = self.pending, ""
+        pending, self.pending = self.pending, ""
         if self._mode == "thinking":
-            if held:
-                yield ThinkingChunk(self._part, held)
+            if pending:
+                yield ThinkingChunk(self._part, pending)
             yield PartEnd(self._part)
         else:
-            yield from self._decide(held)
+            yield from self._decide(pending)
 
-    def _decide(self, held: str) -> Iterator[StreamEvent]:
-        """Show what was held back as calls if it is some, otherwise as text."""
-        calls, rest = calls_in(held, self._reply.tools) if self._reply.tools and held.strip() else ([], held)
+    def _decide(self, text: str) -> Iterator[StreamEvent]:
+        """Show what was held back, as calls or as text."""
+        calls, rest = calls_in(text, self._reply.tools) if self._reply.tools and text.strip() else ([], text)
         yield from self._shown(rest)
         if calls:
             self._reply.place(self._index)
@@ -214,7 +214,7 @@ class _Text:
             yield PartEnd(part, {IN_TEXT: True})
 
     def _begin(self) -> Iterator[StreamEvent]:
-        """At the beginning: thinking in tags, a call, or text."""
+        """Begin with thinking in tags, a call, or text."""
         stripped = self.pending.lstrip()
         for opening, closing in self._reply.tags:
             if stripped.startswith(opening):
@@ -260,8 +260,8 @@ class _Text:
         at, tag = min(places)
         before, self.pending = self.pending[:at], self.pending[at:]
         if tag in closings:
-            shown = before or "".join((self._watched or [])[-1:])
-            if self.pending == tag and not shown.endswith("\n") and not self._ended:
+            shown_text = before or "".join((self._watched or [])[-1:])
+            if self.pending == tag and not shown_text.endswith("\n") and not self._ended:
                 self.pending = before + tag  # what follows says whether it ends a line
             else:
                 yield from self._end_thinking(before, self.pending[len(tag) :], tag)
@@ -280,23 +280,26 @@ class _Text:
         yield from self._shown(text)
 
     def _end_thinking(self, before: str, rest: str, tag: str) -> Iterator[StreamEvent]:
-        """Make thinking of what came before a closing tag, unless the tag stands within a sentence."""
-        watched, self._watched = self._watched or [], None
-        thought = "".join([*watched, before])
+        """Make text before a closing tag thinking.
+
+        It stays text if the tag stands within a sentence.
+        """
+        parts, self._watched = self._watched or [], None
+        thought = "".join([*parts, before])
         is_tag = thought.endswith("\n") or rest.startswith("\n") or not rest
         if not is_tag or any(opening in thought for opening, _ in self._reply.tags):
             self.pending = rest
             yield from self._shown(before + tag)
             return
-        part = -1 if watched else self._reply.insert(self._index)
+        part = -1 if parts else self._reply.insert(self._index)
         self.pending = rest
-        self.remaining = "" if watched else None
+        self.remaining = "" if parts else None
         self._mode, self._has_thought = "start", True
         yield ThinkingChunk(part, thought)
         yield PartEnd(part)
 
     def _call(self) -> Iterator[StreamEvent]:
-        """Hold back what is in the tags of a call, or in a fenced block that may be one."""
+        """Hold back tagged calls, and fenced blocks which may be calls."""
         if not self._closing:
             if not _may_be_call(self.pending, self._reply.tools):
                 text, self.pending = self.pending[: len(_FENCES[0])], self.pending[len(_FENCES[0]) :]
@@ -306,9 +309,9 @@ class _Text:
         end = self.pending.find(self._closing)
         if end >= 0:
             end += len(self._closing)
-            held, self.pending = self.pending[:end], self.pending[end:]
+            call, self.pending = self.pending[:end], self.pending[end:]
             self._mode = "plain"
-            yield from self._decide(held)
+            yield from self._decide(call)
 
     def _shown(self, text: str) -> Iterator[StreamEvent]:
         if not text:
@@ -319,15 +322,15 @@ class _Text:
 
 
 def calls_in(text: str, tools: Collection[str]) -> tuple[list[tuple[str, str]], str]:
-    """The tool calls that a text begins with, and the rest of it.
+    """Return the tool calls at a text's beginning, and its rest.
 
     Args:
-        text: A whole text, or one within the tags of a call.
-        tools: The names of the tools.
+        text: A whole text, or one within a call's tags.
+        tools: The tools' names.
 
     Returns:
-        The name and the arguments of each call, and the text that follows; no call and the whole text if it begins with
-        anything else. The arguments of a call that is not valid JSON are its text, which is reported to the model.
+        Each call's name and arguments, and the text after them; no call and the whole text if it begins with anything
+        else. A call which is not valid JSON has its text as arguments, which is reported to the model.
 
     Example:
         >>> calls_in('{"name": "get_weather", "arguments": {"city": "Paris"}}', ["get_weather"])
@@ -341,14 +344,14 @@ def calls_in(text: str, tools: Collection[str]) -> tuple[list[tuple[str, str]], 
     values, after = _values(inner)
     calls: list[tuple[str, str]] = []
     for value in values:
-        found = _calls_of(value, tools)
-        if not found:
+        more = _calls_of(value, tools)
+        if not more:
             return [], text
-        calls += found
+        calls += more
     if not calls:
-        broken = _broken_call(inner, tools)
-        return (broken, "") if broken else ([], text)
-    if _may_be_call(after, tools):  # a further call that was cut off
+        broken_call = _broken_call(inner, tools)
+        return (broken_call, "") if broken_call else ([], text)
+    if _may_be_call(after, tools):  # a further call, cut off
         after = ""
     rest = f"{after}\n{rest}".strip()
     if rest and not all(name in tools for name, _ in calls):
@@ -357,7 +360,7 @@ def calls_in(text: str, tools: Collection[str]) -> tuple[list[tuple[str, str]], 
 
 
 class _Object(dict[str, Any]):
-    """A JSON object that remembers keys which it has several times."""
+    """A JSON object which remembers keys it has several times."""
 
     def __init__(self, pairs: list[tuple[str, Any]]) -> None:
         super().__init__(pairs)
@@ -368,7 +371,10 @@ _DECODER = json.JSONDecoder(object_pairs_hook=_Object)
 
 
 def _values(text: str) -> tuple[list[Any], str]:
-    """The JSON values that a text begins with, those of a list one by one, and what follows them."""
+    """Return the JSON values at a text's beginning, and what follows.
+
+    A list's values are returned one by one.
+    """
     values: list[Any] = []
     at = 0
     while at < len(text):
@@ -385,8 +391,8 @@ def _values(text: str) -> tuple[list[Any], str]:
 def _calls_of(value: Any, tools: Collection[str]) -> list[tuple[str, str]]:  # noqa: ANN401 - any JSON value
     if not isinstance(value, _Object):
         return []
-    if isinstance(several := value.get("tool_calls"), list) and len(value) == 1:
-        return [call for each in several for call in _calls_of(each, tools)]
+    if isinstance(calls := value.get("tool_calls"), list) and len(value) == 1:
+        return [call for item in calls for call in _calls_of(item, tools)]
     if isinstance(inner := value.get("function"), _Object):
         value = inner
     if not value.keys() <= _KEYS:
@@ -396,43 +402,49 @@ def _calls_of(value: Any, tools: Collection[str]) -> list[tuple[str, str]]:  # n
     arguments = {} if key is None else value[key]
     if name is None or (key is None and name not in tools) or _is_definition(arguments):
         return []
-    return [(name, each) for each in _written(arguments)]
+    return [(name, text) for text in _written(arguments)]
 
 
 def _is_definition(arguments: object) -> bool:
-    """Whether these are the parameters of a tool itself, which a model has repeated."""
+    """Return whether a model has repeated a tool's own parameters."""
     return isinstance(arguments, dict) and arguments.get("type") == "object" and "properties" in arguments
 
 
 def _written(arguments: object) -> list[str]:
-    """The arguments as JSON text; of several calls if each key is there as often."""
+    """Return the arguments as JSON text.
+
+    The texts are for several calls if each key is there as often.
+    """
     if isinstance(arguments, str):
         return [arguments]
     if isinstance(arguments, _Object) and len(arguments) < len(arguments.pairs):
         times, rest = divmod(len(arguments.pairs), len(arguments))
         values = {key: [value for name, value in arguments.pairs if name == key] for key in arguments}
-        if rest or any(len(each) != times for each in values.values()):
+        if rest or any(len(items) != times for items in values.values()):
             return [f"a key more than once: {[key for key, _ in arguments.pairs]}"]
-        return [json.dumps({key: each[at] for key, each in values.items()}) for at in range(times)]
+        return [json.dumps({key: items[at] for key, items in values.items()}) for at in range(times)]
     return [json.dumps(arguments)]
 
 
 def _broken_call(text: str, tools: Collection[str]) -> list[tuple[str, str]]:
-    """A call of a known tool that is not valid JSON, for the model to correct."""
-    named = _NAMED.search(text[:_LONGEST_HEAD])
-    if named is None or named[1] not in tools or not _may_be_call(text, tools):
+    """Return a known tool's call in invalid JSON.
+
+    The model is to correct it.
+    """
+    match = _NAMED.search(text[:_LONGEST_HEAD])
+    if match is None or match[1] not in tools or not _may_be_call(text, tools):
         return []
     arguments = _ARGUMENTS_TEXT.search(text)
-    return [(named[1], arguments[1] if arguments else text)]
+    return [(match[1], arguments[1] if arguments else text)]
 
 
 def _may_be_call(text: str, tools: Collection[str]) -> bool:
-    """Whether a text that has just begun may become a call."""
+    """Return whether a text which has just begun may become a call."""
     if text.startswith("`"):
         if "```".startswith(text) or _FENCE_HEAD.fullmatch(text):
             return True
-        fenced = _FENCE.fullmatch(text)
-        return fenced is not None and fenced[1] in _LANGUAGES and _may_be_call(fenced[2].lstrip(), tools)
+        match = _FENCE.fullmatch(text)
+        return match is not None and match[1] in _LANGUAGES and _may_be_call(match[2].lstrip(), tools)
     if any(text.startswith(opening) for opening, _ in _CALL_TAGS):
         return True
     head = text[:_LONGEST_HEAD]
@@ -442,22 +454,28 @@ def _may_be_call(text: str, tools: Collection[str]) -> bool:
 
 
 def _may_name_call(first_key: str, head: str, tools: Collection[str]) -> bool:
-    """Whether an object that has just begun may name a tool. Arguments that follow say so of an unknown name."""
-    if (named := _NAMED.search(head)) is None:
+    """Return whether an object which has just begun may name a tool.
+
+    After an unknown name, arguments say so.
+    """
+    if (match := _NAMED.search(head)) is None:
         return len(head) < _LONGEST_HEAD or first_key in {*_ARGUMENTS, "tool_calls"}
-    follows = head[named.end() :].lstrip().removeprefix(",").lstrip()
+    follows = head[match.end() :].lstrip().removeprefix(",").lstrip()
     has_arguments = any(f'"{key}"'.startswith(follows[: len(key) + 2]) for key in _ARGUMENTS)
-    return has_arguments or named[1] in tools or first_key in _ARGUMENTS
+    return has_arguments or match[1] in tools or first_key in _ARGUMENTS
 
 
 def _unfenced(text: str) -> tuple[str, str]:
-    """What is in the fenced block that a text begins with, and what follows it; the text itself if there is none."""
-    fenced = _FENCED.match(text)
-    return (fenced[1].strip(), text[fenced.end() :].strip()) if fenced else (text, "")
+    """Return a text's fenced block at its beginning, and what follows.
+
+    Without such a block, return the text itself.
+    """
+    match = _FENCED.match(text)
+    return (match[1].strip(), text[match.end() :].strip()) if match else (text, "")
 
 
 def _without_beginning_of(text: str, tags: Sequence[str]) -> tuple[str, str]:
-    """A text, and its end that may be the beginning of a tag."""
+    """Split off a text's end which may begin a tag."""
     for length in range(min(len(text), max(map(len, tags), default=1) - 1), 0, -1):
         end = text[-length:]
         if any(tag.startswith(end) for tag in tags):

@@ -1,4 +1,4 @@
-"""How to install an extra."""
+"""Command for installing an extra."""
 
 from __future__ import annotations
 

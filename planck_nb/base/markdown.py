@@ -442,7 +442,7 @@ def _typed(token: Token) -> str:
 
 
 def code_blocks(text: str) -> Iterator[tuple[str, str]]:
-    r"""Yield the fenced code blocks in a text, each as its language and its code.
+    r"""Yield the fenced code blocks in a text, as language and code.
 
     Args:
         text: Markdown.

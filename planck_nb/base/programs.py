@@ -106,7 +106,10 @@ def _importer() -> str:
 
 
 def is_installed(file: str) -> bool:
-    """Return whether a source file belongs to this package, the standard library or an installed package."""
+    """Return whether a source file belongs to installed code.
+
+    This package and the standard library count, besides the installed packages.
+    """
     return file.startswith(_OWN_FOLDERS) or "site-packages" in file or "dist-packages" in file
 
 

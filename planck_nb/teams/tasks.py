@@ -1,6 +1,6 @@
-"""Tasks that agents of a team give each other, and how the responses find their way back.
+"""Tasks between a team's agents, and the ways back for responses.
 
-A task is the prompt of one agent to another. `ask` waits for the answer to that prompt. `delegate` returns at once; the
+A task is one agent's prompt to another. `ask` waits for the answer to that prompt. `delegate` returns at once; the
 response is a prompt to the agent that gave the task, which wakes it up if it is idle. The task that an agent works on
 is in a context variable of its turn, so that what it sends goes to the delegator of this task.
 """
@@ -30,7 +30,7 @@ STOPPED = "{} was stopped before it answered."
 NO_TEXT = "{} ended its work without a text."
 
 MAX_CHAIN = 5
-"""Tasks from one agent to another, each a part of the one before."""
+"""Tasks from one agent to another, each part of the one before."""
 
 MAX_EQUAL = 10
 """Equal open tasks from one agent to another."""
@@ -41,9 +41,9 @@ class Task:
     """A task that one agent has given to another.
 
     Args:
-        id: Its id, which is that of the prompt.
+        id: Its id, which is also the prompt's.
         kind: Whether the delegator waits for the answer.
-        team: The team of both.
+        team: Their team.
         delegator: The agent that gave it.
         worker: The agent that works on it.
         text: The task.
@@ -60,13 +60,13 @@ class Task:
     outer: Task | None
     group: RunGroup | None
     responses: list[str] = field(default_factory=list[str])
-    """What the worker has sent so far."""
+    """Responses which the worker has sent so far."""
     open_parts: int = 0
-    """Tasks that the worker has delegated to do this one, and that are not over yet."""
+    """Open tasks which the worker has delegated to do this one."""
     open_runs: int = 0
     """Runs of the worker that work on it."""
     outcome: RunResult[Any] | BaseException | None = None
-    """The outcome of the last of these runs."""
+    """The last run's outcome."""
     turn: int | None = None
     """The index of the worker's newest turn for it."""
     is_over: bool = False
@@ -74,16 +74,19 @@ class Task:
 
     @property
     def is_wanted(self) -> bool:
-        """Whether the agent that gave the task is still there for a response."""
+        """Return whether the delegator is still there for a response."""
         return self.team.get(self.delegator.id) is self.delegator and not is_stopped(self.delegator)
 
     @property
     def is_dropped(self) -> bool:
-        """Whether the run that it belongs to was stopped."""
+        """Return whether the run to which it belongs was stopped."""
         return self.group is not None and self.group.is_aborted
 
     def give_up(self) -> None:
-        """End the task without a result, because its worker has stopped working on it."""
+        """End the task without a result.
+
+        Its worker has stopped working on it.
+        """
         if self.kind == "delegate":
             _finish(self, None)
 
@@ -104,7 +107,7 @@ async def ask(
     """Ask another agent and wait for its answer to this very question.
 
     Args:
-        team: The team of both.
+        team: Their team.
         delegator: The agent that asks and waits.
         other: The agent that answers.
         question: The question.
@@ -165,7 +168,7 @@ def delegate(
     """Give another agent a task, without waiting for the response.
 
     Args:
-        team: The team of both.
+        team: Their team.
         delegator: The agent that gives the task.
         worker: The agent that gets it.
         text: The task.
@@ -190,7 +193,9 @@ def delegate(
 
 
 def give_up_waiting(team: TeamMembers[Agent], worker: Agent) -> None:
-    """End the tasks for which an agent only waits for the responses of others, because it was interrupted.
+    """End the tasks for which an agent only waits for responses.
+
+    These are other agents' responses, and this one was interrupted.
 
     Args:
         team: Its team.
@@ -233,14 +238,14 @@ def _new_task(kind: ev.TaskKind, team: TeamMembers[Agent], delegator: Agent, wor
 def _require_progress(task: Task) -> None:
     """Raise `ToolError` if two agents hand the same work back and forth."""
     names = f"{title(task.delegator)} and {title(task.worker)}"
-    if sum(_is_between_same(task, each) for each in _outer_tasks(task)) >= MAX_CHAIN:
+    if sum(_is_between_same(task, outer) for outer in _outer_tasks(task)) >= MAX_CHAIN:
         cause = DeadlockError("", f"{names} give each other tasks, each as a part of the one before")
         raise ToolError(
             f"{names} have given each other {2 * MAX_CHAIN} tasks, each as a part of the one before; do this one "
             "yourself, or answer."
         ) from cause
-    open_tasks = [each for each in task.team.tasks_of(task.worker) if isinstance(each, Task)]
-    if sum(_is_between_same(task, each) and each.text == task.text for each in open_tasks) >= MAX_EQUAL:
+    open_tasks = [item for item in task.team.tasks_of(task.worker) if isinstance(item, Task)]
+    if sum(_is_between_same(task, item) and item.text == task.text for item in open_tasks) >= MAX_EQUAL:
         cause = DeadlockError("", f"{title(task.worker)} has this task already")
         raise ToolError(
             f"{title(task.worker)} has been given this very task {MAX_EQUAL} times and works on it; end your turn and "
@@ -266,7 +271,10 @@ def _publish(task: Task, call_id: str) -> None:
 
 
 def _start(task: Task, purpose: Purpose, *, output: JsonObject | None = None, fresh: bool = False) -> Run[Any]:
-    """Send the task to the worker, whose turn works on it from then on."""
+    """Send the task to the worker.
+
+    The worker's turn works on it from then on.
+    """
     return _in_context(
         task,
         task.group,
@@ -290,7 +298,7 @@ def _in_context(task: Task | None, group: RunGroup | None, send: Callable[[], Ru
 def _add_run(task: Task, run: Run[Any]) -> None:
     """Note that a run of the worker works on the task."""
     task.open_runs += 1
-    run.follow(lambda ended: _run_ended(task, ended))
+    run.follow(lambda worker_run: _run_ended(task, worker_run))
 
 
 def _run_ended(task: Task, run: Run[Any]) -> None:
@@ -301,7 +309,7 @@ def _run_ended(task: Task, run: Run[Any]) -> None:
 
 
 def _finish_if_done(task: Task) -> None:
-    """Finish a delegated task if the worker has nothing more to do for it."""
+    """Finish a delegated task if its worker is done with it."""
     outcome = task.outcome
     if task.kind == "ask" or outcome is None:  # the delegator has its answer already; or the first turn has not ended
         return
@@ -329,14 +337,17 @@ def _finish(task: Task, result: RunResult[Any] | None) -> None:
 
 
 def _end_part(task: Task) -> None:
-    """Note, for the task that this one is a part of, that it has ended."""
+    """Note in the outer task that this part has ended."""
     if (outer := task.outer) is not None:
         outer.open_parts -= 1
         _finish_if_done(outer)
 
 
 def _deliver(task: Task, text: str, *, error: bool, automatic: bool) -> None:
-    """Send a response to the agent that gave the task, unless the agent, the run or the outer task has ended."""
+    """Send a response to the agent which gave the task.
+
+    It is not sent if the agent, the run or the outer task has ended.
+    """
     text = as_output(text).text
     _responded(task, text, error=error, automatic=automatic)
     count = _count(task, text)
@@ -345,13 +356,13 @@ def _deliver(task: Task, text: str, *, error: bool, automatic: bool) -> None:
         return
     if outer is not None and outer.is_over:
         outer = None
-    said = f"Error: {text}" if error else text
+    prompt = f"Error: {text}" if error else text
     if count:
         name = title(task.worker)
-        said += f"\n\n[{name} has sent this response {count} times to the same task; do something else, or answer.]"
+        prompt += f"\n\n[{name} has sent this response {count} times to the same task; do something else, or answer.]"
     with suppress(AgentError):  # it was stopped meanwhile, or its event loop is closed
         run = _in_context(
-            outer, task.group, lambda: prompt_from(task.worker, task.delegator, said, "response", batch=outer)
+            outer, task.group, lambda: prompt_from(task.worker, task.delegator, prompt, "response", batch=outer)
         )
         if outer is not None:
             _add_run(outer, run)
@@ -384,6 +395,9 @@ def _responded(task: Task, text: str, *, error: bool, automatic: bool) -> None:
 
 
 def _turn_of(task: Task) -> int | None:
-    """The turn in which the worker is working on the task, if this is called in it."""
+    """Return the turn in which the worker is working on the task.
+
+    None if this is called outside it.
+    """
     info = task.worker.info()
     return info.turn if _current.get() is task and info.status != "idle" else None

@@ -38,7 +38,9 @@ _SHOWN_CHARACTERS = 12_000
 
 
 class Files:
-    """Reads and writes files for agents, and remembers which version of a file each agent has seen.
+    """Reads and writes files for agents.
+
+    It remembers which version each agent has seen.
 
     Args:
         changes: Records what is written, by default in memory.
@@ -52,9 +54,9 @@ class Files:
     def read(
         self, path: str, *, cwd: Path | None, context: ToolContext, offset: int = 0, limit: int | None = None
     ) -> str | ToolOutput:
-        """Return the text of a file: at most `limit` lines after `offset` others, ending in a note if it is cut.
+        """Return a file's text: at most `limit` lines after `offset` others.
 
-        Of a notebook, return cells instead.
+        It ends in a note if it is cut. From a notebook, return cells instead.
         """
         try:
             found = _approved(path, cwd, context)
@@ -96,7 +98,10 @@ class Files:
             raise ToolError(f"cannot read {path}: {_reason(error)}") from error
 
     def write(self, path: str, content: str, *, cwd: Path | None, context: ToolContext) -> str:
-        """Create or replace a file, and return what was done, with a diff if there was a file."""
+        """Create or replace a file, and return what was done.
+
+        If there was a file, a diff follows.
+        """
         data = utf8(content, "content")
         try:
             found = _approved(path, cwd, context)
@@ -112,7 +117,7 @@ class Files:
         return f"Written {path}: no change." if before == data else f"Written {path}.\n{changed.text}"
 
     def edit(self, path: str, old: str, new: str, *, cwd: Path | None, context: ToolContext) -> str:
-        """Replace the one occurrence of `old`, and return what was done, with a diff."""
+        """Replace the one occurrence of `old`, and return a sentence with a diff."""
         try:
             found = _approved(path, cwd, context)
             with lock_of(found):
@@ -179,7 +184,7 @@ def _is_text(beginning: bytes) -> bool:
 
 
 def _read_lines(file: BinaryIO, offset: int, limit: int | None) -> str:
-    """Lines as they are in the file, in bounded memory even if lines are long."""
+    """Return lines as they are, in bounded memory even for long ones."""
     skipped = 0
     while skipped < offset and (piece := file.readline(_PIECE)):
         skipped += piece.endswith(b"\n")
@@ -245,7 +250,10 @@ def replace_once(data: bytes, old: str, new: str, path: str) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class TextDiff:
-    """What changed: a bounded diff in unified format, and the numbers of lines, both 0 if either side is not text."""
+    """A bounded diff in unified format, and the numbers of lines.
+
+    Both numbers are 0 if either side is not text.
+    """
 
     text: str
     added: int
@@ -265,7 +273,10 @@ def text_diff(before: bytes, after: bytes, path: str) -> TextDiff:
 
 
 def _lines(data: bytes) -> list[str]:
-    """The lines of a file: unlike `str.splitlines`, this splits at line feeds only."""
+    """Return a file's lines.
+
+    Unlike `str.splitlines`, this splits at line feeds only.
+    """
     text = data.decode("utf-8", "replace")
     lines = text.split("\n")
     return [f"{line}\n" for line in lines[:-1]] + ([lines[-1]] if lines[-1] else [])

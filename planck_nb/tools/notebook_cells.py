@@ -1,4 +1,7 @@
-"""Shows a notebook file as cells, so that pictures and JSON do not crowd out its code."""
+"""Show a notebook file as cells.
+
+Otherwise pictures and JSON would crowd out its code.
+"""
 
 from __future__ import annotations
 
@@ -17,23 +20,26 @@ MAX_BYTES = 64 * 1024 * 1024
 """Bytes in a notebook; a larger file is read as text."""
 
 _RESERVED = 500
-"""Characters and lines for the notes around the cells: a line takes a few characters."""
+"""Characters for the notes around the cells.
+
+Lines are kept back, too: one for a few characters.
+"""
 
 _CONTROL = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|[\x00-\x08\x0b-\x1f\x7f]")
-"""Colours in the output of programs, and other invisible characters."""
+"""Colours in programs' output, and other invisible characters."""
 
 _DATA_ADDRESS = re.compile(r"data:([\w.+-]+/[\w.+-]+)?(?:;[\w=.-]+)*;base64,([A-Za-z0-9+/=\s]{100,})")
 _IMAGES = ("image/png", "image/jpeg", "image/gif", "image/webp", "image/svg+xml")
 _SHOWN_IMAGES = _IMAGES[:4]
 _TEXTS = ("text/markdown", "text/latex", "text/plain")
-"""Kinds of text in an output, the best first."""
+"""Text formats in an output, the best first."""
 
 _HEADINGS = {"stdout": "output", "stderr": "stderr", "execute_result": "result", "display_data": "output"}
 
 
 @dataclass(frozen=True, slots=True)
 class _Bounds:
-    """The longest source and the longest output of a cell, as characters and lines."""
+    """A cell's longest source and longest output, as characters and lines."""
 
     source: tuple[int, int]
     output: tuple[int, int]
@@ -45,7 +51,7 @@ _ONE = _Bounds((30_000, 1_200), (15_000, 500))
 
 
 def show_notebook(content: bytes, *, offset: int = 0, limit: int | None = None) -> ToolOutput | None:
-    """Show the cells of a notebook, with their numbers, ids and outputs.
+    """Show a notebook's cells, with their numbers, ids and outputs.
 
     Args:
         content: The file's bytes.
@@ -53,7 +59,7 @@ def show_notebook(content: bytes, *, offset: int = 0, limit: int | None = None) 
         limit: The largest number of cells. A single cell is shown with its pictures, and with longer outputs.
 
     Returns:
-        The cells as text, and the pictures of a single cell; None if the content is not a notebook.
+        The cells as text, and a single cell's pictures; None if the content is not a notebook.
 
     Example:
         >>> notebook = {"cells": [{"cell_type": "code", "id": "a1", "source": "1 + 1", "outputs": []}]}
@@ -85,7 +91,10 @@ def show_notebook(content: bytes, *, offset: int = 0, limit: int | None = None) 
 
 
 def _read(content: bytes) -> tuple[list[Any] | None, str]:
-    """Read the cells, and " in python" for the language; None without cells."""
+    """Read the cells, and " in python" for the language.
+
+    The cells are None if the content is not a notebook.
+    """
     try:
         data = json.loads(content)
     except (ValueError, RecursionError):
@@ -142,7 +151,7 @@ def _joined(outputs: list[Any]) -> Iterator[dict[str, Any]]:
 
 
 def _stream(output: dict[str, Any]) -> str | None:
-    """Return the name of an output's stream."""
+    """Return an output's stream name."""
     return str(output.get("name", output.get("stream", "stdout"))) if output.get("output_type") == "stream" else None
 
 
@@ -179,7 +188,7 @@ def _word(value: Any) -> str:  # noqa: ANN401 - JSON data
 
 
 def _size(mime: str, data: Any) -> str:  # noqa: ANN401 - JSON data
-    """Return the kind and the size of data, for example "image/png 20 kB"."""
+    """Return the data's kind and size, for example "image/png 20 kB"."""
     text = _text(data) if isinstance(data, str | list) else json.dumps(data)
     if mime in _SHOWN_IMAGES:
         digits = "".join(text.split())
@@ -194,7 +203,10 @@ def _described_address(match: re.Match[str]) -> str:
 
 
 def _bounded(text: str, bounds: tuple[int, int]) -> str:
-    """Return a text as a terminal would show it, without its middle if it is long."""
+    """Return a text as a terminal would show it.
+
+    A long one loses its middle.
+    """
     rows = (line.rstrip("\r").rpartition("\r")[2] for line in text.split("\n"))  # a progress bar writes over itself
-    shown = _CONTROL.sub("", "\n".join(rows)).rstrip("\n")
-    return head_and_tail(shown, characters=bounds[0], lines=bounds[1], around=around_secret)
+    visible_text = _CONTROL.sub("", "\n".join(rows)).rstrip("\n")
+    return head_and_tail(visible_text, characters=bounds[0], lines=bounds[1], around=around_secret)

@@ -1,6 +1,7 @@
-"""Validates arguments and answers against JSON Schemas, with jsonschema, which is imported on first use.
+"""Validate arguments and answers against JSON Schemas.
 
-Arguments that a model wrapped once more than the schema says are unwrapped before.
+jsonschema does so; it is imported on first use. Arguments which a model wrapped once more than the schema says are
+unwrapped before.
 """
 
 from __future__ import annotations
@@ -23,12 +24,15 @@ if TYPE_CHECKING:
 
 
 def problem_of(schema: JsonObject) -> str:
-    """What is wrong with a JSON Schema; empty if it is valid."""
+    """Return a JSON Schema's problem, empty if it is valid."""
     return _problem_of(json.dumps(schema, default=str))
 
 
 def drop_infinite(node: object) -> None:
-    """Remove the keywords whose value is a number that JSON cannot have, such as a default of NaN."""
+    """Remove the keywords whose number JSON cannot have.
+
+    A default may be NaN, for example.
+    """
     if isinstance(node, dict):
         for key in [key for key, value in node.items() if isinstance(value, float) and not math.isfinite(value)]:
             del node[key]
@@ -37,7 +41,10 @@ def drop_infinite(node: object) -> None:
 
 
 def validator(schema: JsonObject) -> Draft202012Validator:
-    """Make a validator for the schema; it never fetches schemas that this one refers to."""
+    """Make a validator for the schema.
+
+    It never fetches schemas to which this one refers.
+    """
     with without_iri_parser():
         from jsonschema import Draft202012Validator  # noqa: PLC0415 - 40 ms that most programs never need
     from referencing import Registry  # noqa: PLC0415 - as above
@@ -46,10 +53,10 @@ def validator(schema: JsonObject) -> Draft202012Validator:
 
 
 def errors_of(checker: Draft202012Validator, value: object) -> list[ValidationError]:
-    """The errors of a value.
+    """Return a value's errors.
 
     Raises:
-        ToolError: If the schema refers to a schema that it does not contain, or to itself without end.
+        ToolError: If the schema refers to a schema which it does not contain, or to itself without end.
     """
     from referencing.exceptions import Unresolvable  # noqa: PLC0415 - loaded with the validator
 
@@ -64,9 +71,9 @@ def errors_of(checker: Draft202012Validator, value: object) -> list[ValidationEr
 
 
 def unwrapped(args: JsonObject, schema: JsonObject) -> JsonObject:
-    """Arguments without what a model wrapped around them.
+    """Return arguments without a model's wrapping around them.
 
-    A list or an object that is written as JSON text becomes one if the schema allows no text there, and a null is left
+    A list or an object written as JSON text becomes one if the schema forbids text there, and a null is left
     out if the argument is optional and may not be null: https://github.com/jlowin/fastmcp/issues/932
 
     Args:
@@ -74,15 +81,15 @@ def unwrapped(args: JsonObject, schema: JsonObject) -> JsonObject:
         schema: The JSON Schema of the tool's parameters.
 
     Returns:
-        The arguments; the same object if nothing was wrapped.
+        The arguments; the same object if they were not wrapped.
 
     Example:
         >>> ids = {"type": "array", "items": {"type": "string"}}
         >>> unwrapped({"ids": '["k1", "k2"]'}, {"type": "object", "properties": {"ids": ids}})
         {'ids': ['k1', 'k2']}
     """
-    found = _unwrapped(args, schema, schema, _MAX_DEPTH)
-    return found if isinstance(found, dict) else args
+    result = _unwrapped(args, schema, schema, _MAX_DEPTH)
+    return result if isinstance(result, dict) else args
 
 
 _MAX_DEPTH = 16
@@ -98,14 +105,14 @@ def _unwrapped(value: object, schema: object, root: JsonObject, depth: int) -> o
     if isinstance(value, str) and types and "string" not in types:
         value = _value_of_text(value, types)
     if isinstance(value, dict) and isinstance(properties := plain.get("properties"), dict):
-        required = plain.get("required") or ()
-        changed = {
+        required_names = plain.get("required") or ()
+        members = {
             name: _unwrapped(inner, properties[name], root, depth - 1) if name in properties else inner
             for name, inner in value.items()
-            if not (inner is None and name not in required and _forbids_null(properties.get(name), root))
+            if not (inner is None and name not in required_names and _forbids_null(properties.get(name), root))
         }
-        if len(changed) < len(value) or any(changed[name] is not value[name] for name in changed):
-            return changed
+        if len(members) < len(value) or any(members[name] is not value[name] for name in members):
+            return members
     elif isinstance(value, list) and isinstance(plain.get("items"), dict):
         items = [_unwrapped(inner, plain["items"], root, depth - 1) for inner in value]
         if any(map(operator.is_not, items, value)):
@@ -114,7 +121,7 @@ def _unwrapped(value: object, schema: object, root: JsonObject, depth: int) -> o
 
 
 def _value_of_text(text: str, types: frozenset[str]) -> object:
-    """The value of a JSON text if it is of one of the types, otherwise the text."""
+    """Return a JSON text's value, or the text for other types."""
     try:
         value = from_json(text, allow_inf_nan=False)
     except ValueError:
@@ -132,7 +139,10 @@ def _forbids_null(schema: object, root: JsonObject) -> bool:
 
 
 def _resolved(schema: object, root: JsonObject) -> JsonObject | None:
-    """The schema itself or the definition that it refers to, with the one object or list among its branches."""
+    """Return the schema, or the definition to which it refers.
+
+    The only object or list among its branches is merged into it.
+    """
     for _ in range(_MAX_DEPTH):
         if not isinstance(schema, dict):
             return None
@@ -148,7 +158,7 @@ def _resolved(schema: object, root: JsonObject) -> JsonObject | None:
 
 
 def _types_of(schema: JsonObject, root: JsonObject) -> frozenset[str]:
-    """The types that a schema allows; none if it allows any."""
+    """Return the types which a schema allows, empty if it allows any."""
     branches = schema.get("anyOf") or schema.get("oneOf")
     if branches:
         kinds = [_types_of(plain, root) for branch in branches if (plain := _resolved(branch, root)) is not None]

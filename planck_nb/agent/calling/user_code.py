@@ -1,7 +1,8 @@
-"""The user's functions on the event loop, and how an interrupt ends one which blocks it.
+"""The user's functions on the event loop, and interrupts for them.
 
-Only a frontend knows about interrupts. It raises `UserInterrupt` in a function whose caller is marked here and turns
-the exception into a result: elsewhere, an exception between two awaits could end the event loop.
+An interrupt ends a function which blocks the loop. Only a frontend knows about interrupts. It raises `UserInterrupt` in
+a function whose caller is marked here and turns the exception into a result: elsewhere, an exception between two awaits
+could end the event loop.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ _observes: ContextVar[bool] = ContextVar("planck_nb_observes", default=False)
 
 
 class UserInterrupt(KeyboardInterrupt):
-    """Raised in a user's function which blocks the event loop after an interrupt (■)."""
+    """Interrupt (■) in a user's function which blocks the event loop."""
 
     def __init__(self) -> None:
         super().__init__("It blocked the event loop, and the user stopped it.")
@@ -36,7 +37,10 @@ class CallStoppedError(ToolError):
 
 
 def calls_user_code(function: F) -> F:
-    """Mark a function which calls the user's code, and whose caller handles `UserInterrupt`."""
+    """Mark a function which calls the user's code.
+
+    Its caller handles `UserInterrupt`.
+    """
     _callers.add(function.__code__)
     return function
 
@@ -47,7 +51,10 @@ def is_marked(code: CodeType) -> bool:
 
 
 def mark_observer() -> None:
-    """Note in the current task that it reads events, so that an interrupt may end it, too."""
+    """Note in the current task that it reads events.
+
+    An interrupt may then end it, too.
+    """
     _observes.set(True)
 
 

@@ -1,8 +1,10 @@
-"""The messages of a Chat Completions request, in the order and with the fields that its server accepts.
+"""Messages in a Chat Completions request.
 
-`provider_state` of a part contains what goes back to the server: "field" is the field that reasoning was received in,
-"fields" are the fields that have to come back unread, at the server whose digest is "endpoint", and "id" is the id of a
-call that is too long for a message of ours.
+They have the order and the fields which the server accepts.
+
+A part's `provider_state` contains what goes back to the server: "field" is the field in which reasoning was received,
+"fields" are the fields which have to come back unread, at the server whose digest is "endpoint", and "id" is a call's
+id which is too long for our messages.
 """
 
 from __future__ import annotations
@@ -34,10 +36,13 @@ from planck_nb.base.json_types import JsonObject
 _USUAL_FIELD = "reasoning_content"
 
 _BRIDGE = {"role": "assistant", "content": "I have read the results."}
-"""Stands between results and a prompt where roles must alternate: a template takes results for a part of the reply."""
+"""Message between results and a prompt where roles must alternate.
+
+A template takes results for a part of the reply.
+"""
 
 _BEGINNING = {"role": "user", "content": "Go on."}
-"""Stands where roles must alternate and a conversation begins or ends with a reply."""
+"""Message beside a first or last reply where roles must alternate."""
 
 
 def encode_message(
@@ -58,13 +63,15 @@ def encode_message(
                 {"role": "tool", "tool_call_id": ids.get(part.id, part.id), "content": part.text}
                 for part in message.content
             ]
-            if shown := _shown(model, message, warnings):
-                results.append({"role": "user", "content": [_content(model, part) for part in shown]})
+            if shown_parts := _shown(model, message, warnings):
+                results.append({"role": "user", "content": [_content(model, part) for part in shown_parts]})
             return results
 
 
 def arrange(messages: Iterable[JsonObject], rules: ServerRules) -> list[JsonObject]:
-    r"""Arrange messages as the server accepts them: neighbours of one role are one message.
+    r"""Arrange messages as the server accepts them.
+
+    Neighbours with one role are one message.
 
     Args:
         messages: The messages, which are not changed.
@@ -77,20 +84,23 @@ def arrange(messages: Iterable[JsonObject], rules: ServerRules) -> list[JsonObje
         >>> arrange([{"role": "user", "content": "Hi."}, {"role": "user", "content": "Hello?"}], ServerRules())
         [{'role': 'user', 'content': 'Hi.\n\nHello?'}]
     """
-    arranged: list[JsonObject] = []
+    result: list[JsonObject] = []
     last = ""
     for message in messages:
         role = message["role"]
         if role == last and role != "tool":
-            arranged[-1] = _joined(arranged[-1], message)
+            result[-1] = _joined(result[-1], message)
         else:
-            arranged.append(message)
+            result.append(message)
             last = role
-    return _alternating(arranged) if rules.alternates else arranged
+    return _alternating(result) if rules.alternates else result
 
 
 def with_system(messages: list[JsonObject], system: str, rules: ServerRules) -> list[JsonObject]:
-    """Put the system prompt before the messages, or into the first of them if the server knows no such role."""
+    """Put the system prompt before the messages.
+
+    It goes into the first message if the server does not know a system role.
+    """
     if rules.system_role:
         return [{"role": "system", "content": system}, *messages]
     first: JsonObject = {"role": "user", "content": system}
@@ -100,7 +110,7 @@ def with_system(messages: list[JsonObject], system: str, rules: ServerRules) -> 
 
 
 def endpoint_of(model: Model) -> str:
-    """A digest of the address of the model's server, which is no secret and needs no space."""
+    """Return a digest of the server's address: short, and not secret."""
     return _digest(base_url_of(model))
 
 
@@ -110,26 +120,29 @@ def _digest(url: str) -> str:
 
 
 def _alternating(messages: list[JsonObject]) -> list[JsonObject]:
-    arranged: list[JsonObject] = []
+    result: list[JsonObject] = []
     for message in messages:
-        before = arranged[-1]["role"] if arranged else "system"
+        before = result[-1]["role"] if result else "system"
         if message["role"] == "user" and before == "tool":
-            arranged.append(_BRIDGE)
+            result.append(_BRIDGE)
         elif message["role"] == "assistant" and before == "system":
-            arranged.append(_BEGINNING)
-        arranged.append(message)
-    if arranged and arranged[-1]["role"] == "assistant":
-        arranged.append(_BEGINNING)
-    return arranged
+            result.append(_BEGINNING)
+        result.append(message)
+    if result and result[-1]["role"] == "assistant":
+        result.append(_BEGINNING)
+    return result
 
 
 def _joined(first: JsonObject, second: JsonObject) -> JsonObject:
-    """Two messages of one role as one. Reasoning of the first is left out if the second has its own."""
-    one, other = first.get("content"), second.get("content")
-    if isinstance(one, list) or isinstance(other, list):
-        content: object = [*_parts(one), *_parts(other)]
+    """Join two messages with one role.
+
+    The first one's reasoning is left out if the second has its own.
+    """
+    content_before, content_after = first.get("content"), second.get("content")
+    if isinstance(content_before, list) or isinstance(content_after, list):
+        content: object = [*_parts(content_before), *_parts(content_after)]
     else:
-        content = "\n\n".join(filter(None, (one, other))) or other
+        content = "\n\n".join(filter(None, (content_before, content_after))) or content_after
     return {**first, **second, "content": content}
 
 
@@ -164,12 +177,15 @@ def _content(model: Model, part: UserPart) -> JsonObject:
 
 
 def _shown(model: Model, message: ToolResultMessage, warnings: list[str]) -> list[TextPart | ImagePart]:
-    """The images in tool results. A tool message may contain only text, so they go into a user message after it."""
-    shown: list[TextPart | ImagePart] = []
+    """Return the images in tool results, after lines with their calls.
+
+    A tool message may contain only text, so images go into a user message after it.
+    """
+    parts: list[TextPart | ImagePart] = []
     for part in message.content:
         if images := images_of(model, part, warnings):
-            shown += [TextPart(f"{part.name} returned (call {part.id}):"), *images]
-    return shown
+            parts += [TextPart(f"{part.name} returned (call {part.id}):"), *images]
+    return parts
 
 
 def _assistant(model: Model, message: AssistantMessage) -> JsonObject:
@@ -199,13 +215,16 @@ def _wire_id(model: Model, call: ToolCallPart) -> str:
 
 
 def _add_reasoning(wire: JsonObject, model: Model, message: AssistantMessage, rules: ServerRules) -> None:
-    """Add earlier reasoning, in the field that it was received in; templates of interleaved models need it."""
+    """Add earlier reasoning, in the field in which it was received.
+
+    Templates for interleaved models need it.
+    """
     if rules.reasoning == "refused":
         return
     if rules.text_beside_reasoning or not (wire["content"] and "tool_calls" in wire):
         for part in message.content:
-            if part.type == "thinking" and (own := (part.provider_state or {}).get("field")):
-                field = rules.reasoning_field or own
+            if part.type == "thinking" and (received_in := (part.provider_state or {}).get("field")):
+                field = rules.reasoning_field or received_in
                 wire[field] = wire.get(field, "") + part.text
     for part in message.content:
         if part.type != "tool_call":
@@ -215,7 +234,7 @@ def _add_reasoning(wire: JsonObject, model: Model, message: AssistantMessage, ru
 
 
 def _fields(model: Model, part: AssistantPart) -> JsonObject:
-    """The fields that the server wants back with a part."""
+    """Return the fields the server wants back with a part."""
     state = part.provider_state
     if not state or "fields" not in state or state.get("endpoint") != endpoint_of(model):
         return {}

@@ -130,8 +130,8 @@ class GenerateContent:
 
     def request(self, model: Model, context: Context, options: Options, key: str | None) -> WireRequest:
         """Build the request for one streamed reply."""
-        context, changed = fit_context(model, context, TOOL_SCHEMAS)
-        body: JsonObject = {"contents": _contents(context, model, changed)}
+        context, fitted_tools = fit_context(model, context, TOOL_SCHEMAS)
+        body: JsonObject = {"contents": _contents(context, model, fitted_tools)}
         if context.system:
             body["systemInstruction"] = {"parts": [{"text": context.system}]}
         if context.tools:
@@ -158,7 +158,7 @@ class GenerateContent:
             body=body,
             headers=headers_for(key),
             warnings=tuple(warnings),
-            tools=changed,
+            tools=fitted_tools,
             output=output,
         )
 
@@ -189,8 +189,8 @@ def _add_server_tools(body: JsonObject, model: Model, context: Context) -> None:
         body["toolConfig"] = {"includeServerSideToolInvocations": True}
 
 
-def _contents(context: Context, model: Model, changed: Mapping[str, FittedTool]) -> list[JsonObject]:
-    history = encode_history(context, model, _content, changed=changed)
+def _contents(context: Context, model: Model, fitted_tools: Mapping[str, FittedTool]) -> list[JsonObject]:
+    history = encode_history(context, model, _content, changed=fitted_tools)
     return [content for content in history.wire if content["parts"]]
 
 
@@ -258,8 +258,8 @@ def _result_parts(message: ToolResultMessage, model: Model, given_ids: Mapping[s
     beside: list[JsonObject] = []
     for part in message.content:
         result: JsonObject = {"name": part.name, "response": {"error" if part.is_error else "output": part.text}}
-        if given := given_ids.get(part.id):
-            result["id"] = given
+        if call_id := given_ids.get(part.id):
+            result["id"] = call_id
         for image in part.images:
             inside = image.data is not None and generation(model) >= _SIGNED_SINCE
             (result.setdefault("parts", []) if inside else beside).append(_media(image))

@@ -1,6 +1,6 @@
 """OpenAI Chat Completions, the format that most other servers support, too.
 
-Its stream does not mark the end of parts, so all of them end with the message. A reply is complete after a finish
+Its stream does not mark where parts end, so all parts end with the message. A reply is complete after a finish
 reason or `[DONE]`. Servers differ in the field for reasoning and in the fields that they leave out.
 """
 
@@ -51,7 +51,7 @@ https://api-docs.deepseek.com/guides/kv_cache, https://platform.moonshot.ai/docs
 _REASONING_FIELDS = ("reasoning_content", "reasoning", "reasoning_text")
 
 _THOUGHTS = frozenset({"thinking", "reasoning"})
-"""Types of the parts of a content that are thinking."""
+"""Types for parts that are thinking."""
 
 
 class Chat:
@@ -112,7 +112,7 @@ def _add_tools(body: JsonObject, model: Model, context: Context, options: Option
 
 
 class ChatDecoder:
-    """Decodes one streamed reply."""
+    """Decoder for one streamed reply."""
 
     def __init__(self, model: Model) -> None:
         self._model = model
@@ -157,7 +157,10 @@ class ChatDecoder:
         return self._mixed(chunk, choice, delta)
 
     def end(self) -> Iterable[StreamEvent]:
-        """The last events. Raises `StreamTruncated` if neither a finish reason nor `[DONE]` was received."""
+        """Return the last events.
+
+        Raises `StreamTruncated` if neither a finish reason nor `[DONE]` was received.
+        """
         if self._finished:
             return ()
         if self._reason is None:
@@ -197,8 +200,8 @@ class ChatDecoder:
 
     def _end_for(self, word: str) -> None:
         """Note the finish reason. An unknown word means that the reply is not complete."""
-        known = self._rules.finish_reasons
-        reason = known.get(word) or known.get(word.lower())
+        reasons = self._rules.finish_reasons
+        reason = reasons.get(word) or reasons.get(word.lower())
         self._reason = reason or "length"
         self._unknown_reason = "" if reason else word
 
@@ -251,7 +254,10 @@ class ChatDecoder:
 
 
 def _reasoning(delta: JsonObject) -> tuple[str, str]:
-    """The field of a delta that contains reasoning, and its text; both are empty if there is none."""
+    """Return the delta's field for reasoning, and its text.
+
+    Both are empty for a delta without reasoning.
+    """
     for field in _REASONING_FIELDS:
         if isinstance(text := delta.get(field), str) and text:
             return field, text
@@ -263,7 +269,10 @@ def _reasoning(delta: JsonObject) -> tuple[str, str]:
 
 
 def _thought(part: JsonObject) -> str:
-    """The thinking in a part of the content, as Magistral sends it: https://docs.mistral.ai/capabilities/reasoning."""
+    """Return the thinking in a content part, as Magistral sends it.
+
+    https://docs.mistral.ai/capabilities/reasoning
+    """
     if part.get("type") not in _THOUGHTS:
         return ""
     for name in ("thinking", "reasoning", "text"):
@@ -274,11 +283,11 @@ def _thought(part: JsonObject) -> str:
     return ""
 
 
-def _more_of(known: Any, value: Any) -> Any:  # noqa: ANN401 - any JSON value
-    """The value of an opaque field so far, with that of another delta."""
+def _more_of(earlier: Any, value: Any) -> Any:  # noqa: ANN401 - any JSON value
+    """Add another delta's value to an opaque field's value so far."""
     if isinstance(value, list):
-        return merged_details(known if isinstance(known, list) else (), value)
-    return {**known, **value} if isinstance(known, dict) and isinstance(value, dict) else value
+        return merged_details(earlier if isinstance(earlier, list) else (), value)
+    return {**earlier, **value} if isinstance(earlier, dict) and isinstance(value, dict) else value
 
 
 def _at(value: Any, path: Path) -> Any:  # noqa: ANN401 - any JSON value
@@ -294,7 +303,7 @@ def _at(value: Any, path: Path) -> Any:  # noqa: ANN401 - any JSON value
 
 
 def _text(content: Any) -> str:  # noqa: ANN401 - any JSON value
-    """The text of a content field, which some servers send as a list of parts."""
+    """Return a content field's text; some servers send a list of parts."""
     if isinstance(content, str):
         return content
     if isinstance(content, list):

@@ -1,6 +1,7 @@
-"""Code that OpenAI's two formats, Responses and Chat Completions, share, for OpenAI and for compatible servers.
+"""Code for both OpenAI formats, Responses and Chat Completions.
 
-Functions that leave an option out of a request add a warning to their argument `warnings`.
+It serves OpenAI and compatible servers. Functions leaving an option out of a request add a warning to their argument
+`warnings`.
 """
 
 from __future__ import annotations
@@ -21,14 +22,14 @@ from planck_nb.base.errors import ProviderError
 from planck_nb.base.json_types import JsonObject
 
 _REASONING_IDS = re.compile(r"o\d|codex|gpt-([5-9]|\d\d)(?!.*chat)")
-"""Matches ids of OpenAI's reasoning models, dated ones included, that the catalogue does not contain yet."""
+"""Matches ids of OpenAI's reasoning models, dated ones included, which the catalogue does not contain yet."""
 
 _STRICT_FORMATS = frozenset("date-time time date duration email hostname ipv4 ipv6 uuid".split())
 _STRICT_KEYWORDS = frozenset(
     "type properties required additionalProperties items enum const anyOf $defs definitions title description pattern "
     "format multipleOf minimum maximum exclusiveMinimum exclusiveMaximum minItems maxItems".split()
 )
-"""The keywords that OpenAI's guide to structured outputs allows in a strict schema."""
+"""Keywords allowed in a strict schema by OpenAI's guide to structured outputs."""
 
 SCHEMAS = SchemaRules()
 """OpenAI demands "type 'object'" and refuses "'oneOf'/'anyOf'/'allOf'/'enum'/'not' at the top level"."""

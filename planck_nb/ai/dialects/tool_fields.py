@@ -1,4 +1,4 @@
-"""The tools in a request: the agent's own, those that the server runs, and those in the caller's own fields."""
+"""The tools in a request: the agent's, the server's, and those in the caller's fields."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from planck_nb.base.json_types import JsonObject
 
 
 def fit_context(model: Model, context: Context, usual: SchemaRules) -> tuple[Context, Mapping[str, FittedTool]]:
-    """The context with its tools as the model's server accepts them.
+    """Return the context with its tools as the model's server accepts them.
 
     Args:
-        model: The model that may call them.
+        model: The model to call them.
         context: The conversation and the tools.
-        usual: The part of JSON Schema that servers of the wire format accept.
+        usual: The part of JSON Schema accepted by servers with the wire format.
 
     Returns:
         The context, and the tools whose arguments are sent under other names or in another form, by name.
@@ -49,7 +49,7 @@ def wire_tools(model: Model, tools: Iterable[ServerTool], known: Mapping[str, Js
     """The tools as a vendor spells them, with their settings.
 
     Args:
-        model: The model that may call them.
+        model: The model to call them.
         tools: The tools.
         known: The vendor's tools by our names.
 
@@ -76,13 +76,16 @@ def wire_tools(model: Model, tools: Iterable[ServerTool], known: Mapping[str, Js
 
 
 def add_extra(body: JsonObject, extra: Mapping[str, object]) -> None:
-    """Add the caller's own fields. Tools are added to those of the agent; one of the same name is replaced."""
+    """Add the caller's own fields.
+
+    Tools are added to the agent's tools; one with the same name is replaced.
+    """
     for name, value in extra.items():
         body[name] = joined_tools(body.get("tools"), value) if name == "tools" else value
 
 
 def joined_tools(known: object, given: object) -> object:
-    """Both lists of tools as one; `given` itself if either is not a list."""
+    """Join both lists of tools; return `given` itself if either is not a list."""
     if not isinstance(known, list) or not isinstance(given, (list, tuple)):
         return given
     names = {_name(tool) for tool in given} - {None}

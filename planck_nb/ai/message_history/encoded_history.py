@@ -67,24 +67,24 @@ def encode_history(
         UnsupportedFeatureError: The model or its wire format cannot express a message.
     """
     cache, messages = context.cache or HistoryCache(), context.messages
-    kept, cache.encoder = cache.encoder, None  # only one request at a time may add to it
-    settled = _before_latest_reply(messages)
-    if not isinstance(kept, _Encoder) or not kept.continues_with(messages[:settled], model, encode, prefix, changed):
-        kept = _Encoder(model, encode, prefix, changed)
-    kept.add(messages, settled)
-    newest = kept.copy_without_wire()
+    encoder, cache.encoder = cache.encoder, None  # only one request at a time may add to it
+    end = _before_latest_reply(messages)
+    if not isinstance(encoder, _Encoder) or not encoder.continues_with(messages[:end], model, encode, prefix, changed):
+        encoder = _Encoder(model, encode, prefix, changed)
+    encoder.add(messages, end)
+    newest = encoder.copy_without_wire()
     newest.add(messages, len(messages))
-    if kept.characters <= KEPT_CHARACTERS:
-        cache.encoder = kept
-    return EncodedHistory([*kept.wire, *newest.wire], [*kept.warnings, *newest.warnings], newest.digest)
+    if encoder.characters <= KEPT_CHARACTERS:
+        cache.encoder = encoder
+    return EncodedHistory([*encoder.wire, *newest.wire], [*encoder.warnings, *newest.warnings], newest.digest)
 
 
 def characters(context: Context) -> int:
     """About how many characters the messages of a request have. What its cache holds is not counted again."""
-    kept = None if context.cache is None else context.cache.encoder
-    if not isinstance(kept, _Encoder) or kept.count > len(context.messages):
+    encoder = None if context.cache is None else context.cache.encoder
+    if not isinstance(encoder, _Encoder) or encoder.count > len(context.messages):
         return sum(map(characters_of, context.messages))
-    return kept.characters + sum(map(characters_of, context.messages[kept.count :]))
+    return encoder.characters + sum(map(characters_of, context.messages[encoder.count :]))
 
 
 def characters_of(message: Message) -> int:
@@ -151,9 +151,9 @@ class _Encoder(Generic[T]):
         for message in self._preparation.add(messages, self.count, end):
             self.wire.append(self._encode(self._model, message, self._latest, self.warnings))
             self._latest = message
-        added = messages[self.count : end]
-        self._messages.extend(added)
-        self.characters += sum(map(characters_of, added))
+        additions = messages[self.count : end]
+        self._messages.extend(additions)
+        self.characters += sum(map(characters_of, additions))
         self.count = end
 
     def copy_without_wire(self) -> _Encoder[T]:

@@ -24,7 +24,7 @@ from planck_nb.ai.providers import rules_of
 from planck_nb.ai.schemas.fitted_tools import FittedTool
 
 INTERRUPTED = "The call was interrupted before it returned."
-"""The result of a call that never returned."""
+"""Result for a call which never returned."""
 
 PreparedMessage: TypeAlias = UserMessage | AssistantMessage | ToolResultMessage
 """A message as it is sent: a summary has become a user's message."""
@@ -55,14 +55,14 @@ class Prefix:
             self._hash.update(b"\n")
 
     def copy(self) -> Prefix:
-        """A digest of the same values, to which other values can be added."""
+        """Return a digest with the same values, for adding others."""
         copy = Prefix()
         copy._hash = self._hash.copy()
         return copy
 
     @property
     def digest(self) -> str:
-        """The digest of all that was added so far."""
+        """The digest for everything added so far."""
         return self._hash.hexdigest()
 
 
@@ -70,7 +70,7 @@ class Preparation:
     """Makes messages valid for one model, in the order of the conversation.
 
     Args:
-        model: The model that they are sent to.
+        model: The model to send them to.
         prefix: Stands for what is sent before the messages, and is added to; see `prepare`.
         changed: The tools whose arguments are sent under other names, by name.
     """
@@ -100,12 +100,12 @@ class Preparation:
 
         The results of calls are searched for up to the next reply, even after `end`.
         """
-        prepared: list[PreparedMessage] = []
+        result: list[PreparedMessage] = []
         for position in range(start, end):
             message = _as_sent(messages[position])
             if message.type == "user":
                 if message.content:
-                    prepared.append(self._added_to_prefix(message))
+                    result.append(self._added_to_prefix(message))
             elif message.type == "assistant":
                 own = _is_own(message, self._model)
                 content = tuple(_own_parts(message.content, self.prefix) if own else _portable(message.content))
@@ -114,10 +114,10 @@ class Preparation:
                 if not content:
                     continue
                 reply = message if content == message.content else replace(message, content=content)
-                prepared.append(self._with_sent_names(self._added_to_prefix(reply)))
+                result.append(self._with_sent_names(self._added_to_prefix(reply)))
                 if ids:
-                    prepared.append(self._added_to_prefix(_results(message, messages, position + 1, ids)))
-        return prepared
+                    result.append(self._added_to_prefix(_results(message, messages, position + 1, ids)))
+        return result
 
     def _free_id(self, call_id: str, *, own: bool) -> str:
         """An unused id which the server accepts."""
@@ -134,7 +134,7 @@ class Preparation:
         return free
 
     def _with_sent_names(self, message: PreparedMessage) -> PreparedMessage:
-        """The message with the arguments of its calls under the names that the model knows."""
+        """Rename arguments in the message's calls to the names the model knows."""
         if not self._changed or message.type != "assistant":
             return message
         content = [
@@ -176,14 +176,14 @@ def seal(content: Iterable[AssistantPart], prefix: str) -> tuple[AssistantPart, 
     `prefix` is the digest of the request that the reply answers.
     """
     running = Prefix(prefix)
-    signed: list[AssistantPart] = []
+    result: list[AssistantPart] = []
     for part in content:
         if isinstance(part, ThinkingPart) and part.provider_state is not None:
-            signed.append(replace(part, provider_state={**part.provider_state, _SEAL: running.digest}))
+            result.append(replace(part, provider_state={**part.provider_state, _SEAL: running.digest}))
         else:
-            signed.append(part)
+            result.append(part)
         running.add(part)
-    return tuple(signed)
+    return tuple(result)
 
 
 def without_signatures(
@@ -193,7 +193,7 @@ def without_signatures(
 
     `only` limits this to the parts with these digests.
     """
-    found: set[str] = set()
+    digests: set[str] = set()
 
     def unsigned(part: AssistantPart) -> AssistantPart | None:
         state = part.provider_state
@@ -201,18 +201,18 @@ def without_signatures(
         digest = Prefix(part).digest if signed else ""
         if not signed or (only is not None and digest not in only):
             return part
-        found.add(digest)
+        digests.add(digest)
         rest = {name: value for name, value in (state or {}).items() if name not in _SIGNATURES}
         return None if part.type == "thinking" else replace(part, provider_state=rest or None)
 
-    kept: list[Message] = []
+    result: list[Message] = []
     for message in messages:
         if message.type == "assistant":
             content = tuple(part for old in message.content if (part := unsigned(old)) is not None)
-            kept.append(replace(message, content=content))
+            result.append(replace(message, content=content))
         else:
-            kept.append(message)
-    return kept, frozenset(found)
+            result.append(message)
+    return result, frozenset(digests)
 
 
 def _as_sent(message: Message) -> PreparedMessage:
@@ -267,17 +267,17 @@ def _results(
 
     The results are in the messages from `start` to the next reply.
     """
-    found: dict[str, list[ToolResultPart]] = {}
+    results_by_id: dict[str, list[ToolResultPart]] = {}
     for position in range(start, len(messages)):
         other = messages[position]
         if other.type == "assistant":
             break
         if other.type == "tool_result":
             for part in other.content:
-                found.setdefault(part.id, []).append(part)
+                results_by_id.setdefault(part.id, []).append(part)
     results = []
     for call, name in zip(message.tool_calls, ids, strict=True):
-        waiting = found.get(call.id)
+        waiting = results_by_id.get(call.id)
         result = waiting.pop(0) if waiting else ToolResultPart(call.id, call.name, INTERRUPTED, is_error=True)
         results.append(result if result.id == name else replace(result, id=name))
     return ToolResultMessage(tuple(results))

@@ -1,4 +1,7 @@
-"""The attempts to send one request: when each may be made, and whether there is another after a failure."""
+"""Attempts to send one request.
+
+They decide when each may be made, and whether there is another after a failure.
+"""
 
 from __future__ import annotations
 
@@ -68,7 +71,10 @@ class RequestAttempts:
             self._limiter.release(self._ticket)
 
     def expected_wait(self) -> StreamRetry | None:
-        """The wait for the requests that were made before this one, None if there is none or it is short."""
+        """Return the wait for requests made before this one.
+
+        It is None for a short wait or without such requests.
+        """
         if (ticket := self._paced_ticket()) is None or (seconds := self._limiter.expected_wait(ticket)) < _SHOWN:
             return None
         model = self._request_info.model
@@ -130,7 +136,10 @@ class RequestAttempts:
         return self._policy.delay(error, self.number) or _retry_after(error) or 0.0
 
     def has_further_answer(self) -> bool:
-        """Whether the answer was a recorded one, and another one to the same request follows it."""
+        """Return whether another recorded answer follows a recorded one.
+
+        Both are answers to the same request.
+        """
         return self._request_info.replayed and self._has_recorded_answer()
 
     def _has_recorded_answer(self) -> bool:

@@ -1,4 +1,4 @@
-"""The schema of a structured answer as a server accepts it."""
+"""A structured answer's schema as a server accepts it."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from planck_nb.base.json_types import JsonObject
 
 @dataclass(frozen=True, slots=True)
 class FittedOutput:
-    """The schema of a structured answer as it is sent.
+    """A structured answer's schema as it is sent.
 
     Args:
         schema: The JSON Schema.
-        read: Converts the text of an answer to one for the schema that was asked for; None if they are the same.
+        read: Converts an answer's text to one for the requested schema; None if they are the same.
     """
 
     schema: JsonObject
@@ -27,10 +27,10 @@ class FittedOutput:
 
 
 def fit_output(schema: JsonObject, rules: SchemaRules) -> FittedOutput:
-    """Write the schema of a structured answer in the part of JSON Schema that a server accepts.
+    """Write a structured answer's schema as a server accepts it.
 
     Args:
-        schema: The schema that was asked for.
+        schema: The requested schema.
         rules: What the server accepts.
 
     Returns:
@@ -58,14 +58,14 @@ def fit_output(schema: JsonObject, rules: SchemaRules) -> FittedOutput:
 
 
 def with_objects(schema: JsonObject, value: Any) -> Any:  # noqa: ANN401 - any JSON value
-    """The beginning of an answer, with an object where a list of pairs stands for one.
+    """Return an answer's beginning with objects instead of lists of pairs.
 
     Args:
-        schema: The schema that was asked for.
+        schema: The requested schema.
         value: The answer as far as the model has written it.
 
     Returns:
-        The value in the form of the schema.
+        The value in the schema's form.
     """
     read = SchemaWriter(schema, _PAIRS).write().read
     return value if read is None else read(value)

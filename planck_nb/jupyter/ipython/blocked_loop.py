@@ -1,10 +1,10 @@
-"""Ends the user's code which blocks the event loop of a kernel after an interrupt (■).
+"""End the user's code which blocks the loop after an interrupt (■).
 
-ipykernel handles an interrupt on the event loop, so nothing happens while an async tool computes or calls a blocking
-function (https://github.com/ipython/ipykernel/issues/1239). A thread learns of the interrupt by the wakeup file of
-signals, which is written even while C code runs. If the loop does not turn for a second, it sends a second signal, in
-whose handler the main thread raises an exception: only in a user's function, never in ipykernel or in this package.
-The second signal is not SIGINT, whose handler ipykernel changes all the time: a late one must do no harm.
+ipykernel handles an interrupt on the kernel's event loop, so it waits while an async tool computes or calls a blocking
+function (https://github.com/ipython/ipykernel/issues/1239). A thread learns about the interrupt from the signals'
+wakeup file, which is written even while C code runs. If the loop does not turn for a second, it sends a second signal,
+in whose handler the main thread raises an exception: only in a user's function, never in ipykernel or in this package.
+The second signal is not SIGINT, whose handler ipykernel changes all the time: a late one must be harmless.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _PATIENCE_LATER = 0.2
 """The same, for code that begins after other code was interrupted."""
 
 _CANCELLING = 1.0
-"""Seconds in which an interrupt reaches its task, unless the cell ends before."""
+"""Seconds in which an interrupt reaches its task, unless the cell ends."""
 
 _BETWEEN_TRIES = 0.02
 """Seconds between two looks for the user's code."""
@@ -45,10 +45,13 @@ _CLEANING_UP = 3.0
 """Seconds that interrupted code has to end before it is interrupted again."""
 
 _SILENCE = 1.5
-"""Seconds without an answer to the second signal, after which the user is told."""
+"""Seconds without an answer to the second signal until the user hears."""
 
 _SIGNAL: int = getattr(signal, "SIGURG", signal.SIGABRT)
-"""The second signal: SIGURG is ignored by default. Windows does not have it, and only simulates the other one."""
+"""The second signal.
+
+SIGURG is ignored by default. Windows does not have it, and only simulates the other one.
+"""
 
 _PACKAGE = "planck_nb"
 _PASSED = ("planck_nb.agent.calling.", "planck_nb.agent.context.compactor")
@@ -56,20 +59,26 @@ _PASSED = ("planck_nb.agent.calling.", "planck_nb.agent.context.compactor")
 
 _NOT_PASSED = "planck_nb.agent.calling.progress"
 _STEPS = frozenset({"__step", "__step_run_and_handle_result", "__wakeup"})
-"""A task's methods between the callback and its coroutine, if they are in Python, as with nest_asyncio2."""
+"""A task's methods between the callback and its coroutine.
+
+They have frames if they are in Python, as with nest_asyncio2.
+"""
 
 _NEVER = frozenset({"asyncio", "ipykernel", "jupyter_client", "nest_asyncio2", "tornado", "zmq"})
 """Packages whose code is never interrupted."""
 
-_CALLBACK = Handle._run.__code__  # noqa: SLF001 - the frame below each task and callback of a loop
+_CALLBACK = Handle._run.__code__  # noqa: SLF001 - the frame below each task and callback in a loop
 
 
 def interruption(frame: FrameType | None, *, is_ours: bool) -> BaseException | None:
-    """Return the exception for a frame of the main thread, None if it must not be interrupted.
+    """Return the exception to raise in the main thread's frame.
 
     Args:
         frame: The frame.
         is_ours: Whether the running task belongs to a tool call or reads events.
+
+    Returns:
+        The exception; None if the frame must not be interrupted.
     """
     base, has_user_code = None, False
     while frame is not None:
@@ -90,7 +99,9 @@ def interruption(frame: FrameType | None, *, is_ours: bool) -> BaseException | N
 
 
 def interruption_here(frame: FrameType | None) -> BaseException | None:
-    """Return the exception to raise in a signal handler, which runs in the context of the interrupted task.
+    """Return the exception to raise in a signal handler.
+
+    The handler runs in the interrupted task's context.
 
     Args:
         frame: The interrupted frame.
@@ -113,7 +124,7 @@ def _is_coroutine_of_user(frame: FrameType | None) -> bool:
 
 
 class BlockedLoop:
-    """Watches for interrupts of one kernel.
+    """Watches for one kernel's interrupts.
 
     Args:
         kernel: The shell's kernel, an `ipykernel.kernelbase.Kernel`.
@@ -124,16 +135,25 @@ class BlockedLoop:
         self._before: Any = None
         self._hooks: list[Callable[[], None]] = []
         self._requests = self._watched = 0
-        """How many requests, such as cells, have begun or ended, and how many had at the newest interrupt."""
+        """Number of requests, such as cells, begun or ended.
+
+        The other number is the one at the newest interrupt.
+        """
         self._loop: asyncio.AbstractEventLoop | None = None
         self._main = threading.main_thread().ident or 0
         self._reader: socket.socket | None = None
         self._writer: socket.socket | None = None
         self._reply: bool | None = None
-        """Whether the newest second signal has raised an exception, None until it was handled."""
+        """True if the newest second signal has raised an exception.
+
+        None until it was handled.
+        """
 
     def install(self) -> None:
-        """Begin to watch. In another thread than the main one, which alone handles signals, this does nothing."""
+        """Begin to watch.
+
+        Only the main thread handles signals; in another one, this returns at once.
+        """
         if threading.current_thread() is not threading.main_thread():
             return
         reader, writer = socket.socketpair()
@@ -148,7 +168,7 @@ class BlockedLoop:
         self._hooks = [self._kernel.pre_handler_hook, self._kernel.post_handler_hook]
         self._kernel.pre_handler_hook = self._begin_request
         self._kernel.post_handler_hook = self._end_request
-        _installed.add(writer.fileno())
+        _wakeup_files.add(writer.fileno())
         threading.Thread(target=self._serve, args=(reader,), name="planck-interrupts", daemon=True).start()
 
     def remove(self) -> None:
@@ -158,7 +178,7 @@ class BlockedLoop:
         if self._kernel.post_handler_hook == self._end_request:
             self._kernel.pre_handler_hook, self._kernel.post_handler_hook = self._hooks
         _forget_wakeup()
-        _installed.discard(self._writer.fileno())
+        _wakeup_files.discard(self._writer.fileno())
         signal.signal(_SIGNAL, signal.SIG_DFL if self._before is None else self._before)
         self._writer.close()
         self._reader = self._writer = None
@@ -168,7 +188,10 @@ class BlockedLoop:
         self._hooks[0]()
 
     def _end_request(self) -> None:
-        """Let the kernel restore its handler, and hear interrupts between cells: runs may be in the background."""
+        """Let the kernel restore its handler, and hear interrupts between cells.
+
+        Runs may be in the background.
+        """
         self._requests += 1
         self._hooks[1]()
         if threading.current_thread() is not threading.main_thread() or self._writer is None:
@@ -184,40 +207,45 @@ class BlockedLoop:
                     self._watch()
 
     def _watch(self) -> None:
-        """Interrupt what keeps the loop from turning, until the interrupt (■) has reached its task.
+        """Interrupt blocking code until the interrupt (■) has reached its task.
 
-        The task is cancelled some turns later, so code of the user's may block the loop again before.
+        Such code keeps the loop from turning. The task is cancelled some turns later, so the user's code may block the
+        loop again before.
         """
         patience, until = _PATIENCE, 0.0
         self._watched = self._requests
         while True:
-            turned = threading.Event()
+            turn = threading.Event()
             try:
                 assert self._loop is not None  # noqa: S101 - for the type checker
-                self._loop.call_soon_threadsafe(turned.set)
+                self._loop.call_soon_threadsafe(turn.set)
             except RuntimeError:  # it is closed
                 return
-            if self._interrupt_until(turned, patience):
+            if self._interrupt_until(turn, patience):
                 patience, until = _PATIENCE_LATER, time.monotonic() + _CANCELLING
             if time.monotonic() > until or self._requests != self._watched:
                 return
             time.sleep(_BETWEEN_TRIES)
 
-    def _interrupt_until(self, turned: threading.Event, patience: float) -> bool:
-        """Interrupt the user's code until the loop turns. Returns whether there was any."""
-        pause, sent, told, done = patience, 0.0, False, False
-        while not turned.wait(pause) and self._requests == self._watched:
+    def _interrupt_until(self, turn: threading.Event, patience: float) -> bool:
+        """Interrupt the user's code until the loop turns.
+
+        Returns:
+            Whether there was any such code.
+        """
+        pause, sending_time, has_told, is_done = patience, 0.0, False, False
+        while not turn.wait(pause) and self._requests == self._watched:
             pause = _BETWEEN_TRIES
-            if sent and self._reply is None:
-                if not told and time.monotonic() - sent > _SILENCE:
-                    told = True
+            if sending_time and self._reply is None:
+                if not has_told and time.monotonic() - sending_time > _SILENCE:
+                    has_told = True
                     self._tell()
-            elif sent and self._reply:
-                pause, sent, done = _CLEANING_UP, 0.0, True
+            elif sending_time and self._reply:
+                pause, sending_time, is_done = _CLEANING_UP, 0.0, True
             elif interruption(sys._current_frames().get(self._main), is_ours=True) is not None:  # noqa: SLF001 - the way
-                self._reply, sent = None, time.monotonic()
+                self._reply, sending_time = None, time.monotonic()
                 _send(self._main)
-        return done or bool(sent and self._reply)
+        return is_done or bool(sending_time and self._reply)
 
     def _interrupt(self, number: int, frame: FrameType | None) -> None:
         """Handle the second signal: raise in the user's code."""
@@ -229,7 +257,7 @@ class BlockedLoop:
             raise error
 
     def _tell(self) -> None:
-        """Say in the cell why an interrupt has no effect yet."""
+        """Say in the cell why an interrupt has to wait."""
         frame = sys._current_frames().get(self._main)  # noqa: SLF001 - as above
         name = "A function" if frame is None else f"`{frame.f_code.co_name}`"
         print(  # noqa: T201 - a line in the cell's output
@@ -244,7 +272,7 @@ def _ignore(_number: int, _frame: FrameType | None) -> None:
 
 
 def _set_wakeup(descriptor: int) -> bool:
-    """Make this the wakeup file of signals, unless another one is in use."""
+    """Make this the signals' wakeup file, unless another one is used."""
     before = signal.set_wakeup_fd(descriptor, warn_on_full_buffer=False)
     if before in (-1, descriptor):
         return True
@@ -252,15 +280,18 @@ def _set_wakeup(descriptor: int) -> bool:
     return False
 
 
-_installed: set[int] = set()
-"""The wakeup files of this module."""
+_wakeup_files: set[int] = set()
+"""This module's wakeup files."""
 
 
 def _forget_wakeup() -> None:
-    """Write signals to the wakeup file no longer: in a forked process, it is the parent's."""
+    """Stop writing signals to the wakeup file.
+
+    In a forked process, it is the parent's.
+    """
     with suppress(ValueError):  # not in the main thread
         current = signal.set_wakeup_fd(-1)
-        if current not in _installed:
+        if current not in _wakeup_files:
             signal.set_wakeup_fd(current)
 
 

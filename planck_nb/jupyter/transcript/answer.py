@@ -122,15 +122,15 @@ def _of_agent(
     ending = _Ending()
     usage: Usage | None = None
     cost: float | None = None
-    estimated = False
+    is_estimated = False
     for event in events:
         ending.follow(event)
         if event.type == "usage_delta":
             usage = (usage or Usage()) + event.delta
             cost = cost if event.cost is None else (cost or 0.0) + event.cost
-            estimated = estimated or event.estimated
+            is_estimated = is_estimated or event.estimated
     entries = tuple(_entries(events, prompts=prompts, everything=everything, timed=timed))
-    return _Course(entries, ending, usage, cost, estimated)
+    return _Course(entries, ending, usage, cost, is_estimated)
 
 
 def _story(
@@ -356,8 +356,8 @@ class Answer:
         After `%planck fix` it is the corrected cell.
         """
         blocks = [(language.lower(), code.rstrip("\n")) for language, code in code_blocks(self.text)]
-        labelled = [code for language, code in blocks if language in _PYTHON]
-        return next(reversed(labelled or [code for language, code in blocks if not language]), "")
+        python_blocks = [code for language, code in blocks if language in _PYTHON]
+        return next(reversed(python_blocks or [code for language, code in blocks if not language]), "")
 
     @property
     def output(self) -> Any:  # noqa: ANN401 - an instance of the type that the prompt named

@@ -40,7 +40,7 @@ class Kernel:
 
 CELLS = [
     "%load_ext planck_nb",
-    "%planck hello",
+    "%planck hello there",
     "%planck agents",
     "%%planck --tools bash\nbash 'echo hi'",
     "def ask():\n    return get_ipython().run_line_magic('planck', 'hello')\nask()",

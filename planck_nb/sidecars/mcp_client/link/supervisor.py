@@ -212,13 +212,13 @@ class Supervisor:
             raise SidecarError(f"The sidecar {self._state.name} was stopped.")
         if not connection.ready.done() or connection.lost.done():
             raise self._failure_of(connection, serving)
-        accepted = False
+        is_accepted = False
         try:
-            accepted = await self._unless_stopped(self._is_accepted(connection))
+            is_accepted = await self._unless_stopped(self._is_accepted(connection))
         finally:
-            if not accepted:
+            if not is_accepted:
                 await self._close(connection, serving)
-        if not accepted:
+        if not is_accepted:
             raise SidecarError(self._refused)
         self._state.connection = connection
         self._state.adopt(connection)
@@ -353,13 +353,13 @@ class Supervisor:
     async def _adopt(self, connection: Connection) -> None:
         """Use a changed list of tools, if it is accepted."""
         try:
-            accepted = await self._is_accepted(connection)
+            is_accepted = await self._is_accepted(connection)
         except Exception as error:  # noqa: BLE001 - from the callback
-            accepted, self._refused = (
+            is_accepted, self._refused = (
                 False,
                 f"The sidecar {self._state.name} was given up: {type(error).__name__}: {error}",
             )
-        if accepted:
+        if is_accepted:
             self._state.adopt(connection)
             self._state.describe(connection)
             self._state.announce_tools()

@@ -1,1 +1,1 @@
-"""What sidecars offer, and their results."""
+"""Offers from sidecars, and their results."""

@@ -1,1 +1,1 @@
-"""How sidecars are started or reached, and where that is read."""
+"""Ways to start or reach sidecars, and where they are read."""
