@@ -7,6 +7,7 @@ from contextlib import redirect_stdout
 from dataclasses import dataclass, field
 from io import StringIO
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -64,6 +65,7 @@ async def notebook(tmp_path: Path) -> AsyncIterator[Notebook]:
     workspace = Workspace(Config.load(environment={}, directory=tmp_path, home=tmp_path))
     controller = Controller(workspace)
     shell = InteractiveShell()
+    shell.kernel = SimpleNamespace()  # awaits magics, as a terminal does not
     Extension(shell, controller).install()
     agent = workspace.add_agent("planck", model=scripted_model([ANSWER] * 5))
     yield Notebook(shell, workspace, agent)
@@ -125,7 +127,7 @@ async def test_the_agent_gets_the_kernel_tools_and_the_answer_has_the_cell(noteb
 
 async def test_variables_that_are_not_shared_stay_in_the_notebook(notebook: Notebook) -> None:
     await notebook.run("income, age = 71234, 39")
-    await notebook.run("%planck --share age hello")
+    await notebook.run("%planck --with age hello there")
     await notebook.run("income / age / 0")
     await notebook.run("%planck fix")
     assert "age: 39" in notebook.prompts[-1]
