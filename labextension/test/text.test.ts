@@ -34,6 +34,7 @@ const request = (effects: ApprovalDisplay['effects'], more: Partial<ApprovalDisp
   key: '',
   effects,
   folder: '~/a',
+  cwd: '',
   reason: '',
   arguments: [],
   replaced: [],
@@ -68,13 +69,17 @@ test('an approval request states the intention and the effects of the call', () 
   const sandboxed = (effects: ApprovalDisplay['effects'], sandboxed: boolean): string =>
     sentences(request([['execute', 'ls'], ...effects], { sandboxed, folder: '' }));
   assert.equal(sandboxed([], false), 'Runs a command without a sandbox: it can write files and use the network.');
+  const network = "Uses the network, also this computer's own servers.";
   const inside = 'Runs a command in a sandbox: it can write only below the working directory';
   assert.equal(sandboxed([], true), `${inside}, and has no network.`);
-  assert.equal(sandboxed([['network', '']], true), `${inside}. Uses the network.`);
+  assert.equal(sandboxed([['network', '']], true), `${inside}. ${network}`);
   const named = `${inside} and in what is named above`;
   assert.equal(sandboxed([['write', '/data']], true), `Writes 1 file. ${named}, and has no network.`);
-  assert.equal(sandboxed([['write', '/data'], ['network', '']], true), `Writes 1 file. ${named}. Uses the network.`);
+  assert.equal(sandboxed([['write', '/data'], ['network', '']], true), `Writes 1 file. ${named}. ${network}`);
   assert.equal(sentences(request([['network', 'x.invalid']])), 'Uses the network: x.invalid.');
+  const elsewhere = { sandboxed: true, folder: '', cwd: '~/b' };
+  assert.match(sentences(request([['execute', 'ls']], elsewhere)), /^Runs a command in ~\/b, in a sandbox: it can/);
+  assert.match(sentences(request([['execute', 'ls']], { cwd: '~/b' })), /^Runs a command in ~\/b\. It can/);
   assert.equal(sentences(request([])), 'The tool does not declare its effects.');
 });
 

@@ -16,6 +16,7 @@ class Effect:
         kind: "read" or "write" for files, "execute" for commands, "network" for connections.
         target: An absolute path for read and write, the command for execute, an address for network. Empty if the
             tool can say no more than the kind.
+        cwd: For a command, the absolute path of the folder in which it runs; empty for the tool's working directory.
 
     Example:
         >>> Effect("write", "/project/notes.md").kind
@@ -24,3 +25,4 @@ class Effect:
 
     kind: EffectKind
     target: str = ""
+    cwd: str = ""

@@ -88,7 +88,10 @@ _BASE64 = frozenset(string.ascii_letters + string.digits + "+/_-")
 It is then inside encrypted reasoning or an image.
 """
 
-# The vendors' own formats. Each begins with a literal, which makes the search fast.
+_AMBIGUOUS_ENDS = ("SIGNING", "SIGNATURE", "HMAC", "SALT", "PEPPER", "MNEMONIC")
+"""Ends of variables' names, which count beside a generated key."""
+
+# The vendors' own formats. Each begins with a literal, which makes the search fast, or has a sign in `_SIGNS`.
 _FORMATS: Mapping[str, re.Pattern[str]] = {
     what: re.compile(pattern)
     for what, pattern in {
@@ -107,9 +110,19 @@ _FORMATS: Mapping[str, re.Pattern[str]] = {
         "a SendGrid key": r"SG\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}",
         "a Slack token": r"xox[abeprs]-[A-Za-z0-9-]{10,}",
         "a Slack webhook": r"https://hooks\.slack\.com/services/[A-Za-z0-9/_-]{20,}",
+        # A key's secret is recognised only beside the key.
+        "an AWS key with its secret": r"A[KS]IA[A-Z0-9]{16}(?![A-Za-z0-9+/=])[\s\S]{1,200}?(?<![A-Za-z0-9+/=])"
+        r"(?=[A-Za-z0-9+/]*[a-z])(?=[A-Za-z0-9+/]*[A-Z])(?=[A-Za-z0-9+/]*[0-9])[A-Za-z0-9/+]{40}(?![A-Za-z0-9/+=])",
         "an AWS key": r"A[KS]IA[A-Z0-9]{16}(?![A-Za-z0-9+/=])",
         "a Google token": r"ya29\.[A-Za-z0-9_-]{20,}",
         "a Google client secret": r"GOCSPX-[A-Za-z0-9_-]{20,}",
+        # https://github.com/microsoft/security-utilities describes these three.
+        "an Azure key": r"(?<![A-Za-z0-9])[A-Za-z0-9]{52}JQQJ9[9DH][A-Za-z0-9][A-L][A-Za-z0-9]{16}[A-Za-z]"
+        r"[A-Za-z0-9]{7}(?:[A-Za-z0-9]{2}==)?",
+        "an Azure storage key": r"(?<![A-Za-z0-9/+])[A-Za-z0-9/+]{76}(?:APIM|ACDb|\+(?:ABa|AMC|ASt))[A-Za-z0-9/+]{5}"
+        r"[AQgw]==",
+        "an Azure client secret": r"(?<![\w.~-])[A-Za-z0-9_~.-]{3}[78]Q~[A-Za-z0-9_~.-]{31,34}(?![\w.~-])",
+        "an age key": r"AGE-SECRET-KEY-1[A-Z0-9]{58}",
         "an NVIDIA key": r"nvapi-[A-Za-z0-9_-]{40,}",
         "a Replicate token": r"r8_[A-Za-z0-9]{30,}",
         "a Perplexity key": r"pplx-[A-Za-z0-9]{30,}",
@@ -130,6 +143,12 @@ _FORMATS: Mapping[str, re.Pattern[str]] = {
         "a private key": r"-----BEGIN [A-Z ]*PRIVATE KEY-----(?:[^-]*-----END [A-Z ]*PRIVATE KEY-----)?",
     }.items()
 }
+
+_SIGNS = {"an Azure key": "JQQJ9", "an Azure client secret": "Q~", "an Azure storage key": "=="}
+"""Parts of formats without a literal at their beginning.
+
+Texts without it are not searched.
+"""
 
 _used: dict[str, str] = {}
 """Credentials which this process has used, with descriptions.
@@ -155,6 +174,8 @@ def is_secret_variable(name: str, value: str) -> bool:
     """Return whether a variable's name or value looks like a secret."""
     # A setting such as `max_tokens` is a number; somebody else's variable may be more.
     is_named = is_secret_name(name) or name.upper().endswith("TOKENS")
+    if name.upper().endswith(_AMBIGUOUS_ENDS) and looks_like_key(value):
+        return True
     return is_named or next(_passwords(value), None) is not None or find_key(value) is not None
 
 
@@ -244,7 +265,7 @@ def redact(text: str, known: Mapping[str, str] | None = None, *, formats: bool =
         return text
     text = _known_forms(tuple((process_secrets() if known is None else known).items())).replaced(text)
     if formats:
-        for what, pattern in _FORMATS.items():
+        for what, pattern in _formats_for(text):
             text = pattern.sub(partial(_without_key, f"[{what}]"), text)
         text = _PASSWORD_IN_ADDRESS.sub(_without_password, text)
     return text
@@ -276,7 +297,8 @@ def redact_rows(rows: Iterable[Mapping[str, Any]], known: Mapping[str, str]) -> 
         return (
             any(form in line for form in in_json)
             or (forms.words is not None and forms.words.search(line) is not None)
-            or any(pattern.search(line) for pattern in (*_FORMATS.values(), _PASSWORD_IN_ADDRESS))
+            or any(pattern.search(line) for _, pattern in _formats_for(line))
+            or _PASSWORD_IN_ADDRESS.search(line) is not None
         )
 
     return [
@@ -346,10 +368,15 @@ def _passwords(value: str) -> Iterator[str]:
 
 def find_key(text: str) -> str | None:
     """Describe a vendor's key in a text; None without one."""
-    for what, pattern in _FORMATS.items():
+    for what, pattern in _formats_for(text):
         if any(_stands_alone(match) for match in pattern.finditer(text)):
             return what
     return None
+
+
+def _formats_for(text: str) -> list[tuple[str, re.Pattern[str]]]:
+    """Return the formats that may be in a text."""
+    return [(what, pattern) for what, pattern in _FORMATS.items() if _SIGNS.get(what, "") in text]
 
 
 def _without_key(instead: str, match: re.Match[str]) -> str:

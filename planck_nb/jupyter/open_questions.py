@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import json
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -11,7 +12,9 @@ from typing import Any
 
 from planck_nb.agent.approval.gate import CONNECT_TIMEOUT
 from planck_nb.base.errors import UsageError
+from planck_nb.base.secrets import find_secret, process_secrets
 from planck_nb.base.text import one_line
+from planck_nb.base.visible import visible
 from planck_nb.sidecars.mcp_client.questions import Question, QuestionAnswer
 
 _PROBLEM_CHARACTERS = 500
@@ -51,8 +54,11 @@ class Audience:
 
 @dataclass(frozen=True, slots=True)
 class _WaitingQuestion:
+    """A question, the place for its answer, and the answers to confirm by giving them again."""
+
     shown: OpenQuestion
     answer: asyncio.Future[QuestionAnswer | None]
+    to_confirm: list[QuestionAnswer] = field(default_factory=list)
 
 
 class OpenQuestions:
@@ -130,7 +136,8 @@ class OpenQuestions:
             answer: The answer.
 
         Raises:
-            UsageError: It was answered before or is closed, or the answer does not match its schema.
+            UsageError: It was answered before or is closed, or the answer does not match its schema. An answer with a
+                key is refused once: the same answer again confirms that the sidecar may get it.
         """
         waiting = self._waiting.get(question_id)
         if waiting is None or waiting.answer.done():
@@ -140,6 +147,13 @@ class OpenQuestions:
             if problem:
                 shown = one_line(problem, _PROBLEM_CHARACTERS)
                 raise UsageError(f"The answer does not match what the sidecar asks for: {shown}.")
+            if answer not in waiting.to_confirm and (kind := _secret_in(answer)):
+                waiting.to_confirm.append(answer)
+                sidecar = visible(waiting.shown.question.sidecar, lookalikes=True)
+                raise UsageError(
+                    f"The answer has {kind}, which the sidecar {sidecar} would get; give the same answer again to "
+                    "send it."
+                )
         waiting.answer.set_result(answer)
 
     def _audiences_of(self, question: Question) -> list[Audience]:
@@ -165,3 +179,10 @@ class OpenQuestions:
     def _announce(audiences: Sequence[Audience]) -> None:
         for audience in audiences:
             audience.changed()
+
+
+def _secret_in(answer: QuestionAnswer) -> str | None:
+    """Describe a secret in an answer without showing it; None without one."""
+    known = process_secrets()
+    texts = (value if isinstance(value, str) else json.dumps(value, default=str) for value in answer.content.values())
+    return next(filter(None, (find_secret(text, known) for text in texts)), None)

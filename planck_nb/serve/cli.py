@@ -90,7 +90,7 @@ def _serve_mcp(options: argparse.Namespace) -> int:
     from planck_nb.serve.history import History  # noqa: PLC0415
     from planck_nb.serve.kernel_client import KernelClient  # noqa: PLC0415
     from planck_nb.serve.mcp_server import HistoryServer  # noqa: PLC0415
-    from planck_nb.serve.runtime_folder import runtime_folder  # noqa: PLC0415
+    from planck_nb.tools.private_folders import runtime_folder  # noqa: PLC0415
 
     folder = Path(options.folder).expanduser().absolute() if options.folder else Path.cwd()
     if not folder.is_dir():

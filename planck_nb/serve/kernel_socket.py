@@ -29,8 +29,9 @@ from planck_nb.base.text import one_line
 from planck_nb.base.visible import visible
 from planck_nb.serve.bounds import bounded_text
 from planck_nb.serve.kernel_calls import KernelCalls
-from planck_nb.serve.runtime_folder import KernelAddress, new_socket_path, runtime_folder
+from planck_nb.serve.runtime_folder import KernelAddress, new_socket_path
 from planck_nb.serve.wire import MAX_LINE_BYTES, encode_line, read_line
+from planck_nb.tools.private_folders import runtime_folder
 from planck_nb.workspace import Workspace
 
 _log = logging.getLogger(__name__)

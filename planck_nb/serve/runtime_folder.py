@@ -9,15 +9,13 @@ import json
 import os
 import secrets
 import stat
-import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from planck_nb.base.errors import ConfigError
 
-_FOLDER = "planck-nb"
 _OTHER_USERS = 0o077
 _MAX_PATH_BYTES = 100
 """Longest socket path in bytes; the strictest systems allow 104."""
@@ -71,18 +69,6 @@ class KernelAddress:
         for path in (self.file, self.socket):
             with suppress(OSError):
                 path.unlink()
-
-
-def runtime_folder(environment: Mapping[str, str] | None = None) -> Path:
-    """Return this user's folder for sockets.
-
-    It is in `XDG_RUNTIME_DIR`, else in the system's temporary folder.
-    """
-    variables = os.environ if environment is None else environment
-    runtime = variables.get("XDG_RUNTIME_DIR", "")
-    if os.path.isabs(runtime) and os.path.isdir(runtime):  # noqa: PTH112, PTH117 - a text that may be anything
-        return Path(runtime) / _FOLDER
-    return Path(tempfile.gettempdir()) / f"{_FOLDER}-{os.getuid()}"
 
 
 def new_socket_path(folder: Path) -> Path:

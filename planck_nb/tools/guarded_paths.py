@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 import sys
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -48,6 +50,10 @@ _LATER = re.compile(
 _SKIPPED = frozenset({"node_modules", "__pycache__", "site-packages", ".git"})
 _MAX_DEPTH = 3
 _MAX_ENTRIES = 20_000
+_IDENTITY = stat.S_ISUID | stat.S_ISGID
+_CLOCK_STEP = 100_000_000
+"""Nanoseconds by which a file system's time may lag behind the clock."""
+
 _HARMLESS = re.compile(
     r"""\s*(?:[#;].*)?
     |\s*\[(?:core|init|user|pull|push|merge|extensions|(?:remote|branch|submodule)\s+"[^"\\\n]*")\]\s*
@@ -66,16 +72,22 @@ class GuardedPaths:
     Args:
         folder: The writable folder, with links followed.
         existing: The existing paths, each with its target if it is a link.
+        links: The other links through which they lead, with their targets.
+        missing: Where they lead if nothing is there.
         later: Stamps of files which run by themselves later.
         modules: Names of modules at the top level.
         home: The home folder if commands can write in it, whose hidden entries are all guarded.
+        since: The time in nanoseconds since the epoch.
     """
 
     folder: Path
     existing: Mapping[str, str] = field(default_factory=dict)
+    links: Mapping[str, str] = field(default_factory=dict)
+    missing: frozenset[str] = frozenset()
     later: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     modules: frozenset[str] = frozenset()
     home: str = ""
+    since: int = 0
 
     @classmethod
     def of(cls, folder: Path, environment: Mapping[str, str]) -> GuardedPaths:
@@ -88,16 +100,24 @@ class GuardedPaths:
         existing, later = dict[str, str](), dict[str, tuple[int, int]]()
         home = os.path.realpath(environment.get("HOME") or os.devnull)
         home = home if Path(home).is_relative_to(folder) else ""
+        links, missing = dict[str, str](), set[str]()
         for path, is_guarded in _walk(str(folder), home):
             if is_guarded:
                 existing[path] = os.readlink(path) if os.path.islink(path) else ""  # noqa: PTH114, PTH115 - strings
+                for name in (path, *_links_in(path)):
+                    links |= {str(link): os.readlink(link) for link in _links_on_way(Path(name), folder)}  # noqa: PTH115 - as above
+                    if not os.path.exists(name):  # noqa: PTH110 - as above
+                        missing.add(os.path.realpath(name))
             else:
                 with suppress(OSError):
                     status = os.lstat(path)
                     later[path] = status.st_mtime_ns, status.st_size
         for place in _environments(folder, environment):
             existing.setdefault(str(place), "")
-        return cls(folder, existing, later, frozenset(_modules(folder)), home)
+        links = {name: target for name, target in links.items() if name not in existing}
+        return cls(
+            folder, existing, links, frozenset(missing), later, frozenset(_modules(folder)), home, time.time_ns()
+        )
 
     def mounts(self, exceptions: Sequence[Path] = ()) -> dict[Path, tuple[str, ...]]:
         """Return bubblewrap's options for the existing paths and the folders above them.
@@ -109,7 +129,9 @@ class GuardedPaths:
         names = [*self.existing, *(link for name in self.existing for link in _links_in(name))]
         for name in names if self.folder != Path("/") else ():
             path = Path(os.path.realpath(name))  # a link is restored after the command
-            if not path.exists() or not path.is_relative_to(self.folder) or _is_below(path, exceptions):
+            if path == self.folder or not path.is_relative_to(self.folder):  # as a mount, the folder would be read-only
+                continue
+            if not path.exists() or _is_below(path, exceptions):
                 continue
             for parent in path.parents:
                 if parent == self.folder:
@@ -130,6 +152,17 @@ class GuardedPaths:
         for name in sorted(now.existing.keys() | self.existing.keys()):
             if not _is_below(Path(name), exceptions) and now.existing.get(name) != self.existing.get(name):
                 sentences += self._restore(Path(name), is_new=name not in self.existing)
+        for name, target in sorted(self.links.items()):
+            if not os.path.islink(name) or os.readlink(name) != target:  # noqa: PTH114, PTH115 - strings
+                sentences += self._restore(Path(name), is_new=False)
+        for name in sorted(self.missing):
+            if Path(name).is_relative_to(self.folder) and os.path.lexists(name):
+                sentences += self._restore(Path(name), is_new=True)
+        if os.geteuid() == 0 and (programs := sorted(_clear_identity(self.folder, self.since))):
+            names = ", ".join(programs)
+            sentences.append(
+                f"These programs would have given root's rights to other users, and no longer do: {names}."
+            )
         files = sorted(
             os.path.relpath(name, self.folder) for name, stamp in now.later.items() if self.later.get(name) != stamp
         )
@@ -148,13 +181,13 @@ class GuardedPaths:
             return _clean_settings(path, place)
         if path.name == "hooks" and _has_only_samples(path):
             return []
-        if path.name == ".planck" and path.is_dir() and not path.is_symlink():
+        if is_new and path.name == ".planck" and path.is_dir() and not path.is_symlink():
             return _clean_own(path)
         aside = ""
         with suppress(OSError):
             if os.path.lexists(path):
                 aside = _set_aside(path)
-            if target := self.existing.get(str(path)):
+            if target := self.existing.get(str(path)) or self.links.get(str(path)):
                 with open_folder(path.parent) as folder:
                     os.symlink(target, path.name, dir_fd=folder)
         if not aside:
@@ -204,6 +237,30 @@ def _in_git(entry: os.DirEntry[str]) -> Iterator[tuple[str, bool]]:
             yield path, True
 
 
+def _clear_identity(folder: Path, since: int) -> Iterator[str]:
+    """Take their owner's rights from changed programs, and yield their names."""
+    entry_count = 0
+    for place, _, files in os.walk(folder):
+        entry_count += len(files)
+        if entry_count > _MAX_ENTRIES:
+            return
+        for name in files:
+            path = Path(place, name)
+            with suppress(OSError):
+                status = path.lstat()
+                if not stat.S_ISREG(status.st_mode) or not status.st_mode & _IDENTITY:
+                    continue
+                if status.st_ctime_ns < since - _CLOCK_STEP:
+                    continue
+                with open_folder(path.parent) as parent:
+                    descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=parent)
+                try:
+                    os.fchmod(descriptor, stat.S_IMODE(os.fstat(descriptor).st_mode) & ~_IDENTITY)
+                finally:
+                    os.close(descriptor)
+                yield os.path.relpath(path, folder)
+
+
 def _links_in(name: str) -> Iterator[str]:
     """Yield a guarded folder's links, whose targets programs obey, too."""
     for place, folders, files in os.walk(name):
@@ -212,6 +269,28 @@ def _links_in(name: str) -> Iterator[str]:
                 yield path
         if place.count(os.sep) > name.count(os.sep):
             folders.clear()
+
+
+def _links_on_way(path: Path, folder: Path) -> Iterator[Path]:
+    """Yield the links in a folder through which a path leads."""
+    place, names = folder, [*reversed(path.relative_to(folder).parts)]
+    found = set[Path]()
+    while names:
+        name = names.pop()
+        if name == place.anchor:
+            place = Path(name)
+        elif name == os.pardir:
+            place = place.parent
+        else:
+            place /= name
+            if place in found:
+                return
+            if place.is_symlink():
+                found.add(place)
+                if place.is_relative_to(folder):
+                    yield place
+                names += reversed(place.readlink().parts)
+                place = place.parent
 
 
 def _environments(folder: Path, environment: Mapping[str, str]) -> Iterator[Path]:

@@ -15,6 +15,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from planck_nb.agent.approval.secret_files import SYSTEM_FILES, SYSTEM_FOLDERS, is_secret_path
+from planck_nb.tools.private_folders import runtime_folder
 
 _OF_SYSTEM = (*SYSTEM_FILES, *SYSTEM_FOLDERS, "/var/lib/docker")
 """Paths which only root can read."""
@@ -50,7 +51,8 @@ def hidden_paths(home: Path | None, environment: Mapping[str, str]) -> list[Path
         for path in environment.get(name, "").split(os.pathsep if name == "KUBECONFIG" else "\0")
     ]
     below_home = () if home is None else _below_home(home, environment)
-    paths = (*below_home, *map(Path, (*_OF_SYSTEM, *(path for path in named if path.startswith("/")))))
+    sockets = runtime_folder(environment), runtime_folder()  # of kernels that serve, whose variables may be other ones
+    paths = (*below_home, *sockets, *map(Path, (*_OF_SYSTEM, *(path for path in named if path.startswith("/")))))
     resolved: dict[Path, None] = {}
     for path in paths:
         try:

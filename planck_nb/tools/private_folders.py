@@ -1,4 +1,6 @@
-"""Makes temporary folders for this process, and removes the ones that killed processes left.
+"""Folders for this user alone: temporary ones for this process, and the one with the sockets of open kernels.
+
+Temporary folders that killed processes left are removed.
 
 The name of a folder says which process it belongs to: its PID, when it began, and its PID namespace.
 """
@@ -11,13 +13,27 @@ import re
 import shutil
 import stat
 import tempfile
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
 from planck_nb.base.processes import process_namespace, start_time
 
+_SOCKETS = "planck-nb"
 _PREFIX = "planck-nb-"
 _NAME = re.compile(rf"{_PREFIX}(?P<process>\d+)-(?P<start>\d+)-(?P<namespace>\d+)-\w+")
+
+
+def runtime_folder(environment: Mapping[str, str] | None = None) -> Path:
+    """Return this user's folder for sockets.
+
+    It is in `XDG_RUNTIME_DIR`, else in the system's temporary folder.
+    """
+    variables = os.environ if environment is None else environment
+    runtime = variables.get("XDG_RUNTIME_DIR", "")
+    if os.path.isabs(runtime) and os.path.isdir(runtime):  # noqa: PTH112, PTH117 - a text that may be anything
+        return Path(runtime) / _SOCKETS
+    return Path(tempfile.gettempdir()) / f"{_SOCKETS}-{os.getuid()}"
 
 
 def make_private_folder() -> Path:

@@ -26,7 +26,7 @@ from planck_nb.base.errors import ToolError
 from planck_nb.base.programs import PYTHON
 from planck_nb.base.secrets import is_secret_variable
 from planck_nb.tools import launcher
-from planck_nb.tools.no_links import SUPPORTED, open_folder, require_no_links
+from planck_nb.tools.no_links import SUPPORTED, LinkInPathError, open_folder, require_no_links
 from planck_nb.tools.output_capture import Capture
 from planck_nb.tools.watchdog import ProcessTree, send
 from planck_nb.tools.watchdog_process import ENTRY, MARK, watchdog_process
@@ -129,6 +129,8 @@ def _start(
                 stderr=subprocess.PIPE,
                 start_new_session=True,
             )
+    except LinkInPathError as error:
+        raise ToolError(f"The command was not run: {error.strerror}.") from error
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
         where = "" if cwd.is_dir() else f" (working directory {cwd})"

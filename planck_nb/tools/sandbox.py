@@ -13,14 +13,13 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 from typing import Literal, TypeAlias, get_args
 
+from planck_nb.agent.approval.sandbox_access import VARIABLE, SandboxAccess
 from planck_nb.base.errors import ToolError
 from planck_nb.base.programs import find_program
 from planck_nb.tools.guarded_paths import GuardedPaths
-from planck_nb.tools.sandbox_access import VARIABLE, SandboxAccess
 from planck_nb.tools.sandbox_mounts import mounts
 
 SandboxMode: TypeAlias = Literal["auto", "off", "required"]
@@ -100,6 +99,15 @@ def find_sandbox(writable: Sequence[Path] = ()) -> Sandbox | None:
     return _first_working(program, os.geteuid()) if program else None
 
 
+def is_sandbox_known() -> bool:
+    """Return whether a sandbox is known to work.
+
+    Unlike `find_sandbox`, this never starts a process.
+    """
+    program = find_program("bwrap") if sys.platform == "linux" else None
+    return program is not None and _working.get((program, os.geteuid())) is not None
+
+
 def require_sandbox(writable: Sequence[Path] = ()) -> Sandbox:
     """Return the sandbox that works here, like `find_sandbox`.
 
@@ -145,9 +153,15 @@ def candidates(user: int) -> list[tuple[str, ...]]:
     return [(*_ISOLATED, *identity, *proc) for proc in (_PROC, ()) for identity in identities]
 
 
-@lru_cache(maxsize=8)
+_working: dict[tuple[str, int], Sandbox | None] = {}
+"""The sandbox that works, by program and user id."""
+
+
 def _first_working(program: str, user: int) -> Sandbox | None:
-    return next(filter(_works, (Sandbox(program, options) for options in candidates(user))), None)
+    if (program, user) not in _working:
+        sandboxes = (Sandbox(program, options) for options in candidates(user))
+        _working[program, user] = next(filter(_works, sandboxes), None)
+    return _working[program, user]
 
 
 def _works(sandbox: Sandbox) -> bool:

@@ -9,11 +9,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 
+from planck_nb.agent.approval.sandbox_access import SandboxAccess
 from planck_nb.agent.approval.secret_files import is_secret_path
 from planck_nb.base.programs import find_program
 from planck_nb.tools.guarded_paths import GuardedPaths
 from planck_nb.tools.hidden_paths import hidden_paths, needed_paths
-from planck_nb.tools.sandbox_access import SandboxAccess
 
 _TEMPORARY = ("/tmp", "/var/tmp", "/run")  # noqa: S108 - each is replaced by an empty folder
 """Folders that are empty in the sandbox. /run has the sockets of services."""

@@ -8,8 +8,9 @@ import signal
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from shlex import quote
 
+from planck_nb.agent.approval.sandbox_access import SandboxAccess
+from planck_nb.agent.approval.shell_command import ShellCommand
 from planck_nb.agent.calling.tool import ToolContext
 from planck_nb.agent.effect import Effect
 from planck_nb.base.async_tasks import spawn, uninterrupted
@@ -26,10 +27,10 @@ from planck_nb.tools.sandbox import (
     SandboxMode,
     denial,
     find_sandbox,
+    is_sandbox_known,
     require_sandbox,
     why_none,
 )
-from planck_nb.tools.sandbox_access import SandboxAccess, sandbox_access_of
 
 DEFAULT_TIMEOUT = 30_000
 """Milliseconds that a command may take unless the call says otherwise."""
@@ -72,26 +73,26 @@ async def run_shell(
     Raises:
         ToolError: It cannot be started, its exit status is not 0, or it takes too long; the output is in the message.
     """
+    planned = _approved(command, context, cwd, within, sandbox)
+    root, folder = planned.root or Path(), planned.folder or Path()
+    access = planned.access if context.touches is None else planned.access.limited_to(context.touches)
     cancelled = threading.Event()
-    folder, writable = _folder(cwd, within), _folder(cwd, None)
-    if context.touches is not None:
-        approved = {touch.target for touch in context.touches if touch.kind == "execute"}
-        if _in_folder(command, folder, writable) not in approved:
-            raise ToolError(f"The working directory leads to {folder} now; make the call again.")
-    requested = sandbox_access_of(command)
-    access = requested if context.touches is None else requested.limited_to(context.touches)
     hint = ""
     notes: list[str] = []
 
     def run() -> CommandResult:
         nonlocal hint
         environment = child_environment(os.environ, allow_env)
-        found = _sandbox(sandbox, [writable, *access.write], context.progress)
-        guard = GuardedPaths.of(writable.resolve(), environment) if found is not None else None
+        found = _sandbox(sandbox, [root, *access.write], context.progress)
+        if found is None and planned.sandboxed:
+            raise ToolError(
+                "There was a sandbox when the command was checked, and there is none now; make the call again."
+            )
+        guard = GuardedPaths.of(root, environment) if found is not None else None
         around = _sandbox_words(found, folder, guard, access, environment)
         try:
             finished = run_command(
-                command,
+                planned.target,
                 cwd=folder,
                 environment=environment,
                 timeout=milliseconds / 1_000,
@@ -102,7 +103,7 @@ async def run_shell(
         finally:
             notes.extend(guard.clean(environment, access.write) if guard is not None else ())
         if found is not None and finished.status:
-            hint = denial(finished.output, writable, access)
+            hint = denial(finished.output, root, access)
         return finished
 
     finished = await _run_until_cancelled(run, cancelled)
@@ -113,27 +114,46 @@ async def run_shell(
     return _noted(finished.output or "(no output)", notes)
 
 
-def command_effects(command: str, cwd: Path | None, within: str | None, sandbox: SandboxMode) -> list[Effect]:
+def shell_command(text: str, cwd: Path | None, within: str | None, sandbox: SandboxMode) -> ShellCommand:
+    """Parse a call's command, with the folders as they are now.
+
+    Args:
+        text: The command.
+        cwd: The tool's working directory, by default the process's now.
+        within: The folder in which the command runs, relative to `cwd`.
+        sandbox: The mode in which it runs.
+
+    Raises:
+        ToolError: The folder cannot be found.
+    """
+    root, folder = _folder(cwd, None), _folder(cwd, within)
+    # The gate has asked before whether there is a sandbox, which may take long.
+    sandboxed = sandbox == "required" or (sandbox == "auto" and is_sandbox_known())
+    return ShellCommand.parse(text, root, folder, sandboxed=sandboxed)
+
+
+def command_effects(text: str, cwd: Path | None, within: str | None, sandbox: SandboxMode) -> list[Effect]:
     """Return the effects of a command: that it runs, and what it gets beyond the sandbox.
 
     Raises:
-        OSError: The folder cannot be resolved.
+        ToolError: The folder cannot be found.
     """
-    beyond = [] if sandbox == "off" else sandbox_access_of(command).effects()
-    return [Effect("execute", with_folder(command, cwd, within)), *beyond]
+    command = shell_command(text, cwd, within, sandbox)
+    return [command, *([] if sandbox == "off" else command.access.effects())]
 
 
-def with_folder(command: str, cwd: Path | None, within: str | None) -> str:
-    """Return the command as approval rules see it: one that runs in another folder than `cwd` begins with `cd` to it.
-
-    Raises:
-        OSError: The folder cannot be resolved.
-    """
-    return _in_folder(command, resolve(within or "", cwd), resolve("", cwd))
-
-
-def _in_folder(command: str, folder: Path, usual: Path) -> str:
-    return command if folder == usual else f"cd {quote(str(folder))} && {command}"
+def _approved(
+    text: str, context: ToolContext, cwd: Path | None, within: str | None, sandbox: SandboxMode
+) -> ShellCommand:
+    """Return the command as parsed for approval, otherwise as it is now."""
+    approved = (touch for touch in context.touches or () if isinstance(touch, ShellCommand) and touch.root is not None)
+    found = next((touch for touch in approved if touch.target == text), None)
+    if found is not None:
+        return found
+    command = shell_command(text, cwd, within, sandbox)
+    if context.touches is not None:
+        raise ToolError("The command is not the one that was approved; make the call again.")
+    return command
 
 
 def is_sandboxed(mode: SandboxMode) -> bool:

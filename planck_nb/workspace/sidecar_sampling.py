@@ -67,7 +67,13 @@ class SidecarSampling:
             raise AgentError(
                 f"The request has {len(text):,} characters, and at most {MAX_CHARACTERS:,} can be shown; send less."
             )
-        question = Question(sidecar=request.sidecar, message=text, agent_id=request.agent_id, call_id=request.call_id)
+        question = Question(
+            sidecar=request.sidecar,
+            message=text,
+            agent_id=request.agent_id,
+            call_id=request.call_id,
+            images=tuple(image for message in request.messages for image in _images(message)),
+        )
         answer, _ = await answer_of(question, self._ask)
         if answer.action != "accept":
             return None
@@ -82,14 +88,17 @@ def _text(request: SamplingRequest, agent: Agent, tokens: int) -> str:
     lines = [
         f"May it have {agent.model} reply to this, with at most {tokens:,} tokens, at the expense of {agent.name}?",
         *([f"System prompt: {request.system_prompt}"] if request.system_prompt else []),
-        *map(_shown, request.messages),
     ]
+    count = 0
+    for message in request.messages:
+        content = message.content if message.type in _LABELS else ()
+        text = "\n".join(part.text for part in content if part.type == "text")
+        numbers = range(count + 1, count + 1 + len(_images(message)))
+        count += len(numbers)
+        named = f" [{'image' if len(numbers) == 1 else 'images'} {', '.join(map(str, numbers))}]" if numbers else ""
+        lines.append(f"{_LABELS.get(message.type, message.type)}: {text}{named}")
     return visible("\n\n".join(lines))
 
 
-def _shown(message: Message) -> str:
-    content = message.content if message.type in _LABELS else ()
-    images = sum(isinstance(part, ImagePart) for part in content)
-    text = "\n".join(part.text for part in content if part.type == "text")
-    seen = f" [{images} {'image' if images == 1 else 'images'}]" if images else ""
-    return f"{_LABELS.get(message.type, message.type)}: {text}{seen}"
+def _images(message: Message) -> list[ImagePart]:
+    return [part for part in message.content if isinstance(part, ImagePart)] if message.type in _LABELS else []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import sys
 import time
@@ -24,6 +25,9 @@ from planck_nb.base.secrets import (
     unfinished_secret,
 )
 from planck_nb.tools.process import child_environment
+
+AWS_SECRET = VARIABLES["AWS_SECRET_ACCESS_KEY"].replace("EXAMPLEKEY", "a1b2C3d4e5")
+"""It has 40 characters and no format."""
 
 
 @pytest.mark.parametrize(
@@ -101,16 +105,57 @@ def test_a_secret_is_found_and_replaced_in_every_form(form: str) -> None:
         "xai-" + "a1" * 30,
         "postgres://me:a-r3al-one@host/db",
         "-----BEGIN RSA PRIVATE KEY-----\nMIIEow\n-----END RSA PRIVATE KEY-----",
+        "ya29.a0AfH6SMBx3-0123456789abcdef",
+        f"AKIAIOSFODNN7EXAMPLE,{AWS_SECRET}",
+        f"aws configure\nAKIAIOSFODNN7EXAMPLE\n{AWS_SECRET}",
+        f'{{"id": "ASIAIOSFODNN7EXAMPLE", "value": "{AWS_SECRET}"}}',
+        "aB3" * 17 + "x" + "JQQJ99" + "BA" + "Cd4f" * 4 + "A" + "abcd123",
+        "aB3/" * 19 + "+ASt" + "abcd1" + "A==",
+        "abc8Q~" + "aB3-" * 8 + "xy",
+        "AGE-SECRET-KEY-1" + "QPZRY9X8GF2T" * 4 + "VDW0S3JN54",
     ],
 )
 def test_formats_of_keys_are_replaced_in_exports(text: str) -> None:
     assert find_secret(f"before {text} after", {}) is not None
     cleaned = redact(f"before {text} after", {}, formats=True)
+    assert AWS_SECRET not in cleaned
     assert cleaned.startswith("before ")
     assert cleaned.endswith(" after")
     assert text not in cleaned
     assert "MIIE" not in cleaned
     assert "a-r3al-one" not in cleaned
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "AKIAIOSFODNN7EXAMPLE is the id; the commit is da39a3ee5e6b4b0d3255bfef95601890afd80709",
+        "AKIAIOSFODNN7EXAMPLE " + "word " * 60 + AWS_SECRET,
+        "0123456789abcdef0123456789abcdef d41d8cd98f00b204e9800998ecf8427e",
+        "sha256-" + base64.b64encode(bytes(range(32))).decode(),
+        base64.b64encode(bytes(range(256)) * 4).decode(),
+        "https://x.invalid/a/8Q~b abc8Q~short",
+        "aB3" * 40,
+    ],
+)
+def test_what_has_no_format_of_a_secret_stays(text: str) -> None:
+    assert redact(text, {}, formats=True).replace("[an AWS key]", "AKIAIOSFODNN7EXAMPLE") == text
+
+
+@pytest.mark.parametrize(("value", "secret"), [("a1B2c3D4e5F6a7B8", True), ("enabled", False), ("true", False)])
+def test_an_ambiguous_name_is_a_secret_beside_a_generated_key(value: str, *, secret: bool) -> None:
+    for name in ("SIGNING", "WEBHOOK_SIGNATURE", "app_hmac"):
+        assert is_secret_variable(name, value) is secret
+
+
+def test_looking_for_formats_is_linear() -> None:
+    def seconds(count: int) -> float:
+        text = "AKIAIOSFODNN7EXAMPLE aB3/+x" * count
+        before = time.thread_time()
+        redact(text, {}, formats=True)
+        return time.thread_time() - before
+
+    assert any(seconds(8_000) < max(0.2, 9 * seconds(2_000)) for _ in range(3))
 
 
 @pytest.mark.parametrize("text", ["postgres://user:password@host/db", "http://$USER:$PASSWORD@host", "a://b:<pw>@c"])

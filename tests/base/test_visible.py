@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planck_nb.base.visible import literal, visible
+from planck_nb.base.visible import LOOKALIKES, literal, visible
 
 CODES = range(sys.maxunicode + 1)
 HIDDEN = {"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp", "Zs"}
@@ -55,10 +55,26 @@ def test_no_text_can_pretend_to_be_spelled_out() -> None:
         ("\U0001d42bm", "⟨U+1D42B⟩m"),
         ("naïve Müller_2", "naïve Müller_2"),
         ("日本語test", "日本語test"),
+        ("\u30ce\u30fc\u30c81 10 \u00b5m", "\u30ce\u30fc\u30c81 10 \u00b5m"),
+        ("https://good.com\u2215x.evil.example", "https://good.com⟨U+2215⟩x.evil.example"),
+        ("https://good.com\u30ceevil.example", "https://good.com⟨U+30CE⟩evil.example"),
+        ("\u0430\u0440\u0440\u04cf\u0435.com", "⟨U+0430⟩⟨U+0440⟩⟨U+0440⟩⟨U+04CF⟩⟨U+0435⟩.com"),
+        ("пример.com", "пример.com"),
+        ("rm \u2013rf \u201cx; y\u201d", "rm ⟨U+2013⟩rf ⟨U+201C⟩x; y⟨U+201D⟩"),
+        ("b\u0131n/g\u0251\u0251gle", "b⟨U+0131⟩n/g⟨U+0251⟩⟨U+0251⟩gle"),
+        ("a\u0660b \u05d0c \U0001d6fcd", "a⟨U+0660⟩b ⟨U+05D0⟩c ⟨U+1D6FC⟩d"),
     ],
 )
 def test_lookalikes_of_ascii_are_spelled_out_on_request(text: str, shown: str) -> None:
     assert visible(text, lookalikes=True) == shown
+
+
+CODES_OF_LOOKALIKES = [code for codes in LOOKALIKES.values() for code in codes.split()]
+
+
+@pytest.mark.parametrize("code", CODES_OF_LOOKALIKES)
+def test_every_lookalike_in_the_list_is_spelled_out(code: str) -> None:
+    assert visible(f"https://good.com{chr(int(code, 16))}x", lookalikes=True) == f"https://good.com⟨U+{code}⟩x"
 
 
 @given(st.text(st.one_of(st.characters(exclude_categories=()), st.sampled_from("⟨U+27E8⟩\ud800")), max_size=20))

@@ -40,11 +40,13 @@ ASKING = """asking = ScriptedRun()
 display(view_of(asking))
 ask_twice(asking)"""
 QUESTION = """from dataclasses import asdict
+PIXEL = ("data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAA"
+    "AABJRU5ErkJggg==")
 from planck_nb.jupyter.live.question_display import QuestionDisplay, QuestionField
 fields = tuple(QuestionField(kind.title(), "What it is", kind, "", ("Europe", "US") if "choice" in kind else (), True)
     for kind in ("text", "number", "boolean", "choice", "choices", "json"))
 asked = [QuestionDisplay("1", "asker", "How is it to be deployed?", "", fields, "", time.time() + 300),
-    QuestionDisplay("2", "asker", "Sign in.", "https://example.invalid/sign-in", (), "", time.time() + 300)]
+    QuestionDisplay("2", "asker", "Sign in.", "https://example.invalid/sign-in", (), "", time.time() + 300, (PIXEL,))]
 asked = {"type": "questions", "now": time.time(), "questions": list(map(asdict, asked)), "notice": "One was declined."}
 questioned = ScriptedRun()
 questioned.start()
@@ -95,6 +97,7 @@ def states(lab: Lab, window: Window) -> Iterator[Notebook]:
     notebook.wait_idle(60)
     expect(notebook.output(1).locator(".pk-preview")).to_be_visible()
     expect(notebook.output(2).locator(".pk-ask")).to_have_count(2)
+    expect(notebook.output(3).get_by_alt_text("Image 1")).to_have_js_property("naturalWidth", 1)
     expect(notebook.output(4).locator(".pk-folded")).to_be_visible()
     expect(notebook.output(5).locator(".pk-kept")).to_be_visible()
     expect(notebook.output(6).locator(".pk-lane")).to_have_count(6)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
+from planck_nb.ai.messages import ImagePart
 from planck_nb.base.errors import UsageError
 from planck_nb.jupyter.open_questions import Audience, OpenQuestion, OpenQuestions
 from planck_nb.jupyter.terminal.question_prompt import QuestionPrompt
@@ -42,6 +44,34 @@ async def test_the_first_answer_counts_and_the_second_is_told_so() -> None:
         questions.answer(shown.id, QuestionAnswer("decline"))
     assert await asking == QuestionAnswer("accept", {"name": "Ada"})
     assert questions.shown_to(one) == []
+
+
+@pytest.mark.parametrize(
+    ("secret", "kind"),
+    [
+        ("sk-ant-api03-" + "a1B2" * 8, "what looks like an Anthropic key"),
+        ("my-own-service-token-1", "the value of MY_SERVICE_TOKEN"),
+        ("postgres://ann:tulips8@db.invalid/x", "what looks like an address with a password"),
+    ],
+    ids=["format", "variable", "address"],
+)
+async def test_an_answer_with_a_secret_is_sent_only_if_it_is_confirmed(
+    monkeypatch: pytest.MonkeyPatch, secret: str, kind: str
+) -> None:
+    monkeypatch.setenv("MY_SERVICE_TOKEN", "my-own-service-token-1")
+    questions = OpenQuestions()
+    mine, came = audience(questions, "a1")
+    asking = asyncio.create_task(questions.ask(asked()))
+    await came.wait()
+    [shown] = questions.shown_to(mine)
+    for content in ({"name": secret}, {"name": f"it is {secret}"}):
+        with pytest.raises(UsageError) as caught:
+            questions.answer(shown.id, QuestionAnswer("accept", content))
+        assert str(caught.value) == (
+            f"The answer has {kind}, which the sidecar asker would get; give the same answer again to send it."
+        )
+    questions.answer(shown.id, QuestionAnswer("accept", {"name": secret}))
+    assert await asking == QuestionAnswer("accept", {"name": secret})
 
 
 async def test_a_question_is_shown_only_where_its_agent_works() -> None:
@@ -88,6 +118,10 @@ async def test_a_deadline_that_passes_is_said() -> None:
     assert questions.shown_to(joined) == []
 
 
+KEY = "sk-ant-api03-" + "a1B2" * 8
+PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+
+
 class Typist:
     """Types lines one after another, then nothing more."""
 
@@ -128,6 +162,8 @@ MANY = {
         (asked(), ["what", "yes", "", "Ada"], QuestionAnswer("accept", {"name": "Ada"})),
         (asked(), ["n"], QuestionAnswer("decline")),
         (asked(), ["EOF"], QuestionAnswer("decline")),
+        (asked(), ["y", KEY, "y", KEY], QuestionAnswer("accept", {"name": KEY})),
+        (replace(asked(), images=(ImagePart(PIXEL, "image/png"),)), ["y", "Ada"], QuestionAnswer("decline")),
         (asked(url="https://example.org/a"), ["y"], QuestionAnswer("accept")),
         (
             Question("asker", "How?", MANY, agent_id="a1"),

@@ -19,8 +19,9 @@ from planck_nb.agent.approval.secret_files import is_secret_path
 from planck_nb.base.errors import AgentError, ConfigError, UsageError
 from planck_nb.serve import open_kernel_socket, start_kernel_socket
 from planck_nb.serve.kernel_client import KernelClient
-from planck_nb.serve.runtime_folder import KernelAddress, open_kernels, runtime_folder
+from planck_nb.serve.runtime_folder import KernelAddress, open_kernels
 from planck_nb.testing import scripted_model
+from planck_nb.tools.private_folders import runtime_folder
 
 
 @pytest.fixture

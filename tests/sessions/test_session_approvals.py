@@ -42,7 +42,7 @@ async def test_a_request_and_its_decision_are_one_row(tmp_path: Path, materializ
         [row] = read(session, materialized=materialized).to_dict("records")
         assert (row["session_id"], row["session_name"], row["agent_id"]) == (session.id, "mine", "a")
         assert (row["turn"], row["call_id"], row["name"], row["args"]) == (0, "1", "bash", '{"command":"ls"}')
-        assert row["touches"] == '[{"kind":"execute","target":"ls"}]'
+        assert row["touches"] == '[{"kind":"execute","target":"ls","cwd":""}]'
         assert row["asked"] == pd.Timestamp(START, unit="s")
         assert row["decided"] == pd.Timestamp(START + 2.5, unit="s")
         assert (row["waited_s"], row["allowed"], row["decided_by"]) == (2.5, True, "user")

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Iterable, Sequence
 
 from planck_nb import Agent, ai
+from planck_nb.agent.effect import Effect
 from planck_nb.agent.events import AgentEvent
 from planck_nb.ai.client import Stream
 from planck_nb.ai.message_history.portable_history import prepare
@@ -30,6 +31,11 @@ class Listening(ai.Client):
         """What the messages of one request say, each as role and text."""
         model, context = self.asked[request]
         return [brief(message) for message in prepare(context.messages, model)]
+
+
+def plain(effects: Iterable[Effect]) -> list[Effect]:
+    """The effects as events have them, without what is known of commands."""
+    return [Effect(effect.kind, str(effect.target), effect.cwd) for effect in effects]
 
 
 class Hold:

@@ -129,6 +129,58 @@ async def test_what_a_link_in_such_a_folder_leads_to_stays_as_it_is(project: Pat
     assert (project / inner).read_text() == "mine"
 
 
+LINKS = {
+    "replaced": ("real", "rm .planck; mkdir .planck; echo evil > .planck/config.toml"),
+    "moved": ("real", "mv .planck x; ln -s evil .planck; mkdir evil; echo evil > evil/config.toml"),
+    "another": ("real", "ln -sfn evil .planck; mkdir evil; echo evil > evil/config.toml"),
+    "by a link": ("by", "ln -sfn evil by; mkdir evil; echo evil > evil/config.toml"),
+    "below a link": (
+        "by/../real",
+        "mkdir -p evil/x evil/real; ln -sfn evil/x by; echo evil > evil/real/config.toml",
+    ),
+    "in a linked folder": ("up/real", "ln -sfn evil up; mkdir -p evil/real; echo evil > evil/real/config.toml"),
+    "nowhere": ("nowhere", "mkdir nowhere; echo evil > nowhere/config.toml"),
+    "below nowhere": ("no/where", "mkdir -p no/where; echo evil > no/where/config.toml"),
+}
+
+
+@pytest.mark.parametrize("way", LINKS)
+async def test_a_linked_folder_of_settings_leads_where_it_led(project: Path, way: str) -> None:
+    target, command = LINKS[way]
+    (project / "real").mkdir()
+    (project / "real/config.toml").write_text("mine")
+    (project / "by").symlink_to("real")
+    (project / "up").symlink_to(".")
+    (project / ".planck").symlink_to(target)
+    before = (project / ".planck").resolve()
+    said = await run(project, f"echo 1 > work && {command}")
+    assert (project / "work").exists(), said
+    assert (project / ".planck").readlink() == Path(target)
+    assert (project / ".planck").resolve() == before
+    config = project / ".planck/config.toml"
+    assert not config.exists() if "nowhere" in way else config.read_text() == "mine", said
+
+
+@pytest.mark.parametrize("target", [".", "sub/..", "..", "/"])
+async def test_a_link_to_the_folder_itself_changes_nothing(project: Path, target: str) -> None:
+    (project / "sub").mkdir()
+    (project / ".vscode").symlink_to(target)
+    said = await run(project, "echo 1 > work; echo 1 > ../outside; echo 1 > /usr/outside; rm .vscode; mkdir .vscode")
+    assert (project / "work").read_text() == "1\n", said
+    assert not (project / "../outside").exists()
+    assert (project / ".vscode").readlink() == Path(target)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root's programs give rights to others")
+async def test_no_program_with_roots_rights_is_left(project: Path) -> None:
+    said = await run(
+        project, "mkdir -p a/b/c/d; cp /bin/sh a/b/c/d/sh; chmod 6755 a/b/c/d/sh; cp /bin/sh plain; ln -s plain link"
+    )
+    assert (project / "a/b/c/d/sh").stat().st_mode & 0o7777 == 0o755
+    assert "would have given root's rights to other users, and no longer do: " in said
+    assert "a/b/c/d/sh" in said
+
+
 WORK: dict[str, tuple[str, str]] = {
     "commit": ("echo 1 > a && git add a && git commit -qm one && git log --oneline", "one"),
     "switch": ("git switch -qc other && git switch -q - && git branch", "other"),

@@ -12,6 +12,7 @@ from support.evidence import missing
 from planck_nb import BuiltinTools, ToolError
 from planck_nb.agent.approval import Policy
 from planck_nb.agent.effect import Effect
+from planck_nb.tools.private_folders import runtime_folder
 from planck_nb.tools.sandbox import find_sandbox
 
 pytestmark = pytest.mark.process
@@ -95,6 +96,24 @@ def test_reading_a_credential_asks_in_a_notebook_in_the_home_folder(home: Path) 
 
     assert [name for name in CREDENTIALS if action(name) == "allow"] == []
     assert action("notes.md") == "allow"
+
+
+@pytest.mark.parametrize("runtime", ["run", "project/run", "project", ""])
+@pytest.mark.parametrize("folder", ["project", ""])
+async def test_the_sockets_of_kernels_are_not_seen(
+    home: Path, monkeypatch: pytest.MonkeyPatch, runtime: str, folder: str
+) -> None:
+    place = home / runtime
+    place.mkdir(exist_ok=True)
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(place))
+    found = runtime_folder()
+    assert found.is_relative_to(place)
+    put(found / "kernel-1-a.json", SECRET)
+    put(found / "other", SECRET)
+    shown = await run(home / folder, f"cat {found}/*; ls -A {found}; grep -rl {SECRET} ~ | grep -v /proc")
+    assert SECRET not in shown
+    assert "other" not in shown
+    assert (found / "other").read_text() == SECRET
 
 
 async def test_missing_hidden_files_cannot_be_made(home: Path) -> None:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from planck_nb.agent.approval.sandbox_access import SandboxAccess
 from planck_nb.tools.guarded_paths import GuardedPaths
-from planck_nb.tools.sandbox_access import SandboxAccess
 from planck_nb.tools.sandbox_mounts import mounts
 
 ARGUMENTS = {"--tmpfs": 1, "--bind": 2, "--ro-bind": 2, "--dev-bind": 2, "--setenv": 2, "--remount-ro": 1}

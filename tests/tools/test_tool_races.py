@@ -118,7 +118,7 @@ async def test_a_path_that_was_outside_when_it_was_checked_is_not_opened_later(f
 async def test_no_command_is_led_elsewhere(folders: tuple[Path, Path]) -> None:
     inside, outside = folders
     call: tuple[str, dict[str, object]] = ("bash", {"command": "cat f", "cwd": "d"})
-    rule = f"bash:cd {inside / 'd'} && cat f"
+    rule = f"cwd={inside / 'd'} bash:cat f"
     with exchanging(inside / "d", outside / "d"):
         texts = await results(inside, [call] * 60, rule)
     assert "outside" not in texts
@@ -197,7 +197,8 @@ async def test_a_folder_that_becomes_a_link_while_a_person_decides_runs_nothing(
     (inside / "d").rename(inside / "aside")
     (inside / "d").symlink_to(outside)
     agent.decide(request.id, allow=True)
-    assert f"The working directory leads to {outside} now; make the call again." in await result(agent)
+    refusal = f"{inside / 'd'} is a link, and was none when the call was checked; make the call again."
+    assert refusal in await result(agent)
     assert not (outside / "made").exists()
 
 

@@ -17,17 +17,19 @@ from pathlib import Path
 
 import psutil
 import pytest
+from support.agents import plain
 from support.evidence import missing
 from support.sleepers import long_sleep, still_running
 
 from planck_nb import Agent, BuiltinTools, ExternalTool, Tool, ToolError
 from planck_nb.agent.approval import Policy, Rule
 from planck_nb.agent.approval.gate import Approvals
+from planck_nb.agent.approval.sandbox_access import SandboxAccess
+from planck_nb.agent.approval.shell_command import ShellCommand
 from planck_nb.agent.effect import Effect
 from planck_nb.testing import Call, Reply, scripted_model
 from planck_nb.tools.guarded_paths import GuardedPaths
 from planck_nb.tools.sandbox import Sandbox, candidates, denial, find_sandbox
-from planck_nb.tools.sandbox_access import SandboxAccess, sandbox_access_of
 
 pytestmark = pytest.mark.process
 
@@ -519,13 +521,13 @@ GRANTS = [
 
 @pytest.mark.parametrize(("command", "expected"), GRANTS)
 def test_what_a_command_needs_is_seen_in_its_text(command: str, expected: SandboxAccess) -> None:
-    assert sandbox_access_of(command) == expected
+    assert ShellCommand.parse(command).access == expected
 
 
 def test_a_link_is_never_granted(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to("/etc")
-    assert sandbox_access_of(f"PLANCK_NB_SANDBOX_ALLOW=write:{tmp_path}/link x") == SandboxAccess()
-    assert sandbox_access_of(f"PLANCK_NB_SANDBOX_ALLOW=write:{tmp_path} x") == SandboxAccess(write=(tmp_path,))
+    assert ShellCommand.parse(f"PLANCK_NB_SANDBOX_ALLOW=write:{tmp_path}/link x").access == SandboxAccess()
+    assert ShellCommand.parse(f"PLANCK_NB_SANDBOX_ALLOW=write:{tmp_path} x").access == SandboxAccess(write=(tmp_path,))
 
 
 async def test_what_is_granted_is_granted_to_that_command_only(place: Place) -> None:
@@ -549,7 +551,7 @@ async def test_what_is_granted_is_granted_to_that_command_only(place: Place) -> 
 
 def effects(command: str, mode: str = "auto") -> list[Effect]:
     tool = BuiltinTools.bash(cwd="/usr", sandbox=mode)  # type: ignore[arg-type]  # the three modes
-    return list(tool.touched({"command": command}))
+    return plain(tool.touched({"command": command}))
 
 
 def test_what_is_granted_is_shown_for_approval() -> None:
@@ -609,8 +611,8 @@ async def test_a_denial_names_the_sandbox_and_what_to_do(place: Place) -> None:
     )
     offline = f"{PYTHON} -c 'import socket; socket.create_connection((\"192.0.2.1\", 80), 5)'"
     assert "PLANCK_NB_SANDBOX_ALLOW=network to request" in await output(tool, {"command": offline})
-    for plain in ("false", "cat missing", "echo Read-only file system"):
-        assert "sandbox" not in await output(tool, {"command": plain})
+    for command in ("false", "cat missing", "echo Read-only file system"):
+        assert "sandbox" not in await output(tool, {"command": command})
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 
 from planck_nb import Agent, BuiltinTools, ToolError
+from planck_nb.agent.approval.shell_command import ShellCommand
+from planck_nb.agent.calling.approved_call import ApprovedCall
 from planck_nb.testing import Call, Reply, scripted_model
 from planck_nb.tools.sandbox import find_sandbox
 
@@ -180,3 +182,28 @@ async def test_commands_run_side_by_side(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     texts = await asyncio.gather(bash(tmp_path, "cat pipe"), bash(tmp_path, f"echo {shlex.quote('a b')} > pipe"))
     assert list(texts) == ["a b\n", "(no output)"]
+
+
+async def test_a_command_runs_as_it_was_approved(tmp_path: Path) -> None:
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "link").symlink_to("sub")
+    tool = BuiltinTools.bash(cwd=tmp_path, sandbox="off")
+    args = {"command": "pwd", "cwd": "link"}
+    approved = ApprovedCall(args, tool.touched(args))
+    (tmp_path / "link").unlink()
+    (tmp_path / "link").symlink_to("/")
+    assert (await tool.run(args, approved=approved)).text == f"{tmp_path}/sub\n"
+    with pytest.raises(ToolError, match="not the one that was approved; make the call again"):
+        await tool.run({"command": "pwd; pwd", "cwd": "link"}, approved=approved)
+
+
+async def test_what_was_checked_for_a_sandbox_runs_in_one_or_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tool = BuiltinTools.bash(cwd=tmp_path)
+    args = {"command": "echo > made"}
+    command = ShellCommand.parse("echo > made", tmp_path, sandboxed=True)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(ToolError, match="and there is none now; make the call again"):
+        await tool.run(args, approved=ApprovedCall(args, (command,)))
+    assert not (tmp_path / "made").exists()

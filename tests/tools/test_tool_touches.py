@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
+from support.agents import plain
 
 from planck_nb import BuiltinTools, Effect, Tool
 from planck_nb.agent.approval import Policy
@@ -58,7 +59,7 @@ def test_a_path_that_leads_nowhere_counts_as_anything(tools: dict[str, Tool]) ->
 
 
 def test_bash_executes_its_command(tools: dict[str, Tool]) -> None:
-    assert tools["bash"].touched({"command": "ls; rm x"}) == (Effect("execute", "ls; rm x"),)
+    assert plain(tools["bash"].touched({"command": "ls; rm x"})) == [Effect("execute", "ls; rm x")]
 
 
 def test_a_command_elsewhere_is_another_command(tools: dict[str, Tool], tmp_path: Path) -> None:
@@ -66,9 +67,9 @@ def test_a_command_elsewhere_is_another_command(tools: dict[str, Tool], tmp_path
     (tmp_path / "inside/a b").mkdir()
     (tmp_path / "inside/link").symlink_to("..")
     for same in (".", str(tmp_path / "inside"), "../inside", "link/inside", ""):
-        assert bash.touched({"command": "rm *", "cwd": same}) == (Effect("execute", "rm *"),)
-    for cwd, folder in {"..": f"{tmp_path}", "link": f"{tmp_path}", "a b": f"'{tmp_path}/inside/a b'"}.items():
-        assert bash.touched({"command": "rm *", "cwd": cwd}) == (Effect("execute", f"cd {folder} && rm *"),)
+        assert plain(bash.touched({"command": "rm *", "cwd": same})) == [Effect("execute", "rm *")]
+    for cwd, folder in {"..": f"{tmp_path}", "link": f"{tmp_path}", "a b": f"{tmp_path}/inside/a b"}.items():
+        assert plain(bash.touched({"command": "rm *", "cwd": cwd})) == [Effect("execute", "rm *", folder)]
     assert bash.touched({"command": "rm *", "cwd": "\0"}) == (Effect("execute"),)
     policy = Policy.ask_before_changes(tmp_path)
     policy = policy.with_rule(policy.remembering("bash", bash.touched({"command": "rm *", "cwd": "a b"})))

@@ -12,9 +12,11 @@ from support.sidecar_links import SERVERS
 from planck_nb import Config, Limits, Workspace
 from planck_nb.agent.approval import Rule
 from planck_nb.agent.events import UsageDelta
+from planck_nb.ai.messages import AssistantMessage, ImagePart, TextPart, UserMessage
 from planck_nb.base.errors import AgentError
 from planck_nb.sidecars.mcp_client.questions import Question, QuestionAnswer
 from planck_nb.sidecars.mcp_client.sampling import SamplingRequest
+from planck_nb.testing import Call, Reply, scripted_model
 
 pytestmark = pytest.mark.process
 
@@ -129,3 +131,29 @@ async def test_limits_hold_and_a_long_request_is_refused(tmp_path: Path) -> None
         assert "The model did not reply" in result
         assert "raise `rounds`" in str(workspace.sidecars.logs("hostile", 50))
         assert tokens == 0
+
+
+async def test_images_are_a_part_of_what_is_approved(tmp_path: Path) -> None:
+    person = Person(YES)
+    one, two = ImagePart("AAAA", "image/png"), ImagePart("BBBB", "image/png")
+    messages = (
+        UserMessage((TextPart("first"), one)),
+        AssistantMessage((TextPart("yes"),)),
+        UserMessage((TextPart("second"), one, two)),
+    )
+    config = Config.load(environment={"PLANCK_NB_MODEL": "demo"}, directory=tmp_path, home=tmp_path / "home")
+    async with Workspace(config, ask=person) as workspace:
+
+        async def use() -> str:
+            reply = await workspace.sidecars._sampling.reply(
+                SamplingRequest("drawer", messages, agent_id=workspace.agents["ada"].id)
+            )
+            return "" if reply is None else reply.text
+
+        agent = workspace.add_agent(
+            "ada", model=scripted_model([Reply(calls=[Call("use", {})]), "a reply", "done"]), tools=[use]
+        )
+        await agent.prompt("go")
+    [question] = person.asked
+    assert question.images == (one, one, two)
+    assert question.message.endswith("User: first [image 1]\n\nAssistant: yes\n\nUser: second [images 2, 3]")

@@ -244,6 +244,7 @@ const NO_DISPLAY: ev.ApprovalDisplay = {
   key: '',
   effects: [],
   folder: '',
+  cwd: '',
   reason: '',
   arguments: [],
   replaced: [],

@@ -45,9 +45,15 @@ export function effectSentences(request: ApprovalDisplay, name = ''): Piece[] {
   if (name === RUN_PYTHON) {
     pieces.push(['Can do ', false], ['all that you can', true], [': change your variables and files, and use the network. ', false]);
   } else if (has(request, 'execute')) {
-    pieces.push(['Runs ', false], ['a command', true], [`${powerOfCommands(request)} `, false]);
+    pieces.push(['Runs ', false], ['a command', true]);
+    if (request.cwd !== '') pieces.push([' in ', false], [request.cwd, true], [request.sandboxed === null ? '' : ',', false]);
+    pieces.push([`${powerOfCommands(request)} `, false]);
   }
-  if (has(request, 'network')) pieces.push(['Uses ', false], ['the network', true], [listed(targetsOf(request, 'network')), false]);
+  if (has(request, 'network')) {
+    const hosts = targetsOf(request, 'network');
+    const anywhere = has(request, 'execute') && hosts.length === 0;
+    pieces.push(['Uses ', false], ['the network', true], [anywhere ? ", also this computer's own servers. " : listed(hosts), false]);
+  }
   const read = targetsOf(request, 'read');
   if (read.length > 0 && written.length === 0 && intention(request).target === '') {
     pieces.push(['Reads ', false], [read.join(', '), true], ['. ', false]);

@@ -321,6 +321,7 @@ export interface ApprovalDisplay {
   readonly key: string;
   readonly effects: readonly (readonly ['read' | 'write' | 'execute' | 'network', string])[];
   readonly folder: string;
+  readonly cwd: string;
   readonly reason: string;
   readonly arguments: readonly (readonly [string, string, 'text' | 'number' | 'boolean' | 'json' | 'cut'])[];
   readonly replaced: readonly string[];
@@ -361,6 +362,7 @@ export interface CallDisplay {
 export interface Effect {
   readonly kind: 'read' | 'write' | 'execute' | 'network';
   readonly target: string;
+  readonly cwd: string;
 }
 
 export interface FilePart {
@@ -413,6 +415,7 @@ export interface QuestionDisplay {
   readonly fields: readonly QuestionField[];
   readonly problem: string;
   readonly deadline: number;
+  readonly images: readonly string[];
 }
 
 export interface QuestionField {

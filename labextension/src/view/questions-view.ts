@@ -80,6 +80,9 @@ class QuestionView {
     const mark = h('span', { class: 'pk-mark', 'data-state': 'ask' }, icon('diamond'));
     const what = h('span', { class: 'pk-what' }, 'The sidecar ', h('b', {}, question.sidecar), ' asks');
     const body = h('div', { class: 'pk-body' }, h('p', { class: 'pk-asked pk-question' }, question.message));
+    question.images.forEach((source, at) => {
+      body.append(h('img', { class: 'pk-image', src: source, alt: `Image ${at + 1}`, title: `Image ${at + 1}` }));
+    });
     if (question.url !== '') {
       body.append(
         h('p', { class: 'pk-facts' }, 'It asks you to visit this address. Open it yourself if you trust it:'),

@@ -348,7 +348,7 @@ class Gate:
         answer: asyncio.Future[_Decision] = asyncio.get_running_loop().create_future()
         rule = None if tool.unrestricted else self._policy.remembering(tool.name, touches)
         self._waiting[call.id] = _Waiting(tool, _asked(call.args, touches), rule, allow_for_prompts, answer)
-        shown = tuple(Effect(touch.kind, str(touch.target)) for touch in touches)
+        shown = tuple(Effect(touch.kind, str(touch.target), touch.cwd) for touch in touches)
         deadline = time.time() + timeout
         self._recorder.emit(
             ev.ApprovalRequest,

@@ -57,7 +57,7 @@ def resolved(target: str, root: Path | None) -> Path | None:
 
 
 def below(path: Path, folder: Path) -> bool:
-    """Whether a resolved path is a resolved folder or is inside it."""
+    """Return whether a resolved path is a resolved folder or inside it."""
     inner, outer = path.parts[: len(folder.parts)], folder.parts
     return inner == outer or (ignores_case(path) and _folded(inner) == _folded(outer))
 
@@ -127,11 +127,27 @@ class PathPattern:
         return path is not None and self._is_absolute and self._matches(path)
 
     def names(self, target: str) -> bool:
-        """Whether the pattern is the path itself, and not one of a folder above it or one with a wildcard."""
+        """Return whether the pattern is the path itself.
+
+        A folder above it, a wildcard and a link to it do not count; a link may be newer than the rule.
+        """
+        path = resolved(target, self.root)
+        return path is not None and self._spelling == escape(str(path))
+
+    def spells(self, target: str) -> bool:
+        """Return whether the pattern matches a path, without following a link."""
         path = resolved(target, self.root)
         if path is None:
             return False
-        return self.text == escape(str(path)) or (not has_magic(self.text) and resolved(self.text, self.root) == path)
+        plain, glob = _split(self._spelling)
+        names = path.parts[len(plain.parts) :]
+        return path.parts[: len(plain.parts)] == plain.parts and (_names_match(names, glob) if glob else not names)
+
+    @property
+    def _spelling(self) -> str:
+        """The pattern from the root on, without `..`."""
+        root = "" if self.root is None else str(resolved(str(self.root), None) or self.root)
+        return os_path.normpath(os_path.join(escape(root), self.text))  # noqa: PTH118 - Path would keep `..`
 
     def may_catch(self, target: str) -> bool:
         """Whether it is not known if the pattern matches, because it or the path cannot be resolved."""

@@ -11,15 +11,17 @@ from pathlib import Path
 from typing import cast
 
 from planck_nb.agent.approval.addresses import address
-from planck_nb.agent.approval.commands import CommandPattern, simple_commands
+from planck_nb.agent.approval.command_pattern import CommandPattern
 from planck_nb.agent.approval.obeyed_files import is_obeyed
 from planck_nb.agent.approval.paths import below, folder_of, resolve_once, resolved
 from planck_nb.agent.approval.rule import ACTIONS, KINDS, Action, Rule
-from planck_nb.agent.approval.secret_files import is_hidden_at_home, is_secret_path, secret_words
+from planck_nb.agent.approval.secret_files import TOO_MANY, is_hidden_at_home, is_secret_path, path_words
+from planck_nb.agent.approval.shell_command import ShellCommand
 from planck_nb.agent.effect import Effect, EffectKind
 from planck_nb.agent.identity import AgentIdentity
 from planck_nb.base.errors import UsageError
 from planck_nb.base.json_types import JsonObject
+from planck_nb.base.visible import series
 
 _DOING: Mapping[EffectKind, str] = {
     "read": "Reading",
@@ -28,6 +30,7 @@ _DOING: Mapping[EffectKind, str] = {
     "network": "Access to",
 }
 _MAX_TARGET_CHARACTERS = 120
+_SHOWN_WORDS = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +64,9 @@ class Policy:
         outside: For reading and writing outside of `root`. "ask" needs approval unless a rule allows it, "deny" denies
             it even if a rule allows it, "allow" makes no difference. This does not apply to commands, whose files are
             not known in advance; a sandbox limits what they can access.
-        secrets: What to do about reading and writing files that look like secrets, and commands that name one, if they
-            are allowed otherwise: "ask" needs approval unless a rule names the very file, "deny" denies them, "allow"
-            makes no difference.
+        secrets: What to do about reading and writing files that look like secrets, writing those that programs load
+            automatically, and commands that name one, if they are allowed otherwise: "ask" needs approval unless a rule
+            names the very file, "deny" denies them, "allow" makes no difference.
         undeclared: What to do if no rule matches a call whose tool declares no effects.
 
     Raises:
@@ -180,25 +183,29 @@ class Policy:
         return max(verdicts, key=lambda verdict: ACTIONS.index(verdict.action))
 
     def resolved(self, touches: Iterable[Effect]) -> tuple[Effect, ...]:
-        """Resolve the paths of a call's effects.
+        """Resolve the paths of a call's effects, and parse its commands.
 
         Args:
             touches: The effects, as the tool declares them.
 
         Returns:
-            The effects with the paths that they lead to now. `decide` and `remembering` do not resolve these again, so
-            that a link which changes meanwhile does not change what is decided about.
+            The effects with the paths that they lead to now, and with each command as a `ShellCommand`. `decide` and
+            `remembering` do not resolve these again, so that a link which changes meanwhile does not change what is
+            decided about.
         """
-        return tuple(resolve_once(touch, self.root) for touch in touches)
+        return tuple(
+            ShellCommand.of(touch, self._resolved_root) if touch.kind == "execute" else resolve_once(touch, self.root)
+            for touch in touches
+        )
 
     def remembering(self, tool_name: str, touches: Iterable[Effect]) -> Rule:
         """Make the narrow rule that is remembered when a call is approved with "always".
 
-        For a command the rule allows exactly this command, because other arguments may do anything; for an address the
-        same scheme, host and port. Both are for this tool only. For a path it allows every tool this kind of access to
-        the folder of the path: to everything below it if the folder is inside of the root, otherwise only to what is
-        directly in it; for a file that looks like a secret, to this file only. If several effects of the call need
-        approval, the rule is for the first.
+        For a command the rule allows exactly this command in this folder, because other arguments may do anything; for
+        an address the same scheme, host and port. Both are for this tool only. For a path it allows every tool this
+        kind of access to the folder of the path: to everything below it if the folder is inside of the root, otherwise
+        only to what is directly in it; for a file that looks like a secret, or that programs load automatically, to
+        this file only. If several effects of the call need approval, the rule is for the first.
 
         Args:
             tool_name: The name of the tool.
@@ -213,7 +220,7 @@ class Policy:
             return Rule("allow", tool)
         touch = next((touch for touch in declared if self._judge(tool_name, touch).action != "allow"), declared[0])
         if touch.kind == "execute":
-            return Rule("allow", tool, touch.kind, CommandPattern.quote(touch.target))
+            return Rule("allow", tool, touch.kind, CommandPattern.quote(touch.target), cwd=escape(touch.cwd))
         if touch.kind == "network":
             return Rule("allow", tool, touch.kind, _site(touch.target))
         path = resolved(touch.target, self.root)
@@ -238,6 +245,8 @@ class Policy:
         verdict = self._permitted(rules, touch, outside=outside)
         if verdict.action == "allow" and self.secrets != "allow" and (reason := self._secret(rules, touch)):
             verdict = Verdict(self.secrets, None, reason)
+        elif verdict.action == "ask" and isinstance(touch, ShellCommand):
+            verdict = replace(verdict, reason=" ".join([verdict.reason, *_remarks(touch)]))
         doubt = next((rule for rule in rules if rule.action == "deny" and rule.may_catch(touch, self.root)), None)
         if doubt is None or verdict.action == "deny":
             return verdict
@@ -279,7 +288,7 @@ class Policy:
         return Verdict(self.undeclared, None, _by_default(self.undeclared, f"Calling {tool}"))
 
     def _secret(self, rules: list[Rule], touch: Effect) -> str:
-        """A sentence about the secret that the effect concerns; empty if there is none, or a rule allows it by name."""
+        """Return a sentence about a secret in the effect; empty if a rule allows it by name."""
         allowing = [rule for rule in rules if rule.action == "allow"]
         doing = "needs approval" if self.secrets == "ask" else "is forbidden"
         if touch.kind in ("read", "write"):
@@ -288,16 +297,21 @@ class Policy:
                 return ""
             reason = self._needs_its_own_rule(touch.kind, path)
             return f"{_doing(touch)} {doing}, because {reason}; only a rule with its path allows it." if reason else ""
-        if touch.kind != "execute":
+        if not isinstance(touch, ShellCommand):
             return ""
-        parts = [Effect("execute", part) for part in (touch.target, *(simple_commands(touch.target) or ()))]
-        named = [rule.pattern for rule in allowing if any(rule.covers(part, self.root) for part in parts)]
-        if CommandPattern.quote(touch.target) in named:
+        patterns = [rule.pattern for rule in allowing if rule.covers(touch, self.root)]
+        if CommandPattern.quote(touch.target) in patterns:
             return ""
-        words = [word for word in secret_words(touch.target, self.root) if not any(word in text for text in named)]
-        if not words:
-            return ""
-        return f"{_doing(touch)} {doing}, because {words[0]} looks like a secret; only a rule with this name allows it."
+        patterns += [
+            rule.pattern
+            for rule in allowing
+            if any(rule.covers_part(touch, part, self.root) for part in touch.parts or ())
+        ]
+        allowed_words = {word for pattern in patterns for word in path_words(pattern) if "*" not in word} - {TOO_MANY}
+        for word in (*touch.secrets, *(() if touch.sandboxed else touch.obeyed)):
+            if word not in allowed_words:
+                return f"{_doing(touch)} {doing}, because {_why(touch, word)}; only a rule with this name allows it."
+        return ""
 
     def _needs_its_own_rule(self, kind: EffectKind, path: Path) -> str:
         """Return why only a rule with this path allows it, if so."""
@@ -308,13 +322,14 @@ class Policy:
         return "it is hidden in the home folder" if is_hidden_at_home(path, self._resolved_root) else ""
 
     def _allowing(self, rules: list[Rule], touch: Effect) -> Rule | None:
-        """The rule that allows the whole effect, or the first of those that together allow each part of a command."""
+        """Return the rule for the whole effect, or the first among those for a command's parts."""
         covering = next((rule for rule in rules if rule.covers(touch, self.root)), None)
         if covering is not None or touch.kind != "execute":
             return covering
         first = None
-        for part in dict.fromkeys(simple_commands(touch.target) or ()):
-            covering = next((rule for rule in rules if rule.covers(Effect("execute", part), self.root)), None)
+        command = ShellCommand.of(touch, self.root)
+        for part in dict.fromkeys(command.parts or ()):
+            covering = next((rule for rule in rules if rule.covers_part(command, part, self.root)), None)
             if covering is None:
                 return None
             first = first or covering
@@ -342,6 +357,29 @@ def _with_network(effects: tuple[Effect, ...], verdicts: list[Verdict]) -> list[
     ] or verdicts
 
 
+def _why(command: ShellCommand, word: str) -> str:
+    """Say why a command's word needs approval, as a sentence's end."""
+    if word == TOO_MANY:
+        return "it has too many words to look at"
+    return f"{word} looks like a secret" if word in command.secrets else f"programs load {word} automatically"
+
+
+def _remarks(command: ShellCommand) -> Iterator[str]:
+    """Yield sentences about a command before it runs."""
+    if secrets := _names(command.secrets):
+        yield f"By their names, there are secrets in {secrets}."
+    if not command.sandboxed and (names := _names(command.obeyed)):
+        yield f"It names {names}, which programs load automatically."
+    if command.computes:
+        yield "A part of it is known only when it runs."
+
+
+def _names(words: Iterable[str]) -> str:
+    """Return the first words, for a sentence."""
+    names = [word for word in words if word != TOO_MANY]
+    return series([*names[:_SHOWN_WORDS], "others"] if len(names) > _SHOWN_WORDS else names) if names else ""
+
+
 def _only_asks(verdict: Verdict) -> bool:
     """Whether a person would be asked, other than because a deny rule may match."""
     return verdict.action == "ask" and (verdict.rule is None or verdict.rule.action == "ask")
@@ -355,7 +393,7 @@ def _by_default(action: Action, doing: str) -> str:
 def _doing(touch: Effect) -> str:
     target = " ".join(touch.target.split())
     if len(target) > _MAX_TARGET_CHARACTERS:
-        target = f"{target[:_MAX_TARGET_CHARACTERS]}…"
+        target = f"{target[:_MAX_TARGET_CHARACTERS]}..."
     if touch.kind == "execute":
         return f"Running `{target}`" if target else "Running commands"
     return f"{_DOING[touch.kind]} {target or ('the network' if touch.kind == 'network' else 'files')}"

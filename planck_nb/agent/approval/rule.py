@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Literal, TypeAlias, cast, get_args
 
 from planck_nb.agent.approval.addresses import AddressPattern
-from planck_nb.agent.approval.commands import BLANKS, CommandPattern
+from planck_nb.agent.approval.command_pattern import CommandPattern
 from planck_nb.agent.approval.paths import PathPattern, check_path_pattern
+from planck_nb.agent.approval.shell_command import BLANKS, ShellCommand
 from planck_nb.agent.effect import Effect, EffectKind
 from planck_nb.agent.events import RuleScope
 from planck_nb.agent.identity import AgentIdentity, Role
@@ -22,8 +23,8 @@ ACTIONS: tuple[Action, ...] = get_args(Action)
 KINDS: tuple[EffectKind, ...] = get_args(EffectKind)
 
 _TOOL = re.compile(r"[\w.*?\[\]!/-]+")
-_WHO = re.compile(r"""\s*(agent_id|agent|role)=("(?:[^"\\]|\\.)*"|[^\s"]+)\s+""")
-"""The beginning of the text of a rule that is for one agent or role; no tool's name contains `=`."""
+_LIMIT = re.compile(r"""\s*(agent_id|agent|role|cwd)=("(?:[^"\\]|\\.)*"|[^\s"]+)\s+""")
+"""The beginning of a rule for one agent, role or folder; tools' names never contain `=`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +43,9 @@ class Rule:
         role: The role of the agents that the rule is for, empty for all.
         agent_ids: The ids of the agents that the rule is for, empty for all. A rule that is remembered for one agent
             has its id, because another agent may get its name.
+        cwd: For commands, a glob on the folder in which they run. To allow, it matches that folder only, unless it has
+            wildcards. If it is empty, a rule with a pattern allows commands in the working directory of the tool only,
+            and all other rules are for any folder.
 
     Raises:
         UsageError: If the action, kind, tool or pattern is not valid.
@@ -51,6 +55,8 @@ class Rule:
         'write:src/**'
         >>> Rule.parse("deny", "role=worker bash:git push*").role
         'worker'
+        >>> Rule.parse("allow", "cwd=docs bash:make *").cwd
+        'docs'
     """
 
     action: Action
@@ -60,6 +66,7 @@ class Rule:
     agent: str = ""
     role: str = ""
     agent_ids: tuple[str, ...] = ()
+    cwd: str = ""
 
     def __post_init__(self) -> None:
         pattern = self.pattern.strip(BLANKS)
@@ -76,6 +83,10 @@ class Rule:
             raise UsageError(f"There is no role {self.role!r}; write role=orchestrator or role=worker.")
         if self.kind in ("read", "write"):
             check_path_pattern(self.pattern)
+        if self.cwd:
+            if self.kind not in (None, "execute"):
+                raise UsageError(f"{self.kind} happens in no folder; write cwd={self.cwd} before a rule for commands.")
+            check_path_pattern(self.cwd)
 
     @classmethod
     def parse(cls, action: Action, text: str) -> Rule:
@@ -86,7 +97,7 @@ class Rule:
             text: `bash` is a tool, `write` a kind of effect (and the tool of that name), `*` everything. `bash:git *`,
                 `write:src/**` and `network:*.example.com` narrow it; `write@edit` is a kind of effect by a tool,
                 `*@write` the tool alone. `agent=NAME` or `role=worker`, a space and one of these is a rule for some
-                agents only.
+                agents only; `cwd=FOLDER` is one for commands in that folder.
 
         Returns:
             The rule.
@@ -94,33 +105,34 @@ class Rule:
         Raises:
             UsageError: If the text is none of these.
         """
-        who: dict[str, str] = {}
-        while match := _WHO.match(text):
+        limits: dict[str, str] = {}
+        while match := _LIMIT.match(text):
             key, value = match[1], _unquoted(match[2])
-            if key in who or not value:
+            if key in limits or not value:
                 raise UsageError(f"The rule {text!r} must name one {key}; write {key}=NAME once.")
-            who[key] = value
+            limits[key] = value
             text = text[match.end() :]
-        agent, role = who.get("agent", ""), who.get("role", "")
-        ids = tuple(who.get("agent_id", "").split(",")) if "agent_id" in who else ()
+        agent, role, cwd = (limits.get(key, "") for key in ("agent", "role", "cwd"))
+        ids = tuple(limits.get("agent_id", "").split(",")) if "agent_id" in limits else ()
         head, _, pattern = text.partition(":")
         kind, at, tool = head.strip().rpartition("@")
         if not at and tool in KINDS:
-            return cls(action, kind=tool, pattern=pattern, agent=agent, role=role, agent_ids=ids)
+            return cls(action, kind=tool, pattern=pattern, agent=agent, role=role, agent_ids=ids, cwd=cwd)
         if at and not kind:
             raise UsageError(f"The rule {text!r} names nothing before '@'; write a kind such as 'write', or '*'.")
         named = cast("EffectKind", kind) if kind not in ("", "*") else None
-        return cls(action, tool, named, pattern, agent, role, ids)
+        return cls(action, tool, named, pattern, agent, role, ids, cwd)
 
     def __str__(self) -> str:
         """The text that `parse` turns into an equal rule."""
-        named = (("agent_id", ",".join(self.agent_ids)), ("agent", self.agent), ("role", self.role))
-        who = "".join(f"{key}={_quoted(value)} " for key, value in named if value)
+        ids = ",".join(self.agent_ids)
+        named = (("agent_id", ids), ("agent", self.agent), ("role", self.role), ("cwd", self.cwd))
+        limits = "".join(f"{key}={_quoted(value)} " for key, value in named if value)
         if self.kind is None:
             head = f"*@{self.tool}" if self.tool in KINDS else self.tool
         else:
             head = self.kind if self.tool == "*" else f"{self.kind}@{self.tool}"
-        return f"{who}{head}:{self.pattern}" if self.pattern else f"{who}{head}"
+        return f"{limits}{head}:{self.pattern}" if self.pattern else f"{limits}{head}"
 
     def is_for(self, agent: AgentIdentity) -> bool:
         """Check whether the rule is for an agent.
@@ -166,6 +178,8 @@ class Rule:
         Returns:
             True if it applies.
         """
+        if self.cwd and kind != "execute":
+            return False
         if fnmatchcase(tool, self.tool) and (self.kind in (None, kind) or (kind == "write" and self._hides)):
             return True
         named = self.tool == "*" and not self.pattern and self.kind == tool
@@ -186,7 +200,31 @@ class Rule:
         Returns:
             False if any part of the effect may be outside of the pattern.
         """
+        if touch.kind == "execute":
+            command = ShellCommand.of(touch, root)
+            return self._allows_in_folder(command, root) and (
+                not self.pattern or CommandPattern(self.pattern).covers(command)
+            )
         return not self.pattern or self._narrowed(touch.kind, root).covers(touch.target)
+
+    def covers_part(self, command: ShellCommand, part: str, root: Path | None) -> bool:
+        """Check whether the rule certainly matches a command's part.
+
+        Args:
+            command: The command.
+            part: One of its `parts`.
+            root: The folder to which `cwd` is relative, None if it is absolute.
+
+        Returns:
+            True if it allows the part in the command's folder.
+        """
+        in_folder = self._allows_in_folder(command, root)
+        return in_folder and (not self.pattern or CommandPattern(self.pattern).covers_part(part))
+
+    def _allows_in_folder(self, command: ShellCommand, root: Path | None) -> bool:
+        if not self.cwd:
+            return not self.pattern or not command.cwd
+        return PathPattern(self.cwd, root).spells(str(command.folder or ""))
 
     def catches(self, touch: Effect, root: Path | None) -> bool:
         """Check whether the rule certainly matches some part of the effect, which is enough to deny it.
@@ -198,6 +236,10 @@ class Rule:
         Returns:
             True if the effect, or a command inside of it, matches the pattern.
         """
+        if touch.kind == "execute":
+            command = ShellCommand.of(touch, root)
+            in_folder = not self.cwd or PathPattern(self.cwd, root).catches(str(command.folder or ""))
+            return in_folder and (not self.pattern or CommandPattern(self.pattern).catches(command))
         return not self.pattern or self._narrowed(touch.kind, root).catches(touch.target)
 
     def names(self, touch: Effect, root: Path | None) -> bool:
@@ -222,18 +264,21 @@ class Rule:
         Returns:
             True if it is uncertain whether the pattern matches.
         """
+        if touch.kind == "execute":
+            command = ShellCommand.of(touch, root)
+            folder, pattern = str(command.folder or ""), PathPattern(self.cwd, root)
+            in_folder = not self.cwd or pattern.catches(folder) or pattern.may_catch(folder)
+            return in_folder and (not self.pattern or CommandPattern(self.pattern).may_catch(command))
         return not self.pattern or self._narrowed(touch.kind, root).may_catch(touch.target)
 
-    def _narrowed(self, kind: EffectKind, root: Path | None) -> PathPattern | CommandPattern | AddressPattern:
-        if kind == "execute":
-            return CommandPattern(self.pattern)
+    def _narrowed(self, kind: EffectKind, root: Path | None) -> PathPattern | AddressPattern:
         if kind == "network":
             return AddressPattern(self.pattern)
         return PathPattern(self.pattern, root)
 
 
 def _quoted(who: str) -> str:
-    """A name as `_WHO` reads it: in double quotes if it contains spaces or quotes."""
+    """A name as `_LIMIT` reads it: in double quotes if it contains spaces or quotes."""
     return who if re.fullmatch(r"[^\s\"\\]+", who) else '"' + re.sub(r'(["\\])', r"\\\1", who) + '"'
 
 

@@ -8,15 +8,13 @@ from __future__ import annotations
 import re
 import site
 import sys
-from collections.abc import Iterable, Iterator
-from fnmatch import fnmatchcase
+from fnmatch import fnmatchcase, translate
 from glob import has_magic, iglob
 from itertools import islice
 from os import path as os_path
 from pathlib import Path
 
 from planck_nb.agent.approval.paths import resolved
-from planck_nb.base.shell import lex
 
 _NAMES = (
     ".env* .flaskenv *.pem *.key *.p12 *.pfx *.jks *.keystore *.kdbx *.kdb *.ppk *.p8 id_rsa* id_dsa* id_ecdsa* "
@@ -53,6 +51,7 @@ _HARMLESS = frozenset({".ipynb_checkpoints", ".gitignore", ".venv", ".cache"})
 """Hidden names in a home folder which are not private."""
 
 _ALL_NAMES = (*_NAMES, *(path.rpartition("/")[2] for path in SYSTEM_FILES))
+_ANY_NAME = re.compile("|".join(map(translate, _ALL_NAMES)))
 _FOLDER_PARTS = tuple(tuple(folder.strip("/").split("/")) for folder in (*_FOLDERS, *SYSTEM_FOLDERS))
 
 _PROCESS = re.compile(r"/proc/([^/]+/|[^/]+/task/[^/]+/)(environ|mem|auxv)|/proc/kcore|/dev/(mem|kmem)")
@@ -60,7 +59,10 @@ _KEY_WITHOUT_SUFFIX = re.compile(r"id_\w+(_sk)?")
 
 _SEPARATORS = re.compile(r"[\s;&|<>()'\"`,=:@!$#]+")
 _BRACES = re.compile(r"\{([^{}]*,[^{}]*)\}")
-_MAX_WORDS = 500
+_MAX_WORDS = 5_000
+TOO_MANY = " "
+"""In place of further words, which would take too long."""
+
 _MAX_DEPTH = 3
 _MAX_FILES = 2_000
 _SAMPLES = ("id_rsa", "credentials", "server.pem", "server.key", "secrets.toml", "kaggle.json", "auth.json")
@@ -100,42 +102,49 @@ def _home() -> Path | None:
         return None
 
 
-def secret_words(command: str, root: Path | None) -> list[str]:
-    """Return the words of a command that name a secret, as far as its text shows.
+def secret_words(text: str, folder: Path | None) -> list[str]:
+    """Return a command's words for secrets, as far as its text shows them.
 
-    Quotes and backslashes do not hide a name. Patterns are compared with existing files; what variables, substitutions
-    or programs make of the text is not known.
+    Patterns are compared with existing files; what variables, substitutions or programs make of the text is not known.
 
     Args:
-        command: The command.
-        root: The folder in which it runs; None if that is not known.
+        text: The command without its quotes and backslashes, which do not hide a name.
+        folder: The folder in which it runs; None if that is not known.
+
+    Returns:
+        The words, and `TOO_MANY` if there are more than can be looked at.
     """
-    text = "".join(lexeme.value for lexeme in lex(command))
-    words = list(islice(dict.fromkeys(_words(text)), _MAX_WORDS))
+    words = path_words(text)
     moves = any(word in ("cd", "pushd") for word in words)
-    return [word for word in words if _names_secret(word, None if moves else root)]
+    return [word for word in words if word == TOO_MANY or _names_secret(word, None if moves else folder)]
 
 
-def _words(text: str) -> Iterator[str]:
-    """The pieces of a text that may be paths, with alternatives in braces written out."""
-    for word in _alternatives(text.split()):
-        for piece in _SEPARATORS.split(word):
-            yield piece
-            if piece.startswith("-") and not piece.startswith("--"):
-                yield piece[2:]  # such as -f.env
+def path_words(text: str) -> list[str]:
+    """Return the possible paths in a text, with alternatives in braces written out.
 
+    Args:
+        text: The text of a command, or one of its words.
 
-def _alternatives(words: Iterable[str]) -> Iterator[str]:
-    waiting = list(words)[::-1]
+    Returns:
+        Each piece once, and `TOO_MANY` at the end if there are more.
+    """
+    pieces: dict[str, None] = {}
+    waiting = text.split()[::-1]
     for _ in range(2 * _MAX_WORDS):
         if not waiting:
-            return
+            return list(pieces)
         word = waiting.pop()
-        found = _BRACES.search(word)
-        if found is None:
-            yield word
-        else:
-            waiting += [word[: found.start()] + part + word[found.end() :] for part in found[1].split(",")[:50]]
+        braces = _BRACES.search(word)
+        if braces is not None:
+            waiting += [word[: braces.start()] + part + word[braces.end() :] for part in braces[1].split(",")]
+            continue
+        for piece in _SEPARATORS.split(word):
+            pieces[piece] = None
+            if piece.startswith("-") and not piece.startswith("--"):
+                pieces[piece[2:]] = None  # such as -f.env
+        if len(pieces) > _MAX_WORDS:
+            break
+    return [*pieces, TOO_MANY]
 
 
 def _names_secret(word: str, root: Path | None) -> bool:
@@ -150,16 +159,18 @@ def _names_secret(word: str, root: Path | None) -> bool:
         name = word.rstrip("/").rpartition("/")[2].casefold()
         samples = _HIDDEN_SAMPLES if name.startswith(".") else _SAMPLES
         return any(fnmatchcase(sample, name) for sample in samples)
+    files = matching_files(word, root)
+    return files is None or any(is_secret_path(path) for path in files)
+
+
+def matching_files(pattern: str, folder: Path) -> list[Path] | None:
+    """Return a pattern's files, links followed; None for too many."""
     try:
-        found = list(islice(_matches(word, root), _MAX_FILES))
+        names = iglob(_expanded(pattern), root_dir=folder)  # noqa: PTH207 - skips hidden files, as a shell does
+        files = [resolved(name, folder) or folder / name for name in islice(names, _MAX_FILES)]
     except (OSError, ValueError, re.error):
-        return True
-    return len(found) == _MAX_FILES or any(is_secret_path(path) for path in found)
-
-
-def _matches(word: str, root: Path) -> Iterator[Path]:
-    for name in iglob(_expanded(word), root_dir=root):  # noqa: PTH207 - skips hidden files, as a shell does
-        yield resolved(name, root) or root / name
+        return None
+    return None if len(files) == _MAX_FILES else files
 
 
 def _expanded(word: str) -> str:
@@ -167,7 +178,7 @@ def _expanded(word: str) -> str:
 
 
 def _is_secret_name(name: str) -> bool:
-    return bool(_KEY_WITHOUT_SUFFIX.fullmatch(name)) or any(fnmatchcase(name, pattern) for pattern in _ALL_NAMES)
+    return bool(_KEY_WITHOUT_SUFFIX.fullmatch(name)) or _ANY_NAME.match(name) is not None
 
 
 def _is_below_secrets(parts: list[str]) -> bool:

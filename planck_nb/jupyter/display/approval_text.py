@@ -11,6 +11,9 @@ from planck_nb.agent.state import PendingApproval
 from planck_nb.base.errors import UsageError
 from planck_nb.base.visible import visible
 
+_OWN_SERVERS = "also this computer's own servers"
+"""A command with the network reaches them, too."""
+
 
 def commands_not_in(args: Iterable[object], effects: Iterable[Effect]) -> tuple[str, ...]:
     """Return commands to run besides the arguments, with hidden characters spelled out."""
@@ -36,11 +39,12 @@ def rule_sentence(text: str) -> str:
         case None:
             return f"all calls of {visible(tool)}"
         case "execute" if pattern:
-            return f"{visible(tool)} to run exactly this command"
+            place = f" in {rule.cwd}" if rule.cwd else ""
+            return visible(f"{tool} to run exactly this command{place}", lookalikes=True)
         case "execute":
             return f"{visible(tool)} to run any command"
         case "network":
-            permission = f"connect to {pattern}" if pattern else "use the network"
+            permission = f"connect to {pattern}" if pattern else f"use the network, {_OWN_SERVERS}"
         case kind if not pattern:
             permission = f"{kind} any file"
         case kind if pattern.endswith("/**"):
@@ -67,7 +71,10 @@ def pending_text(
     lines = [f"{visible(pending.name)} of {visible(agent)} waits for approval, call {visible(pending.id)}."]
     lines.append(visible(pending.reason, lookalikes=True))
     for effect in effects:
-        target = visible(effect.target, lookalikes=True) or "anything"
+        default = f"anything, {_OWN_SERVERS}" if effect.kind == "network" else "anything"
+        target = visible(effect.target, lookalikes=True) or default
+        if effect.cwd:
+            lines.append(_labelled("in the folder", visible(effect.cwd, lookalikes=True)))
         if effect.kind != "execute" or effect.target not in pending.args.values():
             lines.append(_labelled(effect.kind, target))
     lines += [

@@ -44,6 +44,7 @@ class ApprovalDisplay:
         key: The argument that identifies the call at a glance.
         effects: Pairs of kind and target, with paths relative to the working directory or the home directory.
         folder: The directory around everything to be written; empty without such a directory.
+        cwd: The directory in which a command runs, if that is not the working directory.
         reason: One sentence about why approval is needed.
         arguments: Triples of name, text and kind.
         replaced: Names of the arguments in `change`.
@@ -59,6 +60,7 @@ class ApprovalDisplay:
     key: str
     effects: tuple[tuple[EffectKind, str], ...]
     folder: str
+    cwd: str
     reason: str
     arguments: tuple[tuple[str, str, ArgumentKind], ...]
     replaced: tuple[str, ...]
@@ -85,6 +87,7 @@ def approval_display(request: ApprovalRequest) -> ApprovalDisplay:
         key=key_argument(request.args),
         effects=tuple((effect.kind, _short(effect)) for effect in request.touches),
         folder=_folder(request.touches),
+        cwd=next((_short_path(effect.cwd) for effect in request.touches if effect.cwd), ""),
         reason=_reason(request),
         arguments=tuple(arguments),
         replaced=replaced_names,
@@ -174,8 +177,12 @@ def _lines_of_change(before: str, after: str) -> tuple[DiffLine, ...]:
 def _short(effect: Effect) -> str:
     """Return the effect's target, with short paths where possible."""
     if effect.kind in {"read", "write"}:
-        return visible(_relative_to_working_directory(effect.target), lookalikes=True)
+        return _short_path(effect.target)
     return visible(effect.target[:MAX_CHARACTERS], lookalikes=True)
+
+
+def _short_path(path: str) -> str:
+    return visible(_relative_to_working_directory(path), lookalikes=True)
 
 
 def _folder(effects: Sequence[Effect]) -> str:

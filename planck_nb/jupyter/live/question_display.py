@@ -11,6 +11,7 @@ from planck_nb.base.errors import UsageError
 from planck_nb.base.json_types import JsonObject
 from planck_nb.base.text import encodable, one_line
 from planck_nb.base.visible import literal, visible
+from planck_nb.jupyter.display.shown_images import image_source
 from planck_nb.sidecars.mcp_client.questions import Question
 
 FieldKind: TypeAlias = Literal["text", "number", "boolean", "choice", "choices", "json"]
@@ -21,6 +22,7 @@ _CHOICES = 200
 _LABEL_CHARACTERS = 200
 _DESCRIPTION_CHARACTERS = 1_000
 _DEFAULT_CHARACTERS = 10_000
+_IMAGES_CHARACTERS = 8_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +58,7 @@ class QuestionDisplay:
         fields: The fields.
         problem: Why the question cannot be answered; empty for a good question.
         deadline: Time when it is declined, in seconds since the epoch.
+        images: Data addresses for its images.
     """
 
     id: str
@@ -65,6 +68,7 @@ class QuestionDisplay:
     fields: tuple[QuestionField, ...]
     problem: str
     deadline: float
+    images: tuple[str, ...] = ()
 
 
 def question_display(question_id: str, question: Question, deadline: float) -> QuestionDisplay:
@@ -73,6 +77,9 @@ def question_display(question_id: str, question: Question, deadline: float) -> Q
     problem = ""
     if len(properties) > _FIELDS:
         problem = f"It has {len(properties):,} fields, more than {_FIELDS}, so it can only be declined."
+    images = tuple(map(image_source, question.images))
+    if not all(images) or sum(map(len, images)) > _IMAGES_CHARACTERS:
+        images, problem = (), "It has images which cannot be shown here, so it can only be declined."
     return QuestionDisplay(
         id=question_id,
         sidecar=visible(question.sidecar, lookalikes=True),
@@ -81,6 +88,7 @@ def question_display(question_id: str, question: Question, deadline: float) -> Q
         fields=() if problem else tuple(_field(name, schema, question) for name, schema in properties.items()),
         problem=problem,
         deadline=deadline,
+        images=images,
     )
 
 

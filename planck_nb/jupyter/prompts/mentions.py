@@ -34,7 +34,9 @@ from planck_nb.jupyter.values.type_checks import attribute, is_a
 _MENTION = re.compile(r"(?<![\w@.+%/\\-])@([A-Za-z_]\w*+)(?![\w-]*/[\w@])")
 _QUOTED = re.compile(
     r'"[^"]*"'
-    r"|“[^“”]*”|„[^„“”]*[“”]|«[^«»]*»|\u2018[^\u2018\u2019]*\u2019"
+    r"|“[^“”]*”|„[^„“”]*[“”]|«[^«»]*»|»[^«»]*«|\u2039[^\u2039\u203a]*\u203a|\u203a[^\u2039\u203a]*\u2039"
+    r"|\u2018[^\u2018\u2019]*\u2019|\u201a[^\u201a\u2018\u2019]*[\u2018\u2019]|\u201b[^\u201b\u2019]*\u2019"
+    r"|\uff02[^\uff02]*\uff02|\u301d[^\u301d-\u301f]*[\u301e\u301f]|「[^「」]*」|『[^『』]*』|《[^《》]*》|〈[^〈〉]*〉"
     r"|(?<!\w)'(?:[^'\n]|(?<=\w)'(?=\w))*'(?!\w)"
 )
 _ADDRESS = re.compile(r"\]\([^()]*\)")
@@ -42,6 +44,17 @@ _STYLE_RULE = re.compile(
     r"@(?:media|import|supports|page|charset|namespace|layer|container|property|keyframes|font-face)\b"
     r"""(?=[ \t]*[({"';]|[ \t]+(?:screen|print|only|not|all|url|[\w.-]+[ \t]*[{;]))"""
 )
+_STYLE_STATEMENT = re.compile(
+    r"(?:^|[{};])[ \t]*@(?:\w+(?:-\w+)+|apply|document|else|extend|forward|function|if|include|mixin|page|return|scope"
+    r"|tailwind|use|viewport)\b(?=[^\n]*[{};][ \t]*$)",
+    re.MULTILINE,
+)
+"""Statements in style sheets, and in languages for them."""
+
+_TAG = re.compile(r"<!--.*?(?:-->|\Z)|<(?P<end>/?)(?P<name>[A-Za-z][\w-]*(?::[\w-]+)?)(?:[\s/][^<>]*)?>", re.DOTALL)
+_QUOTING_ELEMENTS = frozenset("blockquote code kbd pre q samp script style template textarea title var xmp".split())
+"""Elements of HTML whose content is code or a quotation."""
+
 _DECORATOR = re.compile(r"[ \t]*@[\w.]+(?:\(.*\))?[ \t]*")
 _DECORATED = re.compile(
     r"[ \t]*(?:async|def|class|public|private|protected|export|abstract|static|final|function|func|fn)\b"
@@ -177,11 +190,33 @@ def mentioned(prompt: str) -> list[str]:
 
 def typed_parts(prompt: str) -> Iterator[str]:
     """Yield the parts of a prompt in which mentions count: no code, no quotation, no address, no decorator."""
-    for paragraph in typed_text(prompt[:FORMATTED_CHARACTERS].replace("\\@", "  ")):
+    typed = "\n\n".join(typed_text(prompt[:FORMATTED_CHARACTERS].replace("\\@", "  ")))
+    for paragraph in _without_elements(typed).split("\n\n"):
         text = "\n".join(_without_decorators(paragraph))
-        for ignored in (_QUOTED, _ADDRESS, _STYLE_RULE):
+        for ignored in (_QUOTED, _ADDRESS, _STYLE_RULE, _STYLE_STATEMENT):
             text = ignored.sub(" ", text)
         yield text
+
+
+def _without_elements(text: str) -> str:
+    """Return the text without HTML comments, tags, and closed elements which quote."""
+    if "<" not in text:
+        return text
+    tags = list(_TAG.finditer(text))
+    last_ends = {tag["name"].lower(): tag.start() for tag in tags if tag["end"]}
+    kept: list[str] = []
+    start = 0
+    quoting = ""
+    for tag in tags:
+        name = (tag["name"] or "").lower()
+        if not quoting:
+            kept.append(text[start : tag.start()])
+        if quoting and tag["end"] and name == quoting:
+            quoting = ""
+        elif not quoting and not tag["end"] and name in _QUOTING_ELEMENTS and last_ends.get(name, -1) > tag.start():
+            quoting = name
+        start = tag.end()
+    return " ".join([*kept, text[start:]])
 
 
 def _without_decorators(paragraph: str) -> Iterator[str]:

@@ -7,6 +7,7 @@ import json
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 
 from planck_nb.base.async_tasks import cancel_and_wait, spawn
 from planck_nb.base.errors import PlanckError, UsageError
@@ -18,6 +19,7 @@ from planck_nb.sidecars.mcp_client.questions import QuestionAnswer
 
 _YES = {"y", "yes", "true"}
 _NO = {"n", "no", "false"}
+_IMAGES = "It has images, which a terminal cannot show, so it is declined; answer it in a notebook."
 
 
 class QuestionPrompt:
@@ -80,6 +82,8 @@ class QuestionPrompt:
 
     async def _dialogue(self, question: OpenQuestion) -> None:
         display = question_display(question.id, question.question, question.deadline)
+        if display.images:
+            display = replace(display, problem=_IMAGES)
         self._write(for_terminal(_text(display)) + "\n")
         while True:
             try:

@@ -7,6 +7,7 @@ import asyncio
 from planck_nb.agent.agent import Agent
 from planck_nb.agent.answers import problem_of
 from planck_nb.agent.context.window import NOTHING_TO_SHORTEN
+from planck_nb.agent.effect import Effect
 from planck_nb.agent.events import Compacted, RuleScope
 from planck_nb.agent.state import PendingApproval
 from planck_nb.ai.messages import AssistantMessage
@@ -271,13 +272,18 @@ def _calls(notebook: Notebook) -> object:
             "call": pending.id,
             "agent": agent.name,
             "tool": pending.name,
-            "touches": "; ".join(visible(f"{effect.kind} {effect.target}") for effect in pending.touches),
+            "touches": "; ".join(map(_effect, pending.touches)),
             "why": visible(pending.reason),
             "always": rule_sentence(pending.rule),
         }
         for agent, pending in waiting
     ]
     return table(rows, ["call", "agent", "tool", "touches", "why", "always"])
+
+
+def _effect(effect: Effect) -> str:
+    place = f" in {effect.cwd}" if effect.cwd else ""
+    return visible(f"{effect.kind} {effect.target}{place}")
 
 
 @verb(

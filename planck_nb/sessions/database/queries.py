@@ -26,7 +26,7 @@ from planck_nb.base.errors import QueryError, did_you_mean
 from planck_nb.base.threads import run_in_thread
 from planck_nb.sessions.database.duckdb import create_local_time, retry_while_busy, sql_literal
 from planck_nb.sessions.database.instance import own_connection, shared_connection
-from planck_nb.sessions.database.restricted_sql import check_length, check_nodes, restrict
+from planck_nb.sessions.database.restricted_sql import check_length, check_tables, restrict
 from planck_nb.sessions.database.snapshot import prepare
 from planck_nb.sessions.directory import SessionInfo, list_sessions
 
@@ -440,7 +440,7 @@ def _checked_nodes(connection: duckdb.DuckDBPyConnection, sql: str, *, restricte
         raise QueryError(f"Sessions can only be read here: use SELECT instead of {kind}.{hint}")
     nodes = _nodes(connection, sql)
     if restricted:
-        check_nodes(nodes, VIEWS)
+        check_tables(nodes[0], VIEWS)
     for node in nodes:
         node_type = node.get("type")
         if isinstance(node_type, str) and node_type.endswith("_NODE") and node_type not in _READ_ONLY_NODES:

@@ -30,29 +30,54 @@ def check_length(sql: str) -> None:
         raise QueryError(f"The statement has {len(sql):,} characters; a query may have {MAX_SQL_LENGTH:,}.")
 
 
-def check_nodes(nodes: Iterable[Mapping[str, Any]], views: Collection[str]) -> None:
-    """Raise QueryError if a parsed statement reads anything but views and its own WITH clauses."""
-    nodes = list(nodes)
-    defined = {name.lower() for node in nodes for name in _defined(node)}
-    for node in nodes:
-        if node.get("type") == "TABLE_FUNCTION":
+def check_tables(statement: Mapping[str, Any], views: Collection[str]) -> None:
+    """Check a statement: it reads only views, and WITH clauses in their scope.
+
+    Args:
+        statement: The statement as DuckDB's `json_serialize_sql` describes it.
+        views: The names of the views.
+
+    Raises:
+        QueryError: It reads something else.
+    """
+    known = frozenset(name.lower() for name in views)
+    waiting: list[tuple[Any, frozenset[str]]] = [(statement, known)]
+    while waiting:
+        tree, names = waiting.pop()
+        if isinstance(tree, list):
+            waiting += ((item, names) for item in tree)
+        elif isinstance(tree, dict):
+            _check(tree, names, views)
+            waiting += _parts(tree, names)
+
+
+def _check(node: Mapping[str, Any], names: Collection[str], views: Collection[str]) -> None:
+    match node.get("type"):
+        case "TABLE_FUNCTION":
             name = str(node["function"]["function_name"])
             if name.lower() not in _TABLE_FUNCTIONS:
                 raise QueryError(f"{name}() cannot be used here; only the views of the sessions can be read.")
-        elif node.get("type") == "BASE_TABLE":
+        case "BASE_TABLE":
             name = str(node["table_name"])
-            qualified = node.get("schema_name") or node.get("catalog_name")
-            if qualified or name.lower() not in {*views, *defined}:
+            if node.get("schema_name") or node.get("catalog_name") or name.lower() not in names:
                 raise QueryError(f"Only the views can be read here, not {name[:80]!r}: {', '.join(views)}.")
+        case "SHOW_REF" if node.get("query") is None:
+            raise QueryError("SHOW lists more than the views of the sessions and cannot be used here; DESCRIBE a view.")
 
 
-def _defined(node: Mapping[str, Any]) -> Iterator[str]:
-    """The names of the WITH clauses of a query."""
+def _parts(node: Mapping[str, Any], names: frozenset[str]) -> Iterator[tuple[Any, frozenset[str]]]:
+    """Yield a node's parts, each with the tables in its scope.
+
+    A WITH clause is known in those after it and in its query; a recursive one in itself, too.
+    """
+    recursive = node.get("cte_name")
+    if isinstance(recursive, str):
+        names |= {recursive.lower()}
     clauses = node.get("cte_map")
-    if isinstance(clauses, Mapping):
-        yield from (str(clause["key"]) for clause in clauses.get("map", ()))
-    if isinstance(node.get("cte_name"), str):
-        yield str(node["cte_name"])
+    for clause in clauses.get("map", ()) if isinstance(clauses, Mapping) else ():
+        yield clause["value"], names
+        names |= {str(clause["key"]).lower()}
+    yield from ((part, names) for key, part in node.items() if key != "cte_map")
 
 
 def restrict(connection: duckdb.DuckDBPyConnection, files: Iterable[Path]) -> None:

@@ -9,6 +9,7 @@ from typing import Any, Literal, TypeAlias
 
 from planck_nb.agent.calling.json_schema import errors_of, problem_of, validator
 from planck_nb.ai.server_address import shown_host
+from planck_nb.ai.messages import ImagePart
 from planck_nb.base.errors import ToolError
 from planck_nb.base.json_types import JsonObject
 from planck_nb.base.visible import visible
@@ -32,6 +33,7 @@ class Question:
         agent_id: The agent whose call made the sidecar ask; empty if unknown.
         call_id: The call, likewise.
         seconds: Time for the person.
+        images: Images that belong to the question; an answer counts only where they were shown.
     """
 
     sidecar: str
@@ -41,6 +43,7 @@ class Question:
     agent_id: str = ""
     call_id: str = ""
     seconds: float = DEADLINE
+    images: tuple[ImagePart, ...] = ()
 
     def problem_of(self, content: Mapping[str, object]) -> str:
         """Return a problem with an answer's fields, after filling in defaults.

@@ -14,8 +14,10 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from planck_nb.agent.approval import Action, Policy, Rule, Verdict
-from planck_nb.agent.approval.commands import CommandPattern, simple_commands
+from planck_nb.agent.approval.command_pattern import CommandPattern
+from planck_nb.agent.approval.obeyed_files import is_obeyed
 from planck_nb.agent.approval.paths import PathPattern, ignores_case, resolved
+from planck_nb.agent.approval.shell_command import ShellCommand
 from planck_nb.agent.effect import Effect, EffectKind
 from planck_nb.agent.identity import AgentIdentity
 from planck_nb.base.errors import UsageError
@@ -391,11 +393,11 @@ def test_a_pattern_takes_linear_time() -> None:
     pattern = PathPattern("/".join(["**", "a*a*a*b"] * 20), ROOT)
     assert not pattern.covers(str(ROOT / "/".join(["a" * 200] * 40)))
     assert resolved("a/" * 100_000, ROOT) is None
-    assert CommandPattern("rm *").may_catch("! " * 4_900)
+    assert CommandPattern("rm *").may_catch(ShellCommand.parse("! " * 4_900))
     command = CommandPattern("*a*a*a*a*a*b c*d *--force*")
-    assert not command.covers("a" * 100_000)
-    assert not command.may_catch("a " * 4_900)
-    assert command.may_catch("a " * 50_000)  # too long to be read
+    assert not command.covers(ShellCommand.parse("a" * 100_000))
+    assert not command.may_catch(ShellCommand.parse("a " * 4_900))
+    assert command.may_catch(ShellCommand.parse("a " * 50_000))  # too long to be read
 
 
 # Commands
@@ -414,7 +416,7 @@ def test_a_pattern_takes_linear_time() -> None:
     ],
 )
 def test_commands_that_are_certain(command: str, parts: tuple[str, ...]) -> None:
-    assert simple_commands(command) == parts
+    assert ShellCommand.parse(command).parts == parts
 
 
 @pytest.mark.parametrize(
@@ -422,7 +424,7 @@ def test_commands_that_are_certain(command: str, parts: tuple[str, ...]) -> None
     [*("a <b", "a >b", "a `b`", "a $(b)", "a $b", "a <(b)", "(a)", "a \\b", "a # 'b", "a 'b", 'a "b', "a\rb", "a\0b")],
 )
 def test_commands_that_are_uncertain(command: str) -> None:
-    assert simple_commands(command) is None
+    assert ShellCommand.parse(command).parts is None
     assert running(allow("bash:a *"), command) == "ask"
     assert running(allow("bash:a*"), command) == "ask"
     assert running(allow("bash"), command) == running(allow("bash:*"), command) == "allow"
@@ -764,3 +766,37 @@ def test_what_programs_obey_by_themselves_asks_unless_a_rule_names_it(tmp_path: 
     assert policy.decide("write", [Effect("write", str(tmp_path / "src/a.py"))], {}).action == (
         "ask" if rule == "bash" else "allow"
     )
+
+
+@pytest.mark.parametrize("target", [".git/hooks/pre-commit", ".env", "AGENTS.md"])
+@pytest.mark.parametrize("kind", ["read", "write"])
+def test_a_link_that_is_newer_than_a_rule_names_no_other_file(tmp_path: Path, target: str, kind: EffectKind) -> None:
+    policy = Policy.ask_before_changes(tmp_path).with_rule(Rule.parse("allow", f"{kind}:notes.md"))
+    assert action(policy, kind, str(tmp_path / "notes.md")) == "allow"
+    (tmp_path / "notes.md").symlink_to(target)
+    expected = "allow" if kind == "read" and target != ".env" else "ask"
+    assert action(policy, kind, str(tmp_path / "notes.md")) == expected
+
+
+def test_what_programs_load_is_found_as_the_file_system_finds_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert is_obeyed(tmp_path / ".VSCode/tasks.json", tmp_path) == (tmp_path.parent / tmp_path.name.upper()).exists()
+    monkeypatch.setattr("planck_nb.agent.approval.obeyed_files.ignores_case", lambda path: True)
+    for name in (".VSCode/tasks.json", "agents.md", ".GIT/Config", ".GitHub/Copilot-Instructions.md"):
+        assert is_obeyed(tmp_path / name, tmp_path), name
+
+
+ENVIRONMENT = ["venv/bin/python", "venv/lib/python3.12/site-packages/x.py", "conda/bin/pip", "new/pyvenv.cfg"]
+
+
+@pytest.mark.parametrize("name", [*ENVIRONMENT, "lib/site-packages/x.py"])
+def test_what_is_in_an_environment_asks(tmp_path: Path, name: str) -> None:
+    (tmp_path / "venv").mkdir()
+    (tmp_path / "venv/pyvenv.cfg").touch()
+    (tmp_path / "conda/conda-meta").mkdir(parents=True)
+    policy = Policy.ask_before_changes(tmp_path).with_rule(Rule.parse("allow", "write"))
+    assert action(policy, "write", str(tmp_path / name)) == "ask"
+    assert action(policy, "read", str(tmp_path / name)) == "allow"
+    own = Policy.ask_before_changes(tmp_path / "venv").with_rule(Rule.parse("allow", "write"))
+    assert action(own, "write", str(tmp_path / "venv/notes.md")) == "allow"

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
 
 from planck_nb.agent.approval import Policy, Rule
-from planck_nb.agent.approval.secret_files import SYSTEM_FILES, SYSTEM_FOLDERS, is_secret_path, secret_words
+from planck_nb.agent.approval.secret_files import SYSTEM_FILES, SYSTEM_FOLDERS, is_secret_path
+from planck_nb.agent.approval.shell_command import ShellCommand
 from planck_nb.agent.effect import Effect, EffectKind
 from planck_nb.tools.hidden_paths import hidden_paths
 
@@ -41,6 +43,10 @@ package.json ssh/readme
 def allowing(root: Path, *rules: str, action: str = "allow") -> Policy:
     policy = Policy(root=root, default={"read": "allow", "write": "allow", "execute": "allow"})
     return policy.with_rules(Rule.parse("allow", rule) for rule in rules)
+
+
+def secret_words(command: str, folder: Path | None) -> list[str]:
+    return list(ShellCommand.parse(command, folder).secrets)
 
 
 def action(policy: Policy, kind: EffectKind, target: object, tool: str = "read") -> str:
@@ -184,11 +190,24 @@ def test_a_command_that_names_none_is_allowed_as_before(home: Path, command: str
 
 
 def test_a_rule_for_a_command_that_names_the_secret_allows_it(home: Path) -> None:
-    policy = allowing(home, "bash:docker run --env-file .env *", "bash:cat .env*")
+    policy = allowing(home, "bash:docker run --env-file .env *", "bash:cat .env *")
     assert action(policy, "execute", "docker run --env-file .env app", "bash") == "allow"
     assert action(policy, "execute", "docker run --env-file .env -v ~/.ssh:/x app", "bash") == "ask"
     assert action(policy, "execute", "cat .env", "bash") == "allow"
     assert action(policy, "execute", "cat .env .netrc", "bash") == "ask"
+    for rule in ("bash:cat .env*", "bash:cat .env.example *", "bash:cat *.env *"):
+        assert action(allowing(home, rule), "execute", "cat .env.example .env", "bash") == "ask"
+
+
+@pytest.mark.parametrize("words", [600, 6_000])
+@pytest.mark.parametrize("braces", [False, True])
+def test_no_number_of_words_hides_a_secret(home: Path, words: int, *, braces: bool) -> None:
+    names = [f"f{number}" for number in range(words)]
+    command = f"cat {{{','.join([*names, '.env'])}}}" if braces else f"cat {' '.join(names)} .env"
+    assert action(allowing(home, "bash:cat *", "bash"), "execute", command, "bash") == "ask"
+    before = time.thread_time()
+    ShellCommand.parse(command, home)
+    assert time.thread_time() - before < 5
 
 
 @pytest.mark.parametrize("path", [*SYSTEM_FILES, *SYSTEM_FOLDERS])

@@ -134,9 +134,24 @@ def test_a_long_command_of_a_tool_file_is_shown_whole(tmp_path: Path) -> None:
 
 
 def test_a_command_in_another_folder_is_shown_as_it_runs() -> None:
-    sent = request({"command": "rm x", "cwd": ".."}, Effect("execute", "cd /a && rm x"))
-    assert approval_display(sent).commands == ("cd /a && rm x",)
-    assert approval_display(request({"command": "rm x"}, Effect("execute", "rm x"))).commands == ()
+    sent = request(
+        {"command": "rm x", "cwd": ".."}, Effect("execute", "rm x", "/c\u0430t"), rule="cwd=/a execute@bash:rm x"
+    )
+    display = approval_display(sent)
+    assert (display.commands, display.cwd, display.rule) == (
+        (),
+        "/c⟨U+0430⟩t",
+        "bash to run exactly this command in /a",
+    )
+    [text, *_] = texts_of(sent)
+    assert "\n  in the folder: /c⟨U+0430⟩t\n" in text
+    assert approval_display(request({"command": "rm x"}, Effect("execute", "rm x"))).cwd == ""
+
+
+def test_the_network_of_a_command_includes_this_computer() -> None:
+    sent = request({"command": "curl x"}, Effect("execute", "curl x"), Effect("network"), rule="network@bash")
+    assert "network: anything, also this computer's own servers\n" in texts_of(sent)[0]
+    assert "to use the network, also this computer's own servers (the rule `network@bash`)" in texts_of(sent)[0]
 
 
 @pytest.mark.parametrize("size", [100_001, 150_000])

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from planck_nb.ai.messages import ImagePart
 from planck_nb.base.errors import UsageError
 from planck_nb.jupyter.live.question_display import content_of, question_display
 from planck_nb.sidecars.mcp_client.questions import Question
@@ -107,3 +108,18 @@ def test_a_hostile_schema_is_bounded_and_shown_as_text(schema: dict[str, Any]) -
     assert "\u202e" not in encoded
     encoded.encode()
     assert bool(display.problem) == (len(schema.get("properties") or ()) > 30)
+
+
+PIXEL = "iVBORw0KGgo="
+
+
+def test_images_are_shown_or_the_question_can_only_be_declined() -> None:
+    image = ImagePart(PIXEL, "image/png")
+    shown = question_display("q1", Question("asker", "How?", images=(image, image)), 0.0)
+    assert (shown.images, shown.problem) == ((f"data:image/png;base64,{PIXEL}",) * 2, "")
+    for hidden in (ImagePart(PIXEL, "image/tiff"), ImagePart("A" * 8_000_000, "image/png")):
+        display = question_display("q1", Question("asker", "How?", images=(image, hidden)), 0.0)
+        assert (display.images, display.problem) == (
+            (),
+            "It has images which cannot be shown here, so it can only be declined.",
+        )

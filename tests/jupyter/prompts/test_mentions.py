@@ -47,6 +47,17 @@ TYPED = {
     "@media": ["media"],
     "Show @media as a table": ["media"],
     "@one\n@two": ["one", "two"],
+    "<b>@name</b> is <i>larger</i> than <div>@other</div>": ["name", "other"],
+    "x <y @name": ["name"],
+    "if a<b: @name > c": ["name"],
+    "why is <pre> so wide in @name?": ["name"],
+    "between `<pre>` and @name, `</pre>`": ["name"],
+    "<pre>a</pre> @name <pre>b</pre>": ["name"],
+    "<!-- a --> @name <!-- b -->": ["name"],
+    "« a » @name « b », »a« @other »b«": ["name", "other"],
+    "「a」@name「b」": ["name"],
+    "@use has two columns; plot them": ["use"],
+    "Plot @scope; then @page": ["scope", "page"],
 }
 NOT_TYPED = [
     "mail me@name.org",
@@ -88,6 +99,35 @@ NOT_TYPED = [
     "[x](https://x.test/@name)",
     "https://x.test/@name",
     "50%@name",
+    "a <!-- @name --> b",
+    "<!--\n\n@name\n\n-->",
+    "<!-- @name",
+    *(f"x <{tag}>@name</{tag.upper()}>" for tag in "blockquote code kbd pre q samp script style textarea var".split()),
+    "<pre class='x'>\n\n@name\n\n</pre>",
+    "<code><b>@name</b></code>",
+    "<a title=@name>x</a>",
+    "<a title='@name' b>x</a>",
+    '<img alt="@name"/>',
+    "<img alt=@name />",
+    "<x-y\n@name>",
+    *(
+        f"{quotes[0]}use @name{quotes[1]}"
+        for quotes in "\u2039\u203a »« \u203a\u2039 「」 『』 《》 〈〉 〝〞 〝〟 \uff02\uff02".split()
+    ),
+    "\u201ause @name\u2018",
+    "\u201buse @name\u2019",
+    "@name-style x {}",
+    "@font-feature-values x {",
+    "@starting-style {\n}",
+    "@page :first {",
+    "@scope (.a) {",
+    "@viewport { }",
+    "@tailwind base;",
+    ".a { @apply px-4 py-2; }",
+    "@include x($y);",
+    "@mixin x($y) {",
+    '@use "x";',
+    "@if $a == b {",
 ]
 
 
@@ -250,7 +290,28 @@ def test_tables_are_described_by_their_shape() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mark", ["@a", "@a/", "@", "'@a ", '"', "“", "@media ", "@a\n", "a", "@a-", "'a"])
+@pytest.mark.parametrize(
+    "mark",
+    [
+        "@a",
+        "@a/",
+        "@",
+        "'@a ",
+        '"',
+        "“",
+        "@media ",
+        "@a\n",
+        "a",
+        "@a-",
+        "'a",
+        "<a ",
+        "<!--",
+        "<pre>",
+        "</q>",
+        "»",
+        "<a '",
+    ],
+)
 def test_finding_mentions_is_linear(mark: str) -> None:
     def seconds(length: int) -> float:
         text = "@" + mark * (length // len(mark)) + "/x"

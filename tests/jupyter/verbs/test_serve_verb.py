@@ -13,8 +13,8 @@ from planck_nb.jupyter.controller import Controller
 from planck_nb.jupyter.notebook import Notebook
 from planck_nb.jupyter.verbs import VERBS
 from planck_nb.serve.kernel_client import KernelClient
-from planck_nb.serve.runtime_folder import runtime_folder
 from planck_nb.testing import scripted_model
+from planck_nb.tools.private_folders import runtime_folder
 
 
 async def said(notebook: Notebook, line: str = "") -> str:

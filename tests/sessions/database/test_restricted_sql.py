@@ -18,6 +18,8 @@ NOT_A_VIEW = "Only the views can be read here, not '{}': messages, sessions, "
 NOT_HERE = "{}() cannot be used here; only the views of the sessions can be read."
 NO_SELECT = "Sessions can only be read here: use SELECT instead of {}."
 
+SHOW = "SHOW lists more than the views of the sessions and cannot be used here; DESCRIBE a view."
+
 READS = [
     ("SELECT * FROM '{file}'", NOT_A_VIEW.format("{file}")),
     ('SELECT * FROM "{file}"', NOT_A_VIEW.format("{file}")),
@@ -60,6 +62,27 @@ READS = [
     ("FROM information_schema.tables", NOT_A_VIEW.format("tables")),
     ("FROM pg_catalog.pg_class", NOT_A_VIEW.format("pg_class")),
     ("FROM sqlite_master", NOT_A_VIEW.format("sqlite_master")),
+    (
+        "SELECT * FROM (WITH sqlite_master AS (SELECT 1 z) SELECT z FROM sqlite_master) a, sqlite_master",
+        NOT_A_VIEW.format("sqlite_master"),
+    ),
+    ("WITH sqlite_master AS (FROM sqlite_master) FROM sqlite_master", NOT_A_VIEW.format("sqlite_master")),
+    (
+        "WITH a AS (FROM sqlite_master), sqlite_master AS (SELECT 1) FROM a",
+        NOT_A_VIEW.format("sqlite_master"),
+    ),
+    (
+        "SELECT (WITH sqlite_master AS (SELECT 1) SELECT 1 FROM sqlite_master), (SELECT 1 FROM sqlite_master LIMIT 1)",
+        NOT_A_VIEW.format("sqlite_master"),
+    ),
+    (
+        "(WITH sqlite_master AS (SELECT 'a' AS name) FROM sqlite_master) UNION SELECT name FROM sqlite_master",
+        NOT_A_VIEW.format("sqlite_master"),
+    ),
+    ("SELECT * FROM (SHOW ALL TABLES)", SHOW),
+    ("SELECT * FROM (SHOW TABLES)", SHOW),
+    ("SELECT * FROM (SHOW DATABASES)", SHOW),
+    ("SHOW TABLES", SHOW),
 ]
 """Statements that read something else, which without the restriction work, and the begin of their refusal."""
 
@@ -95,6 +118,10 @@ REFUSED = [
 ALLOWED = [
     "SELECT role, text FROM messages ORDER BY id",
     "FROM (DESCRIBE messages)",
+    "WITH a AS (SELECT 1 x), b AS (FROM a) SELECT (SELECT x FROM a), (WITH c AS (FROM b) SELECT x FROM c) FROM b",
+    "WITH A AS MATERIALIZED (SELECT 1) FROM a UNION ALL FROM a",
+    "FROM messages WHERE EXISTS (WITH m AS (FROM sessions) FROM m)",
+    "WITH RECURSIVE t(n) AS (WITH s AS (SELECT 1 n) FROM s UNION ALL SELECT n + 1 FROM t WHERE n < 5) FROM t",
     "SUMMARIZE messages",
     "WITH mine AS (FROM messages) SELECT count(*) FROM mine",
     "WITH RECURSIVE t(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM t WHERE n < 5) FROM t",

@@ -1,13 +1,15 @@
-"""What a command may reach outside its sandbox, derived from its text: shown for approval, then allowed."""
+"""What a command may reach outside its sandbox, derived from its text.
+
+It is shown for approval, then allowed.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from planck_nb.agent.approval.commands import MAX_COMMAND_LENGTH, commands_in
 from planck_nb.agent.effect import Effect
 
 VARIABLE = "PLANCK_NB_SANDBOX_ALLOW"
@@ -68,6 +70,22 @@ class SandboxAccess:
     read: tuple[Path, ...] = ()
     write: tuple[Path, ...] = ()
 
+    @classmethod
+    def of(cls, command: str, invocations: Iterable[Sequence[str]]) -> SandboxAccess:
+        """Return a command's needs.
+
+        It needs the network if it runs a program which uses it. It may request more by an assignment at its beginning,
+        such as `PLANCK_NB_SANDBOX_ALLOW="network write:/opt/venv"`. A path is allowed only as written, absolute or with
+        `~` and without links: what is approved is what is allowed.
+
+        Args:
+            command: Its text.
+            invocations: The programs which it runs, with their arguments.
+        """
+        words = _requested(command)
+        network = "network" in words or any(map(_uses_network, invocations))
+        return cls(network, tuple(_paths(words, "read:")), tuple(_paths(words, "write:")))
+
     def effects(self) -> list[Effect]:
         """Return the effects that have to be approved before the command gets this."""
         return [
@@ -86,25 +104,6 @@ class SandboxAccess:
         )
 
 
-def sandbox_access_of(command: str) -> SandboxAccess:
-    """Return what a command needs: the network if it runs a program that uses it, and what it requests itself.
-
-    A request is an assignment at its beginning, such as `PLANCK_NB_SANDBOX_ALLOW="network write:/opt/venv"`. A path is
-    allowed only as it is written, absolute or with `~` and without links, so that what is approved is what is allowed.
-
-    Example:
-        >>> sandbox_access_of("pip install httpx").network
-        True
-        >>> sandbox_access_of("PLANCK_NB_SANDBOX_ALLOW=network python fetch.py").network
-        True
-        >>> sandbox_access_of("grep -r curl .")
-        SandboxAccess(network=False, read=(), write=())
-    """
-    words = _requested(command)
-    network = "network" in words or any(map(_uses_network, _commands(command)))
-    return SandboxAccess(network, tuple(_paths(words, "read:")), tuple(_paths(words, "write:")))
-
-
 def _requested(command: str) -> list[str]:
     found = _REQUEST.match(command)
     return re.split(r"[\s,]+", next((text for text in found.groups() if text), "")) if found else []
@@ -121,16 +120,8 @@ def _paths(words: list[str], prefix: str) -> Iterator[Path]:
                 continue
 
 
-def _commands(command: str) -> Iterator[list[str]]:
-    if len(command) <= MAX_COMMAND_LENGTH:
-        for text in commands_in(command):
-            yield text.split()
-
-
-def _uses_network(words: list[str]) -> bool:
+def _uses_network(words: Sequence[str]) -> bool:
     """Whether these words run a program that uses the network, judging by its name and subcommand."""
-    if not words:
-        return False
     program, rest = words[0].rpartition("/")[2], words[1:]
     if _PYTHON.fullmatch(program) and "-m" in rest[:-1]:
         at = rest.index("-m")
@@ -146,7 +137,7 @@ def _uses_network(words: list[str]) -> bool:
     return not known or _subcommand(rest) in known
 
 
-def _subcommand(words: list[str]) -> str:
+def _subcommand(words: Sequence[str]) -> str:
     """The first word that is neither an option nor the value of one."""
     before = ""
     for word in words:
