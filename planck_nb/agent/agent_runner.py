@@ -515,13 +515,13 @@ class AgentRunner:
         if self._turn is not None:
             self._turn.charge(charge)
         elif not charge.is_nothing:
-            self.session_spend.spend(charge.usage.total_tokens, charge.cost)
+            TurnBudget(self._setup.limits, self.session_spend).spend(charge.usage.total_tokens, charge.cost)
             self._recorder.add_charge(charge)
 
     async def complete(self, context: Context, options: Options) -> AssistantMessage:
         """Have the model reply outside the conversation, and count what that takes."""
         model, request = self._current_model(), Usage(estimate_request(context))
-        if reason := self._exhausted(request.total_tokens, model.cost(request) or 0.0):
+        if reason := self._exhausted(request.total_tokens, model.cost(request)):
             raise AgentError(reason)
         async with (
             asyncio.timeout(self._seconds_left()),
@@ -540,7 +540,7 @@ class AgentRunner:
         """How long a compaction may take: as long as the turn may go on, or as a turn may take."""
         return self._setup.limits.seconds if self._turn is None else self._turn.seconds_left()
 
-    def _exhausted(self, tokens: int = 0, cost: float = 0.0) -> str:
+    def _exhausted(self, tokens: int = 0, cost: float | None = 0.0) -> str:
         """A sentence if a limit is reached, with what a running request takes: then a compaction may send no more."""
         if self._turn is not None:
             return self._turn.reached_limit(tokens, cost)

@@ -63,16 +63,16 @@ class Spend(Protocol):
 class LimitCheck(Protocol):
     """Says whether a limit is reached."""
 
-    def __call__(self, tokens: int = 0, cost: float = 0.0) -> str:
+    def __call__(self, tokens: int = 0, cost: float | None = 0.0) -> str:
         """A sentence if a limit is reached, else an empty text.
 
         Args:
             tokens: What a running request that is not counted yet has taken so far.
-            cost: Its US dollars so far.
+            cost: Its US dollars so far, None if the price is unknown.
         """
 
 
-def unlimited(tokens: int = 0, cost: float = 0.0) -> str:  # noqa: ARG001 - as `LimitCheck` has it
+def unlimited(tokens: int = 0, cost: float | None = 0.0) -> str:  # noqa: ARG001 - as `LimitCheck` has it
     """No limit is reached."""
     return ""
 
@@ -105,7 +105,7 @@ async def read_within_limits(stream: Stream, request: Usage, limit: LimitCheck) 
         is_reported = stream.usage is not None
         written, unchecked = written + unchecked, 0
         usage = estimated_so_far(stream.usage or request, written)
-        if reason := limit(usage.total_tokens, stream.model.cost(usage) or 0.0):
+        if reason := limit(usage.total_tokens, stream.model.cost(usage)):
             return reason
     return ""
 
@@ -125,10 +125,12 @@ def charged(stream: Stream, request: Usage) -> AssistantMessage:
         for the rest, and it is marked as `estimated`; if no server can have begun to answer, it has no usage.
     """
     message = stream.message
-    if not stream.is_sent or (stream.is_finished and message.usage is not None):
-        return message
-    known = message.usage or request
     text = stream.written_text()
+    # Servers that count nothing report zeros.
+    reported = message.usage if message.usage is not None and (message.usage.total_tokens or not text) else None
+    if not stream.is_sent or (stream.is_finished and reported is not None):
+        return message
+    known = reported or request
     written = max(known.output_tokens, estimate_text(text), len(text) // CHARACTERS_PER_TOKEN)
     usage = replace(known, output_tokens=written)
     return replace(message, usage=usage, cost=stream.model.cost(usage), estimated=True)

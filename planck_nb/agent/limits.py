@@ -6,12 +6,13 @@ import json
 import math
 import time
 from collections import Counter
-from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Container, Iterator
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, TypeAlias
 
-from planck_nb.ai.messages import ToolCallPart, ToolResultPart, Usage
+from planck_nb.ai.messages import AssistantMessage, ToolCallPart, ToolResultPart, Usage
 from planck_nb.ai.models import Model
+from planck_nb.ai.providers import may_cost, rules_of
 from planck_nb.base.errors import ConfigError
 from planck_nb.base.json_types import JsonObject
 
@@ -26,6 +27,15 @@ _NOTHING = Usage()
 
 _IN_ORDER = json.JSONEncoder(sort_keys=True, default=repr)
 """Writes arguments so that their order does not matter; `json.dumps` would make such an encoder for each call."""
+
+USUAL_COST = 5.0
+"""US dollars for one turn, unless somebody sets another limit."""
+
+USUAL_TOTAL = 50.0
+"""US dollars for a session, unless somebody sets another limit."""
+
+WHOLE_LIMITS = frozenset({"rounds", "tokens", "session_tokens", "repeated_calls"})
+"""Limits in whole numbers."""
 
 REPETITIONS = 5
 """The turn ends at this many times `repeated_calls` identical calls; at each multiple before, the model is told."""
@@ -42,6 +52,9 @@ class Limits:
         seconds: How long one turn takes.
         session_tokens: Tokens that all agents of the session read and write together.
         session_cost: US dollars that all agents of the session cost together.
+        unknown_price: US dollars per million tokens, read or written, for models without a known price; 0 for free
+            ones. With None they count as free, which is said once, and are refused under a `cost` or `session_cost`
+            other than the usual one.
         repeated_calls: Tool calls in one turn with the same name, arguments and result. After this many, and again
             after each multiple, the model is told that it repeats itself; after five times as many, the turn ends. At
             least 2.
@@ -58,11 +71,12 @@ class Limits:
 
     rounds: int | None = 50
     tokens: int | None = 2_000_000
-    cost: float | None = 5.0
+    cost: float | None = USUAL_COST
     seconds: float | None = 3_600.0
     session_tokens: int | None = 20_000_000
-    session_cost: float | None = 50.0
+    session_cost: float | None = USUAL_TOTAL
     repeated_calls: int | None = 10
+    unknown_price: float | None = None
 
     def __post_init__(self) -> None:
         for name, bound in self.as_dict().items():
@@ -70,6 +84,58 @@ class Limits:
                 raise ConfigError(f"The limit `{name}` must be 0 or more, or None for no limit, not {bound!r}.")
         if self.repeated_calls is not None and self.repeated_calls < 2:  # noqa: PLR2004 - a repetition is two
             raise ConfigError(f"The limit `repeated_calls` must be 2 or more, or None, not {self.repeated_calls!r}.")
+
+    def price(self, usage: Usage, model: Model) -> float:
+        """Compute a request's price for the limits.
+
+        Args:
+            usage: Its tokens.
+            model: Its model.
+
+        Returns:
+            US dollars, from `unknown_price` if the price is not known.
+
+        Example:
+            >>> from planck_nb import ai
+            >>> Limits(unknown_price=2.0).price(ai.Usage(500_000, 500_000), ai.get_model("groq:any-model"))
+            2.0
+        """
+        cost = model.cost(usage)
+        return self.unknown_cost(usage.total_tokens) if cost is None else cost
+
+    def unknown_cost(self, tokens: int) -> float:
+        """Compute the price of tokens from `unknown_price`.
+
+        Args:
+            tokens: Tokens read and written.
+
+        Returns:
+            US dollars.
+        """
+        return tokens * (self.unknown_price or 0.0) / 1_000_000
+
+    def without_price(self, model: Model, no_price: Container[str]) -> ReachedLimit | None:
+        """Return the cost limit which refuses a model without a price.
+
+        Args:
+            model: The model to ask.
+            no_price: Models whose replies had neither a known price nor a reported one.
+
+        Returns:
+            The limit; None if the price is known or reported, or nobody set a cost limit by hand.
+        """
+        if self.unknown_price is not None or model.pricing is not None or not may_cost(model):
+            return None
+        if rules_of(model).cost is not None and str(model) not in no_price:
+            return None
+        for name, bound, usual in (("cost", self.cost, USUAL_COST), ("session_cost", self.session_cost, USUAL_TOTAL)):
+            if bound is not None and bound != usual:
+                return name, (
+                    f"The price of {model} is not known, so its limit of {_number(bound)} US dollars cannot hold; say "
+                    "what it costs with `unknown_price` in the limits, in US dollars per million tokens (0 if it is "
+                    f"free), or set `{name}` to None and `tokens` to a number."
+                )
+        return None
 
     def as_dict(self) -> dict[str, float | None]:
         """Return the limits by name.
@@ -115,6 +181,8 @@ def restored_limits(stored: JsonObject, usual: Limits, *, trusted: bool) -> Limi
     """
     bounds = usual.as_dict()
     for name, bound in bounds.items():
+        if name == "unknown_price" and not trusted:
+            continue  # a low price would raise all limits of cost
         value = stored.get(name, bound)
         try:
             _limits({name: value})
@@ -143,16 +211,20 @@ class SessionSpend:
 
     tokens: int = 0
     cost: float = 0.0
+    no_price: set[str] = field(default_factory=set[str])
+    """Models whose price turned out to be unknown."""
+    no_tokens: set[str] = field(default_factory=set[str])
+    """Models whose replies came without token counts."""
 
-    def spend(self, tokens: int, cost: float | None) -> None:
+    def spend(self, tokens: int, cost: float) -> None:
         """Add tokens and US dollars.
 
         Args:
             tokens: Tokens read and written.
-            cost: US dollars, None if the price is unknown.
+            cost: US dollars.
         """
         self.tokens += tokens
-        self.cost += cost or 0.0
+        self.cost += cost
 
 
 ReachedLimit: TypeAlias = tuple[str, str]
@@ -211,16 +283,22 @@ class RunSpend:
                 )
         return None if self._outer is None else self._outer.reached_limit(tokens, cost)
 
-    def crossed_by(self, tokens: int, cost: float) -> ReachedLimit | None:
+    def crossed_by(self, estimated: Usage, model: Model) -> ReachedLimit | None:
         """The limit that a request would cross with its input alone, None if there is none."""
         limits = self._limits
+        tokens, cost = estimated.input_tokens, limits.price(estimated, model)
         for name, bound, used, more in (
             ("tokens", limits.tokens, self._tokens, tokens),
             ("cost", limits.cost, self._cost, cost),
         ):
             if bound is not None and used + more > bound:
                 return name, _refusal(name, used, more, bound, "The run of the team")
-        return None if self._outer is None else self._outer.crossed_by(tokens, cost)
+        return None if self._outer is None else self._outer.crossed_by(estimated, model)
+
+    def without_price(self, model: Model, no_price: Container[str]) -> ReachedLimit | None:
+        """The cost limit which refuses a model without a price."""
+        limit = self._limits.without_price(model, no_price)
+        return limit if limit is not None or self._outer is None else self._outer.without_price(model, no_price)
 
 
 def estimated_so_far(known: Usage, characters: int) -> Usage:
@@ -276,7 +354,9 @@ class TurnBudget:
         The limits of a session hold for every request, those of a turn from its second one on.
         """
         limits, session_spend = self._limits, self._session_spend
-        tokens, cost = estimated.input_tokens, model.cost(estimated) or 0.0
+        if (refusal := self._without_price(model)) is not None:
+            return refusal
+        tokens, cost = estimated.input_tokens, limits.price(estimated, model)
         would_use = (
             ("session_tokens", limits.session_tokens, session_spend.tokens, tokens),
             ("session_cost", limits.session_cost, session_spend.cost, cost),
@@ -286,7 +366,33 @@ class TurnBudget:
         for name, bound, used, more in would_use if self.rounds else would_use[:2]:
             if bound is not None and used + more > bound:
                 return name, _refusal(name, used, more, bound)
-        return self._run_spend.crossed_by(tokens, cost) if self._run_spend is not None and self.rounds else None
+        return self._run_spend.crossed_by(estimated, model) if self._run_spend is not None and self.rounds else None
+
+    def _without_price(self, model: Model) -> ReachedLimit | None:
+        """The cost limit which refuses a model without a price."""
+        no_price = self._session_spend.no_price
+        limit = self._limits.without_price(model, no_price)
+        if limit is not None or self._run_spend is None:
+            return limit
+        return self._run_spend.without_price(model, no_price)
+
+    def gaps(self, model: Model, reply: AssistantMessage) -> Iterator[str]:
+        """A sentence, once per model, about a missing price or count."""
+        limits, spend = self._limits, self._session_spend
+        name = str(model)
+        bounds = (limits.tokens, limits.cost, limits.session_tokens, limits.session_cost)
+        if reply.estimated and name not in spend.no_tokens and any(bound is not None for bound in bounds):
+            spend.no_tokens.add(name)
+            yield f"{model} did not say how many tokens it read and wrote, so the limits count an estimate."
+        bound = limits.session_cost if limits.cost is None else limits.cost
+        if reply.cost is not None or bound is None or limits.unknown_price is not None or not may_cost(model):
+            return
+        if name not in spend.no_price:
+            spend.no_price.add(name)
+            yield (
+                f"The price of {model} is not known, so the limit of {_number(bound)} US dollars does not hold for it; "
+                "limit its `tokens`, or say what it costs with `unknown_price` in the limits."
+            )
 
     def count_streamed(self, characters: int, model: Model, usage: Usage | None = None) -> bool:
         """Count streamed characters of the reply. Returns whether a limit is reached; not every call checks that.
@@ -330,7 +436,7 @@ class TurnBudget:
         self._repeated = max(self._repeated, (count, call.name))
         return count if count % bound == 0 else 0
 
-    def reached_limit(self, model: Model, tokens: int = 0, cost: float = 0.0) -> ReachedLimit | None:
+    def reached_limit(self, model: Model, tokens: int = 0, cost: float | None = 0.0) -> ReachedLimit | None:
         """The limit that is reached, None if there is none.
 
         A limit that ended a reply stays reached, even if the reply turns out to have fewer tokens than estimated.
@@ -338,13 +444,15 @@ class TurnBudget:
         Args:
             model: The model that writes the reply that is being streamed.
             tokens: What a request beside that reply, such as one for a summary, has taken so far.
-            cost: Its US dollars so far.
+            cost: Its US dollars so far, None if the price is unknown.
         """
         if self._reached_in_reply is not None:
             return self._reached_in_reply
+        if cost is None:
+            cost = self._limits.unknown_cost(tokens)
         limits, session_spend = self._limits, self._session_spend
         running = self._running_reply()
-        estimate, cost = tokens + running.total_tokens, cost + (model.cost(running) or 0.0)
+        estimate, cost = tokens + running.total_tokens, cost + limits.price(running, model)
         used = (
             ("rounds", limits.rounds, self.rounds, "rounds"),
             ("tokens", limits.tokens, self._tokens + estimate, "tokens"),
@@ -364,8 +472,10 @@ class TurnBudget:
             )
         return None if self._run_spend is None else self._run_spend.reached_limit(estimate, cost)
 
-    def spend(self, tokens: int, cost: float) -> None:
-        """Count tokens and US dollars."""
+    def spend(self, tokens: int, cost: float | None) -> None:
+        """Count tokens and US dollars; those of `Limits.unknown_price` if `cost` is None."""
+        if cost is None:
+            cost = self._limits.unknown_cost(tokens)
         self._tokens += tokens
         self._cost += cost
         self._session_spend.spend(tokens, cost)

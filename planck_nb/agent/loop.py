@@ -131,7 +131,7 @@ def _show(turn: TurnRunner, event: StreamEvent, names: dict[int, tuple[str, str]
         case "retry":
             turn.emit(ev.Retry, event.attempt, event.delay, event.reason)
         case "warning":
-            turn.warn(event.text, about="refused" if event.refusal else "")
+            turn.warn(event.text, about=event.about)
         case _:
             pass
     return 0

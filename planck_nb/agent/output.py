@@ -11,6 +11,7 @@ from typing import Any
 from pydantic_core import ValidationError, from_json, to_json
 
 from planck_nb.agent.calling.json_schema import drop_infinite, errors_of, problem_of, validator
+from planck_nb.ai.schemas.fitted_output import with_objects
 from planck_nb.base.errors import UsageError
 from planck_nb.base.json_types import JsonObject
 
@@ -56,6 +57,8 @@ class OutputSpec:
             The value, with a last string that may be cut; None if there is none yet.
         """
         value = read_partial_json(text, arrays=_may_be_array(self.schema, wrapped=self.wrapped))
+        if value is not None:
+            value = with_objects(self.schema, value)
         if self.wrapped and isinstance(value, dict) and value.keys() <= {_WRAPPED}:
             return value.get(_WRAPPED)
         return value

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from planck_nb.agent import events as ev
+from planck_nb.agent.calling.json_schema import unwrapped
 from planck_nb.agent.calling.previews import without_secrets
 from planck_nb.agent.calling.progress import ProgressReporter
 from planck_nb.agent.calling.tool_output import ToolOutput, as_output
@@ -73,7 +74,9 @@ class _RunningCall:
     """
 
     def __init__(self, turn: TurnRunner, part: ToolCallPart) -> None:
-        self.part = part
+        tool = turn.tool(part.name)
+        args = part.args if tool is None else unwrapped(part.args, tool.parameters)
+        self.part = part if args is part.args else replace(part, args=args)
         self._turn = turn
         self._given_up = False
         self._is_shown = False

@@ -169,7 +169,7 @@ class TurnRunner:
         """Count what a request took, once for all: for the limits, the turn, the agent and the session."""
         if charge.is_nothing:
             return
-        self._budget.spend(charge.usage.total_tokens, charge.cost or 0.0)
+        self._budget.spend(charge.usage.total_tokens, charge.cost)
         self.usage += charge.usage
         if charge.cost is None:
             self._unpriced = True
@@ -177,7 +177,7 @@ class TurnRunner:
             self._cost = (self._cost or 0.0) + charge.cost
         self._recorder.add_charge(charge, context_tokens)
 
-    def reached_limit(self, tokens: int = 0, cost: float = 0.0) -> str:
+    def reached_limit(self, tokens: int = 0, cost: float | None = 0.0) -> str:
         """The sentence about the limit that is reached with what a compaction has taken, empty if there is none."""
         reached = self._budget.reached_limit(self.model, tokens, cost)
         return "" if reached is None else reached[1]
@@ -266,10 +266,12 @@ class TurnRunner:
         self.emit(ev.Warned, sentence, about)
 
     def warn_about(self, reply: AssistantMessage) -> None:
-        """Publish what is wrong with a complete reply, if anything is."""
+        """Publish what is wrong with a complete reply, or missing for the limits."""
         about = problem_of(reply)
         if about and not self._warning:  # the provider may have said why it refused
             self.warn(warning(reply, self.model), about)
+        for sentence in self._budget.gaps(self.model, reply):
+            self.emit(ev.Warned, sentence)
 
     # Calling tools.
 

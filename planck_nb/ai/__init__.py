@@ -42,6 +42,7 @@ from planck_nb.ai.models import Model, PriceStep, Pricing
 from planck_nb.ai.registry import Provider, register
 from planck_nb.ai.request import Context, Options, ToolSpec
 from planck_nb.ai.retries.retry import RetryPolicy, Timeouts
+from planck_nb.ai.server_rules import CallIds, ReportedCost, ServerRules
 from planck_nb.ai.server_tools import ServerTool
 from planck_nb.ai.shortcuts import complete, default_client, stream
 from planck_nb.ai.stream_events import (
@@ -61,6 +62,7 @@ __all__ = [
     "AssistantMessage",
     "AssistantPart",
     "Auth",
+    "CallIds",
     "Cassette",
     "Client",
     "Context",
@@ -80,8 +82,10 @@ __all__ = [
     "PriceStep",
     "Pricing",
     "Provider",
+    "ReportedCost",
     "RequestPreview",
     "RetryPolicy",
+    "ServerRules",
     "ServerTool",
     "StopReason",
     "Stream",

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from planck_nb.ai.compatible_servers import COMPATIBLE
 from planck_nb.ai.registry import REGISTRY, Provider
+from planck_nb.ai.server_rules import THINK_TAGS, USUAL, ServerRules
 
 _BUILTIN = (
     (
@@ -13,6 +15,8 @@ _BUILTIN = (
             path="/v1",
             key_variables=("ANTHROPIC_API_KEY",),
             needs_key=True,
+            rules=ServerRules(is_vendor=True, binds_thinking=True, think_tags=()),
+            foreign_rules=ServerRules(binds_thinking=True),
         ),
         "planck_nb.ai.dialects.anthropic_messages:DIALECT",
     ),
@@ -25,6 +29,8 @@ _BUILTIN = (
             key_variables=("OPENAI_API_KEY",),
             needs_key=True,
             foreign_api="chat",
+            rules=ServerRules(is_vendor=True, think_tags=(), limit_field="max_completion_tokens"),
+            foreign_rules=USUAL,
         ),
         "planck_nb.ai.dialects.openai_responses:DIALECT",
     ),
@@ -36,6 +42,7 @@ _BUILTIN = (
             path="/v1beta",
             key_variables=("GOOGLE_API_KEY", "GEMINI_API_KEY"),
             needs_key=True,
+            rules=ServerRules(think_tags=(), takes_videos=True),
         ),
         "planck_nb.ai.dialects.google_generate_content:DIALECT",
     ),
@@ -46,6 +53,7 @@ _BUILTIN = (
             path="/v1",
             key_variables=("OLLAMA_API_KEY",),
             discovered=True,
+            rules=ServerRules(calls_in_text=True, think_tags=THINK_TAGS),
         ),
         "planck_nb.ai.dialects.ollama:DIALECT",
     ),
@@ -59,6 +67,15 @@ _BUILTIN = (
             discovered=True,
             # Its server answers with the one model it has loaded, whatever the request names.
             default_model="default",
+            rules=ServerRules(
+                thinking_control="enable_thinking",
+                chooses_by_name=False,  # it ignores a choice by name
+                takes_files=False,
+                stop_in_responses=True,
+                calls_in_text=True,
+                think_tags=THINK_TAGS,
+                reports_window=True,
+            ),
         ),
         "planck_nb.ai.dialects.openai_chat:DIALECT",
     ),
@@ -76,6 +93,8 @@ def register_builtin_providers() -> None:
     """Register the built-in providers, and protect their names."""
     for provider, dialect in _BUILTIN:
         REGISTRY.register(provider, dialect)
+    for provider in COMPATIBLE:
+        REGISTRY.register(provider)
     for api, dialect in _MORE_FORMATS.items():
         REGISTRY.add_format(api, dialect)
     REGISTRY.seal()

@@ -19,6 +19,7 @@ from planck_nb.ai.cassettes.cassette import Cassette, CassetteRequest
 from planck_nb.ai.cassettes.request_key import canonical_request
 from planck_nb.ai.context_windows import ContextWindows, is_reported
 from planck_nb.ai.dialect import LocalModel
+from planck_nb.ai.lessons import Lessons
 from planck_nb.ai.message_builder import MessageBuilder
 from planck_nb.ai.messages import AssistantMessage, Usage
 from planck_nb.ai.model_lookup import discovery
@@ -51,8 +52,7 @@ from planck_nb.base.json_types import JsonObject
 from planck_nb.base.secrets import looks_like_key, remember_secret
 
 if TYPE_CHECKING:
-    import httpx
-
+    from planck_nb.ai.exchange import HttpTransport
     from planck_nb.ai.transport import Transport
 
 
@@ -91,7 +91,7 @@ class Client:
     Args:
         credentials: API keys by the names of variables such as `ANTHROPIC_API_KEY`; by default the environment, read at
             each request.
-        transport: An httpx transport to use instead of the network.
+        transport: A transport from httpx or httpx2 to use instead of the network, such as their `MockTransport`.
         cassette: Records answers, or replays them instead of asking the server; may be changed at any time.
         timeouts: How long to wait for a server.
         retries: When to send a request again; may be changed at any time.
@@ -112,7 +112,7 @@ class Client:
         self,
         *,
         credentials: Mapping[str, str] | None = None,
-        transport: httpx.AsyncBaseTransport | None = None,
+        transport: HttpTransport | None = None,
         cassette: Cassette | None = None,
         timeouts: Timeouts | None = None,
         retries: RetryPolicy | None = None,
@@ -129,6 +129,7 @@ class Client:
         """The connections of event loops that run in other threads at the same time, which are closed with them."""
         # So that the thinking of a conversation is refused only once.
         self._refused: set[str] = set()
+        self._lessons = Lessons()
         self._warned: set[str] = set()
         self._windows: dict[tuple[str, str], int | None] = {}
         _clients.add(self)
@@ -237,18 +238,17 @@ class Client:
         """
         if not model.has_api_key:
             return None
-        if auth_of(model) is not None and not model.api_key:
-            return None
-        variables = key_variables_of(model)
+        has_auth = auth_of(model) is not None
+        variables = () if model.auth is not None else key_variables_of(model)
         key = _usable_key(model.api_key, "api_key")
         for variable in () if key else variables:
             if key := _usable_key(self._credentials.get(variable), variable):
                 break
         if key and (looks_like_key(key) or not is_loopback(base_url_of(model))):
             remember_secret(key, "key")  # local servers accept any word, such as "lm-studio"
-        if key or not variables:
+        if key or has_auth or not variables:
             return key
-        if model.identifier or (provider(model.provider).needs_key and not is_loopback(base_url_of(model))):
+        if model.key_variable or (provider(model.provider).needs_key and not is_loopback(base_url_of(model))):
             raise MissingCredentialError(
                 f"{variables[0]} is not set, so {model} cannot be used; set it where Jupyter starts, or choose "
                 "another model.",
@@ -294,7 +294,7 @@ class Client:
             notice: list[StreamEvent] = [StreamWarning(text) for text in found]
             builder.feed(notice)
             yield notice
-        model, request_info = pending.model, pending.request_info
+        request_info = pending.request_info
         servers = known_servers(self._custom_transport)
         paused = False
         with closing(RequestAttempts(self._retries, servers, request_info, pending.request.url, cassette)) as attempts:
@@ -304,33 +304,39 @@ class Client:
                 if (waiting := attempts.expected_wait()) is not None:
                     yield [waiting]
                 await attempts.wait()
+                builder.text = pending.reply_text()
                 builder.sending(measured=cassette is None or cassette.mode != "replay")
                 try:
                     reply = await self._open_transport().send(
-                        model, url, headers, body, auth=pending.auth, cassette=cassette, request_info=request_info
+                        pending.model,
+                        url,
+                        headers,
+                        body,
+                        auth=pending.auth,
+                        cassette=cassette,
+                        request_info=request_info,
                     )
                     async with aclosing(reply):
                         attempts.answered(reply.status, reply.headers)
-                        await raise_for_error(reply, pending.wire, model, pending.secrets)
-                        events_of = ReplyDecoder(reply, pending.wire, model)
+                        await raise_for_error(reply, pending.wire, pending.model, pending.secrets)
+                        events_of = ReplyDecoder(reply, pending.wire, pending.model)
                         while (received := await events_of.next_batch()) is not None:
                             paused = received[-1].type == "pause"
                             events: Any = received[:-1] if paused else received  # `cast` would be called each time
-                            builder.feed(events)
-                            yield events
+                            yield builder.feed(events)
                         request_info.paused = paused
                 except ProviderError as error:
                     builder.is_sent = builder.has_content or builder.usage is not None
                     _redact(error, pending.secrets)
-                    event, delay = pending.after(error, attempts)
+                    told, delay = pending.after(error, attempts)
                 else:
+                    pending.accepted()
                     if not paused:
                         return
                     pending.resume()
                     attempts.begin(continues=True)
                     continue
-                builder.feed([event])
-                yield [event]
+                yield builder.feed(told)
                 await self._retries.sleep(0 if request_info.without_delay else delay)
 
     def _about_encryption(self, pending: PendingRequest, cassette: Cassette | None) -> Iterator[str]:
@@ -365,7 +371,14 @@ class Client:
         model = self.accepting(await self._with_context_window(model))
         servers = known_servers(self._custom_transport)
         pending = PendingRequest(
-            model, context, options, builder, request_info=request_info, refused=self._refused, servers=servers
+            model,
+            context,
+            options,
+            builder,
+            request_info=request_info,
+            refused=self._refused,
+            lessons=self._lessons,
+            servers=servers,
         )
         await pending.build()
         return pending

@@ -1,4 +1,4 @@
-"""Maps the exceptions of httpx and aiohttp to the project's own."""
+"""Maps exceptions from aiohttp, httpx and httpx2 to the project's own."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from functools import lru_cache
 from urllib.parse import urlsplit
 
 import aiohttp
-import httpx
 from aiohttp.http_exceptions import ContentEncodingError
 
 from planck_nb.ai.models import Model
@@ -73,39 +72,45 @@ FAILURES: Mapping[type[BaseException], tuple[type[ProviderError], str]] = {
     aiohttp.RedirectClientError: (ProviderProtocolError, _PROTOCOL),
     aiohttp.TooManyRedirects: (ProviderProtocolError, _PROTOCOL),
     aiohttp.WSServerHandshakeError: (ProviderProtocolError, _PROTOCOL),
-    # httpx's, which any transport of a caller may raise
-    httpx.ConnectError: (ProviderConnectionError, _UNREACHABLE),
-    httpx.ConnectTimeout: (ProviderConnectionError, _UNREACHABLE),
-    httpx.PoolTimeout: (ProviderConnectionError, _UNREACHABLE),
-    httpx.ProxyError: (ProviderConnectionError, _PROXY),
-    httpx.InvalidURL: (ProviderAddressError, _ADDRESS),
-    httpx.UnsupportedProtocol: (ProviderAddressError, _ADDRESS),
-    httpx.TimeoutException: (ProviderTimeoutError, _SLOW),
-    httpx.ReadTimeout: (ProviderTimeoutError, _SLOW),
-    httpx.WriteTimeout: (ProviderTimeoutError, _SLOW),
-    httpx.HTTPError: (ProviderConnectionError, _BROKEN),
-    httpx.RequestError: (ProviderConnectionError, _BROKEN),
-    httpx.TransportError: (ProviderConnectionError, _BROKEN),
-    httpx.NetworkError: (ProviderConnectionError, _BROKEN),
-    httpx.ReadError: (ProviderConnectionError, _BROKEN),
-    httpx.WriteError: (ProviderConnectionError, _BROKEN),
-    httpx.CloseError: (ProviderConnectionError, _BROKEN),
-    httpx.StreamError: (ProviderConnectionError, _BROKEN),
-    httpx.StreamClosed: (ProviderConnectionError, _BROKEN),
-    httpx.StreamConsumed: (ProviderConnectionError, _BROKEN),
-    httpx.RequestNotRead: (ProviderConnectionError, _BROKEN),
-    httpx.ResponseNotRead: (ProviderConnectionError, _BROKEN),
-    httpx.ProtocolError: (ProviderProtocolError, _PROTOCOL),
-    httpx.LocalProtocolError: (ProviderProtocolError, _PROTOCOL),
-    httpx.RemoteProtocolError: (ProviderProtocolError, _PROTOCOL),
-    httpx.DecodingError: (ProviderProtocolError, _PROTOCOL),
-    httpx.HTTPStatusError: (ProviderProtocolError, _PROTOCOL),
-    httpx.TooManyRedirects: (ProviderProtocolError, _PROTOCOL),
-    httpx.CookieConflict: (ProviderProtocolError, _PROTOCOL),
     # the loop itself
     TimeoutError: (ProviderTimeoutError, _SLOW),
     OSError: (ProviderConnectionError, _BROKEN),
 }
+
+_OF_LIBRARIES: Mapping[str, tuple[type[ProviderError], str]] = {
+    "ConnectError": (ProviderConnectionError, _UNREACHABLE),
+    "ConnectTimeout": (ProviderConnectionError, _UNREACHABLE),
+    "PoolTimeout": (ProviderConnectionError, _UNREACHABLE),
+    "ProxyError": (ProviderConnectionError, _PROXY),
+    "InvalidURL": (ProviderAddressError, _ADDRESS),
+    "UnsupportedProtocol": (ProviderAddressError, _ADDRESS),
+    "TimeoutException": (ProviderTimeoutError, _SLOW),
+    "ReadTimeout": (ProviderTimeoutError, _SLOW),
+    "WriteTimeout": (ProviderTimeoutError, _SLOW),
+    "HTTPError": (ProviderConnectionError, _BROKEN),
+    "RequestError": (ProviderConnectionError, _BROKEN),
+    "TransportError": (ProviderConnectionError, _BROKEN),
+    "NetworkError": (ProviderConnectionError, _BROKEN),
+    "ReadError": (ProviderConnectionError, _BROKEN),
+    "WriteError": (ProviderConnectionError, _BROKEN),
+    "CloseError": (ProviderConnectionError, _BROKEN),
+    "StreamError": (ProviderConnectionError, _BROKEN),
+    "StreamClosed": (ProviderConnectionError, _BROKEN),
+    "StreamConsumed": (ProviderConnectionError, _BROKEN),
+    "RequestNotRead": (ProviderConnectionError, _BROKEN),
+    "ResponseNotRead": (ProviderConnectionError, _BROKEN),
+    "ProtocolError": (ProviderProtocolError, _PROTOCOL),
+    "LocalProtocolError": (ProviderProtocolError, _PROTOCOL),
+    "RemoteProtocolError": (ProviderProtocolError, _PROTOCOL),
+    "DecodingError": (ProviderProtocolError, _PROTOCOL),
+    "HTTPStatusError": (ProviderProtocolError, _PROTOCOL),
+    "TooManyRedirects": (ProviderProtocolError, _PROTOCOL),
+    "CookieConflict": (ProviderProtocolError, _PROTOCOL),
+}
+"""Exceptions which a caller's transport may raise, by name."""
+
+LIBRARIES = ("httpx", "httpx2")
+"""HTTP libraries whose transports a caller may hand in."""
 
 _DECISIVE = (aiohttp.ClientError, ContentEncodingError)
 """Causes that say more than what was raised from them."""
@@ -123,7 +128,7 @@ def failure(error: BaseException, model: Model) -> ProviderError | None:
     cause = error.__cause__
     for candidate in (cause, error) if isinstance(cause, _DECISIVE) else (error,):
         for ancestor in type(candidate).__mro__:
-            if found := FAILURES.get(ancestor):
+            if found := FAILURES.get(ancestor) or _of_library(ancestor):
                 error_class, sentence = found
                 words = " ".join(str(candidate).split()).rstrip(".")[:300] or type(candidate).__name__
                 sentence = sentence.format(url=_without_path(base_url_of(model)), provider=model.provider, words=words)
@@ -132,6 +137,12 @@ def failure(error: BaseException, model: Model) -> ProviderError | None:
                     meaning.is_absent = _is_absent(error, base_url_of(model))
                 return meaning
     return None
+
+
+def _of_library(error_class: type) -> tuple[type[ProviderError], str] | None:
+    if error_class.__module__.partition(".")[0] not in LIBRARIES:
+        return None
+    return _OF_LIBRARIES.get(error_class.__name__)
 
 
 def _is_absent(error: BaseException | None, url: str) -> bool:

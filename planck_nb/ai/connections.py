@@ -9,15 +9,16 @@ import ssl
 import weakref
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import suppress
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import cast
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
-import httpx
+import certifi
 
+from planck_nb.ai.exchange import HttpRequest, OpenResponse
 from planck_nb.ai.server_address import is_loopback, shown_url
 from planck_nb.base.errors import ConfigError
 from planck_nb.base.event_loops import is_running_here
@@ -117,8 +118,8 @@ class Connections:
             self.discard()
 
 
-class NetworkTransport(httpx.AsyncBaseTransport):
-    """The connections as an httpx transport, for what stands between them and a request, such as a recorder.
+class NetworkSender:
+    """Sends requests over the network.
 
     Args:
         connections: The connections.
@@ -127,31 +128,15 @@ class NetworkTransport(httpx.AsyncBaseTransport):
     def __init__(self, connections: Connections) -> None:
         self._connections = connections
 
-    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+    async def send(self, request: HttpRequest) -> OpenResponse:
         """Send a request. Raises what `Connections.open` raises."""
-        headers = {name: value for name, value in request.headers.items() if name not in _OF_MESSAGE}
-        response = await self._connections.open(request.method, str(request.url), headers, request.content)
-        received = [(name, value) for name, value in response.raw_headers if name.lower() not in _OF_BODY]
-        return httpx.Response(response.status, headers=received, stream=_NetworkBody(response))
-
-
-_OF_MESSAGE = ("host", "content-length")
-"""Headers that aiohttp sets itself."""
-
-_OF_BODY = (b"content-encoding", b"content-length", b"transfer-encoding")
-"""Headers that no longer hold once the body is decompressed."""
-
-
-class _NetworkBody(httpx.AsyncByteStream):
-    def __init__(self, response: aiohttp.ClientResponse) -> None:
-        self._response = response
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        while piece := await self._response.content.readany():
-            yield piece
-
-    async def aclose(self) -> None:
-        await close_response(self._response)
+        response = await self._connections.open(request.method, request.url, request.headers, request.body)
+        headers: dict[str, str] = {}
+        for name, value in response.headers.items():
+            lower = name.lower()
+            headers[lower] = f"{headers[lower]}, {value}" if lower in headers else value
+        body = response.content
+        return OpenResponse(response.status, headers, body.readany, partial(close_response, response), body.at_eof)
 
 
 async def close_response(response: aiohttp.ClientResponse) -> None:
@@ -198,7 +183,11 @@ def tls_context() -> ssl.SSLContext:
 
 @lru_cache(maxsize=1)
 def _tls_context(*_sources: tuple[str, int]) -> ssl.SSLContext:
-    return httpx.create_ssl_context()
+    if path := os.environ.get("SSL_CERT_FILE"):
+        return ssl.create_default_context(cafile=path)
+    if path := os.environ.get("SSL_CERT_DIR"):
+        return ssl.create_default_context(capath=path)
+    return ssl.create_default_context(cafile=certifi.where())
 
 
 def _changed_at(path: str) -> int:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from planck_nb.ai.models import Model
 from planck_nb.ai.numbers import context_length, token_count
-from planck_nb.ai.providers import base_url_of
+from planck_nb.ai.providers import base_url_of, rules_of
 from planck_nb.ai.request import Options
 from planck_nb.base.errors import PlanckError
 
@@ -170,9 +170,9 @@ def cuts_silently(model: Model) -> bool:
 
 def is_reported(model: Model) -> bool:
     """Whether the server, rather than the user or the catalogue, is to say how large the model's window is."""
-    if model.api != "ollama" and model.provider != "llama_cpp":
-        return False
     if model.unavailable is not None:
+        return False
+    if model.api != "ollama" and not rules_of(model).reports_window:
         return False
     if model.context_window is None:
         return True

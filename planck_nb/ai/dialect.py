@@ -8,6 +8,8 @@ from typing import Literal, Protocol
 
 from planck_nb.ai.models import Model
 from planck_nb.ai.request import Context, Options
+from planck_nb.ai.schemas.fitted_output import FittedOutput
+from planck_nb.ai.schemas.fitted_tools import FittedTool
 from planck_nb.ai.stream_events import StreamEvent
 from planck_nb.base.errors import ProviderError
 from planck_nb.base.json_types import JsonObject
@@ -23,6 +25,8 @@ class WireRequest:
         headers: Headers of this format, such as the one with the key, by their lower-case names.
         warnings: Sentences about options that are left out.
         prefix: A digest of all that is sent, if the vendor binds its signatures to that.
+        tools: The tools whose arguments are sent under other names or in another form, by name.
+        output: The schema of a structured answer that is sent in another form.
     """
 
     url: str
@@ -30,6 +34,8 @@ class WireRequest:
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
     warnings: tuple[str, ...] = ()
     prefix: str | None = None
+    tools: Mapping[str, FittedTool] = field(default_factory=dict[str, FittedTool])
+    output: FittedOutput | None = None
 
 
 @dataclass(frozen=True, slots=True)

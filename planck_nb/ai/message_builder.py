@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Sequence
-from dataclasses import fields
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, replace
 from time import monotonic
 from typing import Any
 
@@ -22,6 +24,9 @@ from planck_nb.ai.messages import (
 )
 from planck_nb.ai.models import Model
 from planck_nb.ai.numbers import are_counts, usage_counts
+from planck_nb.ai.reply_text import ReplyText
+from planck_nb.ai.schemas.fitted_output import FittedOutput
+from planck_nb.ai.schemas.fitted_tools import FittedTool
 from planck_nb.ai.stream_events import (
     Finish,
     PartEnd,
@@ -33,21 +38,26 @@ from planck_nb.ai.stream_events import (
     ToolCallStart,
     UsageUpdate,
 )
-from planck_nb.base.json_types import JsonObject
+from planck_nb.base.json_types import JsonObject, without_lone_surrogates
 
 
 class MessageBuilder:
     """Collects the events of one reply. Chunks are kept as they come and joined when the message is built.
 
     `usage` is the last count reported, `stop_reason` the provider's own, None until it arrives. `prefix` is the digest
-    of the request that is answered, if its provider binds signatures to it. `is_sent` says whether a request was sent
-    that a server may have begun to answer. `api` is the wire format that the reply's provider state belongs to.
+    of the request that is answered, if its provider binds signatures to it. `tools` and `output` convert what the model
+    writes for schemas in another form, and `text` takes thinking and calls out of the text. `is_sent` says whether a
+    request was sent that a server may have begun to answer. `api` is the wire format that the reply's provider state
+    belongs to.
     """
 
     def __init__(self, model: Model) -> None:
         self.usage: Usage | None = None
         self.stop_reason: StopReason | None = None
         self.prefix: str | None = None
+        self.tools: Mapping[str, FittedTool] = {}
+        self.output: FittedOutput | None = None
+        self.text: ReplyText | None = None
         self.api = model.api
         self.is_sent = False
         self._model = model
@@ -58,6 +68,8 @@ class MessageBuilder:
         self._usage_before: Usage | None = None
         self._cost_before: float | None = 0.0
         self._latest: Usage | None = None
+        self._reported_cost: float | None = None
+        """The current answer's price, as its server reports it."""
         self._sent_at: float | None = None
         self._first_at: float | None = None
 
@@ -79,15 +91,18 @@ class MessageBuilder:
     def resume(self) -> None:
         """Continue the same message with the answer to a further request."""
         self._usage_before, self._cost_before, self._latest = self.usage, self._cost(), None
+        self._reported_cost = None
         self._earlier = len(self._parts)
         self._offset = max(self._parts, default=-1) + 1
 
-    def feed(self, events: Sequence[StreamEvent]) -> None:
-        """Add events.
+    def feed(self, events: list[StreamEvent]) -> list[StreamEvent]:
+        """Add events. Returns those to show.
 
         The id of a `ToolCallStart` that is missing or not unique is replaced in the event itself. In a message that was
         resumed, so are indexes and usage.
         """
+        if self.text is not None:
+            events = self.text.feed(events)
         if self._earlier:
             self._shift(events)
         parts = self._parts
@@ -101,6 +116,7 @@ class MessageBuilder:
                 self._feed_other(event)
         if parts and self._first_at is None:
             self._first_at = monotonic()
+        return events
 
     def _shift(self, events: Sequence[StreamEvent]) -> None:
         for event in events:
@@ -131,8 +147,10 @@ class MessageBuilder:
             case UsageUpdate():
                 _check_usage(event)
                 self.usage = event.usage if event.is_known else None
+                if event.cost is not None:
+                    self._reported_cost = event.cost
             case StreamRetry():
-                self.usage, self._latest = self._usage_before, None
+                self.usage, self._latest, self._reported_cost = self._usage_before, None, None
 
     def build(self, stop_reason: StopReason | None = None, error: str | None = None) -> AssistantMessage:
         """The message as far as it was received.
@@ -143,13 +161,20 @@ class MessageBuilder:
         """
         reason = stop_reason or self.stop_reason or "stop"
         interrupted = reason in {"aborted", "error"}
+        held = {} if self.text is None else self.text.held()
+        found = {index + self._offset: _Draft("text", [text]) for index, text in held.items()}
+        for index, draft in found.items():
+            if (known := self._parts.get(index)) is not None:
+                draft.chunks, draft.state = [*known.chunks, *draft.chunks], known.state
         drafts = [
             draft
-            for _, draft in sorted(self._parts.items())
+            for _, draft in sorted({**self._parts, **found}.items())
             if not draft.is_empty and not (interrupted and draft.is_unfinished_call)
         ]
         cut = drafts[-1] if drafts and reason in {"length", "refusal"} else None
         content = tuple(draft.part(is_cut=draft is cut) for draft in drafts)
+        if self.tools or self.output is not None:
+            content = tuple(map(self._original, content))
         if self.prefix is not None:
             content = history.seal(content, self.prefix)
         if reason in {"stop", "tool_use"}:
@@ -167,15 +192,24 @@ class MessageBuilder:
             latency_s=self._seconds_to(monotonic()),
         )
 
+    def _original(self, part: AssistantPart) -> AssistantPart:
+        """A part as the schemas describe it that the caller gave."""
+        if part.type == "tool_call" and part.invalid is None and (tool := self.tools.get(part.name)):
+            return replace(part, args=tool.original(part.args))
+        if part.type == "text" and part.text and self.output is not None and self.output.read is not None:
+            return replace(part, text=self.output.read(part.text))
+        return part
+
     def _seconds_to(self, time: float | None) -> float | None:
         """The seconds since the request was sent, to a tenth of a millisecond."""
         return None if time is None or self._sent_at is None else round(time - self._sent_at, 4)
 
     def _cost(self) -> float | None:
         """The cost, request by request, because rates may depend on the length of each."""
+        cost = self._model.cost(self._latest if self._earlier else self.usage)
+        latest = self._reported_cost if cost is None else cost
         if not self._earlier:
-            return self._model.cost(self.usage)
-        latest = self._model.cost(self._latest)
+            return latest
         return None if latest is None or self._cost_before is None else self._cost_before + latest
 
     def _unique(self, given: str) -> str:
@@ -191,7 +225,7 @@ class MessageBuilder:
 
 _DELTAS = (TextChunk, ThinkingChunk, ToolArgsChunk)
 _COUNTS = tuple(each.name for each in fields(Usage))
-_MAX_ID_LENGTH = 512
+MAX_ID_LENGTH = 512
 _MAX_NAME_LENGTH = 128
 _KIND = {TextChunk: "text", ThinkingChunk: "thinking", ToolArgsChunk: "tool_call"}
 
@@ -201,9 +235,9 @@ class _Draft:
 
     __slots__ = ("chunks", "complete", "id", "kind", "name", "state")
 
-    def __init__(self, kind: str) -> None:
+    def __init__(self, kind: str, chunks: list[str] | None = None) -> None:
         self.kind = kind
-        self.chunks: list[str] = []
+        self.chunks = [] if chunks is None else chunks
         self.complete = False
         self.state: JsonObject | None = None
         self.id = ""
@@ -243,7 +277,7 @@ def _check_usage(event: UsageUpdate) -> None:
 
 def call_id(given: object) -> str:
     """The id of a call as the server sent it; empty if it is not usable, so that one is generated."""
-    usable = isinstance(given, str) and len(given) <= _MAX_ID_LENGTH and given.isprintable()
+    usable = isinstance(given, str) and len(given) <= MAX_ID_LENGTH and given.isprintable()
     return given if usable and isinstance(given, str) else ""
 
 
@@ -257,19 +291,55 @@ def tool_name(given: object) -> str:
 
 
 def parse_arguments(text: str) -> JsonObject | None:
-    """A call's arguments: an empty text means none; None if the text is not a JSON object.
+    """A call's arguments; None if the text is not a JSON object.
 
-    The two halves of a surrogate pair are joined; a lone half is replaced. A number such as 1e999 is not a JSON number.
+    An empty text and null mean none. An object may be in a fenced block or in a JSON text, and an empty one may precede
+    it. The two halves of a surrogate pair are joined; a lone half is replaced. A
+    number such as 1e999 is not a JSON number.
     """
     if not text.strip():
         return {}
+    args = _parsed(text)
+    if not isinstance(args, dict):
+        args = _unwrapped(text if args is _INVALID else args)
+    return args if isinstance(args, dict) and _without_infinities(args) == args else None
+
+
+_INVALID = object()
+_FENCE = re.compile(r"```\w*\s*(.*?)\s*(```)?", re.DOTALL)
+_MAX_WRAPS = 3
+
+
+def _unwrapped(value: Any) -> Any:  # noqa: ANN401 - any JSON value
+    """The object in a value, or the value itself; a text that is no JSON may contain it."""
+    for _ in range(_MAX_WRAPS):
+        if value is None:
+            return {}
+        if isinstance(value, str):
+            text = value.strip()
+            if fenced := _FENCE.fullmatch(text):
+                text = fenced[1]
+            # What the call began with, and then all of them: https://github.com/BerriAI/litellm/issues/4537
+            value = _parsed(text.removeprefix("{}") or "{}")
+    return value
+
+
+def _parsed(text: str) -> Any:  # noqa: ANN401 - any JSON value
+    """The JSON value of a text, `_INVALID` if it is none."""
     if not text.isascii():
         text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     try:
-        args = from_json(text, allow_inf_nan=False)
+        return from_json(text, allow_inf_nan=False)
     except ValueError:
-        return None
-    return args if isinstance(args, dict) and _without_infinities(args) == args else None
+        pass
+    try:  # a half of a pair that is written as an escape
+        return without_lone_surrogates(json.loads(text, parse_constant=_refuse))
+    except (ValueError, RecursionError):
+        return _INVALID
+
+
+def _refuse(constant: str) -> object:
+    raise ValueError(constant)
 
 
 def _without_infinities(value: Any) -> Any:  # noqa: ANN401 - any JSON value

@@ -11,6 +11,7 @@ from planck_nb.ai.messages import Usage
 from planck_nb.ai.numbers import dollars
 from planck_nb.ai.request import Options
 from planck_nb.ai.server_address import shown_url
+from planck_nb.ai.server_rules import ServerRules
 from planck_nb.base.errors import ConfigError
 from planck_nb.base.json_types import JsonObject
 
@@ -116,7 +117,7 @@ class Model:
         api: The name of its wire format.
         base_url: The address of its server, None for the provider's own.
         api_key: Its API key, instead of the environment's; never part of a repr.
-        identifier: Names the variable `<IDENTIFIER>_API_KEY` that holds the key of a server other than the vendor's.
+        key_variable: The environment variable that holds its API key, instead of the provider's.
         has_api_key: Whether a key is sent.
         name: Its name for display.
         context_window: Tokens that it can read and write in one request.
@@ -131,6 +132,7 @@ class Model:
         auth: A function that returns the credentials of each request instead of a key; never stored.
         unavailable: Why it cannot be used, None if it can.
         found: The model as it was looked up, before any of its facts was replaced; None if it was not looked up.
+        rules: How its server differs from others; None for its provider's rules.
 
     Raises:
         ConfigError: `api_key` is not a string.
@@ -141,7 +143,7 @@ class Model:
     api: str
     base_url: str | None = None
     api_key: str | None = field(default=None, repr=False)
-    identifier: str | None = None
+    key_variable: str | None = None
     has_api_key: bool = True
     name: str = ""
     context_window: int | None = None
@@ -156,6 +158,7 @@ class Model:
     auth: Auth | None = field(default=None, repr=False)
     unavailable: Unavailable | None = None
     found: Model | None = field(default=None, repr=False, compare=False)
+    rules: ServerRules | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         key: object = self.api_key

@@ -10,19 +10,22 @@ from planck_nb.ai.auth import Authenticator
 from planck_nb.ai.cassettes.cassette import CassetteRequest
 from planck_nb.ai.dialect import WireRequest
 from planck_nb.ai.dialects.json_wire import write_json, write_long_json
+from planck_nb.ai.dialects.request_checks import output_prompt
+from planck_nb.ai.lessons import Lesson, Lessons, lessons_of, with_lessons
 from planck_nb.ai.message_builder import MessageBuilder
 from planck_nb.ai.message_history.encoded_history import characters
-from planck_nb.ai.message_history.portable_history import without_signatures
+from planck_nb.ai.message_history.portable_history import IN_TEXT, without_signatures
 from planck_nb.ai.messages import Message
 from planck_nb.ai.models import Model
-from planck_nb.ai.providers import auth_of, dialect, request_address
+from planck_nb.ai.providers import auth_of, dialect, request_address, rules_of
+from planck_nb.ai.reply_text import ReplyText
 from planck_nb.ai.request import Context, Options
 from planck_nb.ai.retries.known_servers import KnownServers
 from planck_nb.ai.retries.request_attempts import RequestAttempts
 from planck_nb.ai.server_address import is_readable_in_transit
 from planck_nb.ai.status_errors import is_about_images, is_about_thinking
 from planck_nb.ai.stream_events import StreamEvent, StreamRetry, StreamWarning
-from planck_nb.base.errors import AuthenticationError, ProviderError, ProviderProtocolError
+from planck_nb.base.errors import AuthenticationError, BadRequestError, ProviderError, ProviderProtocolError
 from planck_nb.base.threads import run_in_thread
 
 _ENCODE_IN_THREAD_FROM = 4_000_000
@@ -39,7 +42,8 @@ _STREAM_HEADERS = {"accept": "text/event-stream, application/x-ndjson", "content
 class PendingRequest:
     """The request for one message, and the further ones if the first does not complete it.
 
-    `refused` are the digests of thinking that a server has refused; more are added as they are refused.
+    `refused` are the digests of thinking that a server has refused; more are added as they are refused. `lessons` are
+    those of the client; what this request learns is added once the server has accepted it.
     """
 
     def __init__(
@@ -51,9 +55,10 @@ class PendingRequest:
         *,
         request_info: CassetteRequest,
         refused: set[str],
+        lessons: Lessons,
         servers: KnownServers,
     ) -> None:
-        self.model = model
+        self.model = self._first_model = lessons.applied_to(model)
         self.wire = dialect(model)
         self.request_info = request_info
         self.key = request_info.key
@@ -64,6 +69,10 @@ class PendingRequest:
         self._builder = builder
         self._refused = refused
         self._servers = servers
+        self._lessons = lessons
+        self._learned: list[Lesson] = []
+        self._tried: set[Lesson] = set()
+        self._latest_refusal = ""
         self._pauses = 0
         self._messages = without_signatures(context.messages, refused)[0] if refused else context.messages
         self._partial: Sequence[Message] = ()
@@ -74,8 +83,7 @@ class PendingRequest:
 
     async def build(self) -> None:
         """Build the request: in a thread if it is long, because it would block the event loop."""
-        self.request = await run_in_thread(self._request) if self._is_long else self._request()
-        self._builder.prefix = self.request.prefix
+        self._set_request(await run_in_thread(self._request) if self._is_long else self._request())
 
     @property
     def secrets(self) -> set[str]:
@@ -97,30 +105,79 @@ class PendingRequest:
         credentials = self.key or self.auth is not None or self.address.headers
         return bool(credentials) and is_readable_in_transit(self.request.url)
 
-    def after(self, error: ProviderError, attempts: RequestAttempts) -> tuple[StreamEvent, float]:
-        """The event to report and the seconds to wait before the next attempt. Raises the error if none would help."""
+    def accepted(self) -> None:
+        """Remember what the server has taught, because it has accepted the request that followed it."""
+        if self._learned:
+            self._lessons.add(self._first_model, self._learned)
+            self._learned = []
+
+    def after(self, error: ProviderError, attempts: RequestAttempts) -> tuple[list[StreamEvent], float]:
+        """The events to report and the seconds to wait before the next attempt. Raises the error if none would help."""
         if self._builder.has_content:
             raise error
         attempt = attempts.number
         if (delay := attempts.next_delay(error)) is not None:
-            return StreamRetry(attempt, delay, str(error)), delay
+            return [StreamRetry(attempt, delay, str(error))], delay
         if self.auth is not None and not self.auth.rejected and _is_unauthorized(error):
             self.auth.rejected = True
-            return StreamRetry(attempt, 0.0, str(error)), 0.0
+            return [StreamRetry(attempt, 0.0, str(error))], 0.0
         if is_about_images(error):
-            return self._without_images(error), 0.0
-        if not is_about_thinking(error):
-            raise error
+            return [self._without_images(error)], 0.0
+        events = self._learn(error)
+        if events is None and is_about_thinking(error):
+            events = self._without_thinking()
+        if events is None:
+            events = self._as_recorded(error, attempts)
+        return events, 0.0
+
+    def _without_thinking(self) -> list[StreamEvent] | None:
+        """Leave out earlier thinking. None if there is none."""
         self._messages, found = without_signatures(self._messages)
         self._partial, found_in_partial = without_signatures(self._partial)
         if not (found or found_in_partial):  # a second time there is nothing left to leave out
-            raise error
+            return None
         self._refused |= found | found_in_partial
-        self.request = self._request()
-        self._builder.prefix = self.request.prefix
-        return StreamWarning(
-            f"{self.model} did not accept its earlier thinking; the request is sent again without it."
-        ), 0.0
+        self._set_request(self._request())
+        warning = f"{self.model} did not accept its earlier thinking; the request is sent again without it."
+        return [StreamWarning(warning)]
+
+    def _learn(self, error: ProviderError) -> list[StreamEvent] | None:
+        """Build the request as the refusal says; None if it says nothing that is new.
+
+        A lesson that has not helped is dropped before the next one is tried.
+        """
+        said = str(error)
+        if said == self._latest_refusal:
+            self._learned = self._learned[:-1]
+        before, warnings = self.request.body, self.request.warnings
+        context = self._context
+        for lesson in lessons_of(error, self.model, context.tools, before):
+            if lesson in self._tried:
+                continue
+            self._tried.add(lesson)
+            model = self._servers.accepting(with_lessons(self._first_model, [*self._learned, lesson]))
+            if model.rules == self.model.rules:
+                continue
+            self.model, kept = model, self.model
+            request = self._request()
+            if request.body == before:
+                self.model = kept
+                continue
+            self._learned.append(lesson)
+            self._latest_refusal = said
+            self._set_request(request)
+            sentences = [lesson.sentence, *(each for each in request.warnings if each not in warnings)]
+            return [StreamWarning(each) for each in sentences if each]
+        return None
+
+    def _as_recorded(self, error: ProviderError, attempts: RequestAttempts) -> list[StreamEvent]:
+        """Send the request once more if the recording did so. Raises the error otherwise.
+
+        Whoever is first in a replay need not be the one that was first, and learned from a refusal, in the recording.
+        """
+        if isinstance(error, BadRequestError) and attempts.has_further_answer():
+            return []
+        raise error
 
     def _without_images(self, error: ProviderError) -> StreamEvent:
         """Leave out the images that tools returned. Raises the error if there are none.
@@ -131,8 +188,7 @@ class PendingRequest:
             raise error
         self._servers.refused_images(self.model)
         self.model = self._servers.accepting(self.model)
-        self.request = self._request()
-        self._builder.prefix = self.request.prefix
+        self._set_request(self._request())
         return StreamWarning(f"{self.model} does not accept images; the request is sent again without them.")
 
     def resume(self) -> None:
@@ -150,10 +206,40 @@ class PendingRequest:
         self.request = self._request()
         self._builder.resume()
 
+    def _set_request(self, request: WireRequest) -> None:
+        self.request, builder = request, self._builder
+        builder.prefix, builder.tools, builder.output = request.prefix, request.tools, request.output
+
+    def reply_text(self) -> ReplyText | None:
+        """What takes thinking and calls out of the reply's text; None if the server does that."""
+        rules, context, options = rules_of(self.model), self._context, self._options
+        tools = (
+            [tool.name for tool in context.tools]
+            if rules.calls_in_text
+            and context.tools
+            and options.output is None
+            and options.tool_choice != "none"
+            and not _has_called(context.messages, self.model)
+            else ()
+        )
+        if not (tools or rules.think_tags):
+            return None
+        return ReplyText(rules.think_tags, tools, may_lack_opening=rules.calls_in_text)
+
     def _request(self) -> WireRequest:
         messages = [*self._messages, *self._partial] if self._partial else self._messages
-        context = self._context if messages is self._context.messages else replace(self._context, messages=messages)
-        return self.wire.request(self.model, context, self._options, self.key)
+        context, options, model = self._context, self._options, self.model
+        if messages is not context.messages:
+            context = replace(context, messages=messages)
+        if model.rules is None:
+            return self.wire.request(model, context, options, self.key)
+        if options.output is not None and model.rules.output_control == "prompt":
+            system = "\n\n".join(filter(None, (context.system, output_prompt(model.rules, options))))
+            context, options = replace(context, system=system), replace(options, output=None)
+        request = self.wire.request(model, context, options, self.key)
+        for name in model.rules.refused_fields & request.body.keys():
+            del request.body[name]
+        return request
 
 
 def _has_images(message: Message) -> bool:
@@ -162,5 +248,19 @@ def _has_images(message: Message) -> bool:
     return message.type == "user" and any(part.type == "image" for part in message.content)
 
 
+def _has_called(messages: Sequence[Message], model: Model) -> bool:
+    """Whether the model has made a call in this conversation that its server took out of the text."""
+    return any(
+        IN_TEXT not in (part.provider_state or ())
+        for message in messages
+        if message.type == "assistant" and (message.provider, message.model) == (model.provider, model.id)
+        for part in message.content
+        if part.type == "tool_call"
+    )
+
+
 def _is_unauthorized(error: ProviderError) -> bool:
-    return isinstance(error, AuthenticationError) and error.status == _UNAUTHORIZED
+    """Return true if new credentials may help; AWS reports expired ones with 403."""
+    if not isinstance(error, AuthenticationError):
+        return False
+    return error.status == _UNAUTHORIZED or "expired" in str(error)

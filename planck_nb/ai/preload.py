@@ -17,9 +17,6 @@ def preload() -> Iterator[None]:
     import aiohttp  # noqa: F401, PLC0415 - loaded late, because importing planck_nb must be cheap
 
     yield
-    import httpx  # noqa: F401, PLC0415
-
-    yield
     from planck_nb.ai import connections, transport  # noqa: F401, PLC0415
 
     yield

@@ -11,7 +11,8 @@ from planck_nb.ai.auth import Auth
 from planck_nb.ai.dialect import Dialect, LocalModel
 from planck_nb.ai.models import Model
 from planck_nb.ai.registry import REGISTRY, Provider, is_local
-from planck_nb.ai.server_address import ServerAddress, server_address
+from planck_nb.ai.server_address import ServerAddress, is_loopback, server_address
+from planck_nb.ai.server_rules import ServerRules
 from planck_nb.base.errors import ConfigError, UnsupportedFeatureError
 
 
@@ -44,7 +45,7 @@ def auth_of(model: Model) -> Auth | None:
 
     The provider's own function is not used for a server without a key, or with a key of its own.
     """
-    if model.auth is not None or model.identifier is not None or not model.has_api_key:
+    if model.auth is not None or model.key_variable is not None or not model.has_api_key:
         return model.auth
     return provider(model.provider).auth
 
@@ -76,7 +77,18 @@ def request_address(model: Model) -> ServerAddress:
         raise ConfigError(f"{model.provider} has no address of its own; give base_url, the address of your server.")
     if known.api == "ollama" and "://" not in url and url.strip():
         url = f"http://{url}"  # as in the variable OLLAMA_HOST
-    return _address_of_api(url, known.path, known.discovered or model.api == "messages", model.api == "ollama")
+    return _address_of_api(url, known.path, is_own_server(known) or model.api == "messages", model.api == "ollama")
+
+
+def lists_many(name: str) -> bool:
+    """Return true for a vendor which lists its models, perhaps hundreds."""
+    entry = provider(name)
+    return entry.discovered and not is_own_server(entry)
+
+
+def is_own_server(entry: Provider) -> bool:
+    """Return true for servers which people run themselves."""
+    return entry.discovered and not entry.needs_key
 
 
 @lru_cache  # each request needs the address several times
@@ -96,6 +108,22 @@ def is_first_party(model: Model) -> bool:
     return model.base_url is None or base_url_of(model) == provider(model.provider).base_url
 
 
+def rules_of(model: Model) -> ServerRules:
+    """The rules for a model's server: its own, or its provider's."""
+    if model.rules is not None:
+        return model.rules
+    entry = provider(model.provider)
+    if entry.foreign_rules is None or is_first_party(model):
+        return entry.rules
+    return entry.foreign_rules
+
+
+def same_host(model: Model, url: str) -> bool:
+    """Compare a model's address with another HTTPS host. Raises `ConfigError`."""
+    ours, theirs = urlsplit(base_url_of(model)), urlsplit(url)
+    return ours.scheme == "https" and (ours.scheme, ours.netloc) == (theirs.scheme, theirs.netloc)
+
+
 def api_of(name: str, base_url: str | None) -> str:
     """The wire format that a provider has at this address, unless a model names another."""
     known = provider(name)
@@ -104,8 +132,18 @@ def api_of(name: str, base_url: str | None) -> str:
     return known.foreign_api
 
 
+def may_cost(model: Model) -> bool:
+    """Return true if somebody may charge for a model's replies.
+
+    A server on this machine does not, unless it reports prices. Raises `ConfigError` for an unusable address.
+    """
+    if model.unavailable is not None or not needs_server(model.provider):
+        return False
+    return rules_of(model).cost is not None or not is_loopback(base_url_of(model))
+
+
 def key_variables_of(model: Model) -> tuple[str, ...]:
     """The environment variables that may hold the model's key, the one to name in messages first."""
-    if model.identifier:
-        return (f"{model.identifier.upper()}_API_KEY",)
+    if model.key_variable:
+        return (model.key_variable,)
     return provider(model.provider).key_variables

@@ -18,6 +18,7 @@ from typing import cast
 from planck_nb.ai.auth import Auth
 from planck_nb.ai.dialect import Dialect, LocalModel
 from planck_nb.ai.server_address import server_address
+from planck_nb.ai.server_rules import USUAL, ServerRules
 from planck_nb.base.errors import ConfigError, PlanckError, UnknownProviderError, UnsupportedFeatureError, did_you_mean
 
 ENTRY_POINTS = "planck_nb.providers"
@@ -40,11 +41,14 @@ class Provider:
         path: What is added to a `base_url` that has no path, such as "/v1".
         key_variables: Names of environment variables that may hold its API key, the first one first.
         needs_key: Whether a request without a key is pointless; servers on this machine never need one.
-        auth: A function that returns the credentials of each request, instead of an API key.
+        auth: A function that returns the credentials of each request, unless one of the variables has an API key.
         discovered: Whether the server lists its models at `/models`, as OpenAI's API does.
         models: The ids of its models, if there are no others.
         default_model: The id that the provider's name alone stands for.
         foreign_api: The wire format at addresses other than `base_url`, if it differs.
+        rules: How its server differs from others of its wire format.
+        foreign_rules: The rules at addresses other than `base_url`, if they differ.
+        note: What is not known about it, as a sentence.
 
     Example:
         >>> from planck_nb import ai
@@ -63,6 +67,9 @@ class Provider:
     models: tuple[str, ...] = ()
     default_model: str | None = None
     foreign_api: str | None = None
+    rules: ServerRules = USUAL
+    foreign_rules: ServerRules | None = None
+    note: str = ""
 
 
 class Registry:

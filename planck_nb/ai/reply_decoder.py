@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pydantic_core import from_json
+
 from planck_nb.ai.dialect import Decoder, Dialect, Pause
 from planck_nb.ai.framing import splitter
 from planck_nb.ai.models import Model
 from planck_nb.ai.providers import base_url_of
-from planck_nb.ai.status_errors import quoted
+from planck_nb.ai.status_errors import quoted, reported_error
 from planck_nb.ai.stream_events import StreamEvent
 from planck_nb.base.errors import ProviderError, ProviderProtocolError
 from planck_nb.base.secrets import redact
@@ -19,6 +21,9 @@ if TYPE_CHECKING:
 _MAX_REASON_LENGTH = 200
 
 _OK = 200
+
+_MAX_DOCUMENT = 65_536
+"""Bytes that an error may have."""
 
 _END_TIMEOUT = 0.2
 """Seconds to wait for the end of an answer whose message is complete, so that its connection can be reused."""
@@ -38,6 +43,9 @@ async def raise_for_error(reply: HttpResponse, wire: Dialect, model: Model, secr
     body = redacted(body.decode("utf-8", "surrogateescape"), secrets).encode("utf-8", "surrogateescape")
     if reply.status != _OK:
         raise wire.error(model, reply.status, reply.headers, body)
+    if (error := reported_error(model, _parsed(body))) is not None:
+        error.request_id = _request_id(reply)
+        raise error
     what = "an HTML page" if "html" in kind else "one JSON document"
     raise ProviderProtocolError(
         f"{base_url_of(model)} answered with {what} instead of a stream ({body[:200].decode('utf-8', 'replace')!r}); "
@@ -46,6 +54,13 @@ async def raise_for_error(reply: HttpResponse, wire: Dialect, model: Model, secr
         model=model.id,
         request_id=_request_id(reply),
     )
+
+
+def _parsed(body: bytes) -> object:
+    try:
+        return from_json(body)
+    except ValueError:
+        return None
 
 
 class ReplyDecoder:
@@ -60,6 +75,9 @@ class ReplyDecoder:
         self._frames = splitter(wire.framing)
         self._decoder = wire.decoder(model)
         self._ended = False
+        self._document: bytes | None = None
+        """A body that is one JSON document, as far as it was received, though its type is that of a stream."""
+        self._is_first = wire.framing == "sse"
         self._complete = False
         """Whether the last event of the message was returned."""
         self._failure: ProviderError | None = None
@@ -72,6 +90,8 @@ class ReplyDecoder:
                 if (chunk := await self._reply.chunk()) is None:
                     self._end(batch)
                 else:
+                    if self._is_first or self._document is not None:
+                        self._look_at(chunk)
                     for data in self._frames.feed(chunk):
                         batch.extend(self._decoder.feed(data))
             except ProviderError as error:
@@ -92,8 +112,18 @@ class ReplyDecoder:
     def _end(self, batch: list[StreamEvent | Pause]) -> None:
         """Add the events at the end of all data to the batch, as far as they can be read."""
         self._ended = True
+        if self._document is not None and (error := reported_error(self._model, _parsed(self._document))) is not None:
+            raise error
         _feed_last(self._decoder, self._frames.end(), batch)
         batch.extend(self._decoder.end())
+
+    def _look_at(self, chunk: bytes) -> None:
+        """Keep the beginning of a body that is no stream."""
+        if self._document is not None:
+            self._document += chunk[: max(0, _MAX_DOCUMENT - len(self._document))]
+        elif chunk.lstrip().startswith((b"{", b"[")):
+            self._document = chunk[:_MAX_DOCUMENT]
+        self._is_first = False
 
     def _unreadable(self, error: Exception) -> ProviderProtocolError:
         return ProviderProtocolError(

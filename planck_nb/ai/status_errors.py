@@ -14,8 +14,10 @@ from pydantic_core import from_json
 
 from planck_nb.ai.context_windows import Refusal, is_about_window, read_refusal
 from planck_nb.ai.models import Model
+from planck_nb.ai.numbers import http_status
 from planck_nb.ai.providers import base_url_of, key_variables_of
 from planck_nb.ai.retries.rate_limit_headers import exhausted_until, retry_after
+from planck_nb.ai.stream_events import StreamWarning
 from planck_nb.base.errors import (
     AuthenticationError,
     BadRequestError,
@@ -30,6 +32,7 @@ from planck_nb.base.errors import (
     StreamTruncated,
 )
 
+_FAILED = 500
 _TOO_LARGE = 413
 _TOO_MANY_REQUESTS = 429
 _OVERFLOW_STATUSES = frozenset({400, 422, 424})
@@ -103,7 +106,15 @@ _TOO_LARGE_FOR_A_MINUTE = re.compile(r"request too large .{0,120}tokens per min"
 """A request that is larger than what the account may send in a minute never passes."""
 _QUOTA = re.compile(r"insufficient_quota|billing_error|credit balance|billing_hard_limit", re.IGNORECASE)
 _BAD_KEY = re.compile(r"API_KEY_INVALID|api key (not valid|expired)", re.IGNORECASE)  # Google's, with status 400
-_LOADING = re.compile(r"loading model|currently loading|unavailable_error", re.IGNORECASE)  # llama.cpp's and others'
+_LOADING = re.compile(  # llama.cpp's and others'
+    r"loading model|model( \S+)? is (\w+ )?loading|currently loading|unavailable_error", re.IGNORECASE
+)
+_TEMPLATE = re.compile(
+    # What a chat template says of messages that it does not accept: https://github.com/mistralai/mistral-vibe/issues/255
+    r"raise_exception|jinja|templateerror|\bat row \d+, column \d+|roles must alternate"
+    r"|cannot pass both content and thinking|(apply|render|pars)\w*( \w+){0,3} (chat )?(template|input messages)",
+    re.IGNORECASE,
+)
 _THINKING = re.compile(
     r"signature|thinking`? blocks?\b|(expected|cannot be) `?(redacted_)?thinking|reasoning`? (item|block)"
     r"|type 'reasoning'|encrypted[ _]content",
@@ -208,11 +219,12 @@ def status_error(
         f"{happened.format(**facts)} ({status})" + (f': "{quote}"; ' if quote else "; ") + f"{advice.format(**facts)}.",
         status=status,
         retry_after=wait,
-        should_retry=False if _refuses_media(status, f"{kind} {words}") else should_retry,
+        should_retry=False if _is_refusal(status, f"{kind} {words}") else should_retry,
         provider=model.provider,
         model=model.id,
         request_id=headers.get("request-id") or headers.get("x-request-id"),
     )
+    error.words = f"{kind} {words}"[:_MAX_EXAMINED]
     if isinstance(error, ContextOverflowError):
         error.about_window = is_about_window(status, f"{kind} {words}")
         refusal = read_refusal(words) if error.about_window else Refusal()
@@ -252,6 +264,7 @@ _OF_WORDS: tuple[tuple[frozenset[int], re.Pattern[str], _Meaning], ...] = (
     (frozenset({400, 402, 403, 429}), _QUOTA, _OF_QUOTA),
     (frozenset({400}), _BAD_KEY, _OF_STATUS[401]),
     (frozenset({503}), _LOADING, _OF_LOADING),
+    (frozenset({_FAILED}), _TEMPLATE, _OF_4XX),
 )
 """What a status means if the message contains certain words."""
 
@@ -299,7 +312,10 @@ def _cannot_read_images(status: int, words: str) -> bool:
     return status in _MEDIA_STATUSES and _UNREADABLE_IMAGES.search(words) is not None
 
 
-def _refuses_media(status: int, words: str) -> bool:
+def _is_refusal(status: int, words: str) -> bool:
+    """Whether the same request would fail again, whatever the status says."""
+    if status == _FAILED and _TEMPLATE.search(words) is not None:
+        return True
     refuses = (_refuses_images, _cannot_read_images, _refuses_documents)
     return any(refuse(status, words) for refuse in refuses)
 
@@ -311,9 +327,7 @@ def _is_overflow(status: int, words: str) -> bool:
     if status in {400, 429} and _TOO_LARGE_FOR_A_MINUTE.search(words):
         return True
     # Inside a stream there is no status, so that 500 stands for any; then the message has to name a size or an excess.
-    told = status in _OVERFLOW_STATUSES or (
-        status == 500 and _TOLD_IN_STREAM.search(words) is not None  # noqa: PLR2004
-    )
+    told = status in _OVERFLOW_STATUSES or (status == _FAILED and _TOLD_IN_STREAM.search(words) is not None)
     if not told or _NOT_OVERFLOW.search(words) is not None:
         return False
     if _OVERFLOW.search(words) is not None:
@@ -383,6 +397,68 @@ def truncated(model: Model) -> StreamTruncated:
     return StreamTruncated(
         f"The answer of {model} ended before it was complete; try again.", provider=model.provider, model=model.id
     )
+
+
+def cut_off(model: Model, word: str) -> StreamWarning:
+    """The warning about a reply that ended for a reason which is not one of success.
+
+    Args:
+        model: The model that was asked.
+        word: The server's own word for the reason.
+
+    Returns:
+        The event.
+    """
+    return StreamWarning(
+        f"The reply of {model} was cut off ({quoted(word)}); let it go on, or ask again.", about="cut_off"
+    )
+
+
+def error_in(data: Mapping[str, Any]) -> Any:  # noqa: ANN401 - any JSON value
+    """The error in a document that has no answer, in any of the shapes of the servers.
+
+    Args:
+        data: An event of a stream, or a whole body.
+
+    Returns:
+        What `words_and_kind` understands; None if there is no error.
+    """
+    if error := data.get("error"):
+        return error
+    if data.get("choices"):
+        return None
+    status = data.get("base_resp")  # MiniMax: https://github.com/zed-industries/zed/issues/45512
+    if isinstance(status, dict) and status.get("status_code"):
+        return {"message": status.get("status_msg"), "code": status["status_code"]}
+    told = next(
+        (data[name] for name in _ERROR_TEXTS if isinstance(data.get(name), (str, list, dict)) and data[name]), None
+    )
+    return None if told is None or str(told).lower() in _NO_ERRORS else {**data, "message": told}
+
+
+def reported_error(model: Model, data: Any) -> ProviderError | None:  # noqa: ANN401 - any JSON value
+    """The error that a body reports although its HTTP status is 200.
+
+    Args:
+        model: The model that was asked.
+        data: The JSON value of the body.
+
+    Returns:
+        The error, to be raised; None if the body is something else. Without a status of its own it is a refusal.
+    """
+    if isinstance(data, list) and data:
+        data = data[0]
+    error = error_in(data) if isinstance(data, dict) else None
+    if error is None:
+        return None
+    words, kind = words_and_kind({"error": error})
+    codes = [source.get(name) for source in (error, data) if isinstance(source, dict) for name in _CODES]
+    return status_error(model, next(filter(None, map(http_status, codes)), 400), words, kind=kind)
+
+
+_NO_ERRORS = frozenset({"ok", "success"})
+_CODES = ("code", "status", "status_code", "statusCode", "error_code")
+_ERROR_TEXTS = ("message", "detail", "errors", "error_message", "error_msg", "errorMessage", "msg")
 
 
 def words_and_kind(data: Any) -> tuple[str, str]:  # noqa: ANN401 - any JSON value

@@ -96,11 +96,13 @@ class UsageUpdate:
     Args:
         usage: The counts, which replace those of the update before.
         is_known: False if the server sent counts that cannot be right; `usage` is then empty.
+        cost: The answer's price so far in US dollars, as its server reports it; None otherwise.
     """
 
     usage: Usage
     type: Literal["usage"] = "usage"
     is_known: bool = True
+    cost: float | None = None
 
 
 @dataclass(slots=True)
@@ -125,12 +127,12 @@ class StreamWarning:
 
     Args:
         text: One sentence.
-        refusal: Whether it says why the model refused to answer.
+        about: What is wrong with the reply, if the sentence says why: the model refused to answer, or it was cut off.
     """
 
     text: str
     type: Literal["warning"] = "warning"
-    refusal: bool = False
+    about: Literal["", "refused", "cut_off"] = ""
 
 
 @dataclass(slots=True)

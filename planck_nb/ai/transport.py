@@ -1,26 +1,25 @@
 """Sends requests: over the network, or to a transport or cassette that stands in for it.
 
-A request to the network goes to aiohttp directly: making it an httpx request first, and the answer an httpx response,
-would take a tenth of the instructions of a tool loop. `httpx.AsyncClient` is not used at all: it would add redirects,
-cookies and authentication, which no model server uses.
+A request to the network goes to aiohttp directly: an httpx request and response in between would take a tenth of a tool
+loop's instructions. httpx and httpx2 are loaded only for their own transports.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+import sys
+from collections.abc import AsyncIterator, Mapping
 from contextlib import suppress
-from functools import partial
-from typing import NoReturn, cast
-
-import aiohttp
-import httpx
+from dataclasses import dataclass, replace
+from typing import Any, NoReturn
+from urllib.parse import urlsplit
 
 from planck_nb.ai.auth import Authenticator
-from planck_nb.ai.cassettes.cassette import EXTENSION, Cassette, CassetteRequest
-from planck_nb.ai.cassettes.cassette_transport import CassetteTransport
-from planck_nb.ai.connection_errors import failure
-from planck_nb.ai.connections import Connections, NetworkTransport, close_response
+from planck_nb.ai.cassettes.cassette import Cassette, CassetteRequest
+from planck_nb.ai.cassettes.cassette_transport import CassetteSender
+from planck_nb.ai.connection_errors import LIBRARIES, failure
+from planck_nb.ai.connections import Connections, NetworkSender
+from planck_nb.ai.exchange import HttpRequest, HttpTransport, OpenResponse, Sender
 from planck_nb.ai.models import Model
 from planck_nb.ai.retries.retry import Timeouts
 from planck_nb.base.timeouts import ReusableTimeout, within
@@ -36,28 +35,14 @@ _PIECE_BYTES = 1024
 
 
 class HttpResponse:
-    """A server's answer whose body is still arriving. The caller closes it, with `contextlib.aclosing`.
+    """A server's answer whose body is still arriving. The caller closes it, with `contextlib.aclosing`."""
 
-    `headers` have lower-case names. `read` returns the next bytes, none at the end; `is_at_end` returns whether the end
-    is known to have come; `close` gives the connection back, or closes it if the body has not ended.
-    """
-
-    def __init__(
-        self,
-        status: int,
-        headers: Mapping[str, str],
-        read: Callable[[], Awaitable[bytes]],
-        is_at_end: Callable[[], bool],
-        close: Callable[[], Awaitable[None]],
-        *,
-        model: Model,
-        timeout: ReusableTimeout,
-    ) -> None:
-        self.status = status
-        self.headers = headers
-        self._read = read
-        self._is_at_end = is_at_end
-        self._close = close
+    def __init__(self, response: OpenResponse, *, model: Model, timeout: ReusableTimeout) -> None:
+        self.status = response.status
+        self.headers = response.headers
+        self._read = response.read
+        self._is_at_end = response.is_at_end
+        self._close = response.close
         self._model = model
         self._timeout = timeout
         self._since_pause = 0
@@ -103,44 +88,19 @@ class HttpResponse:
             _explain(error, self._model)
 
 
-def _from_network(response: aiohttp.ClientResponse, model: Model, timeout: ReusableTimeout) -> HttpResponse:
-    headers: dict[str, str] = {}
-    for sent, value in response.headers.items():
-        name = sent.lower()
-        headers[name] = f"{headers[name]}, {value}" if name in headers else value
-    body = response.content
-    close = partial(close_response, response)
-    return HttpResponse(response.status, headers, body.readany, body.at_eof, close, model=model, timeout=timeout)
-
-
-def _from_transport(response: httpx.Response, model: Model, timeout: ReusableTimeout) -> HttpResponse:
-    encoded = "content-encoding" in response.headers
-    stream = cast("httpx.AsyncByteStream", response.stream)
-    pieces: AsyncIterator[bytes] = response.aiter_bytes() if encoded else aiter(stream)
-
-    async def read() -> bytes:
-        async for piece in pieces:
-            if piece:
-                return piece
-        return b""
-
-    headers = dict(response.headers)
-    return HttpResponse(
-        response.status_code, headers, read, lambda: False, response.aclose, model=model, timeout=timeout
-    )
-
-
 class Transport:
     """Sends requests over connections that it keeps.
 
-    `custom` is any httpx transport to use instead of the network, such as a mock.
+    `custom` is a caller's transport to use instead of the network, such as a mock.
     """
 
-    def __init__(self, timeouts: Timeouts, custom: httpx.AsyncBaseTransport | None = None) -> None:
+    def __init__(self, timeouts: Timeouts, custom: HttpTransport | None = None) -> None:
         self._timeouts = timeouts
         self._custom = custom
         self._connections = Connections(timeouts.connect)
-        self._extensions = {"timeout": {"connect": timeouts.connect, "read": None, "write": None, "pool": None}}
+        self._sender: Sender = NetworkSender(self._connections)
+        if custom is not None:
+            self._sender = _CustomSender(custom, timeouts.connect)
 
     async def send(
         self,
@@ -161,48 +121,89 @@ class Transport:
         """
         timeout = ReusableTimeout(self._timeouts.idle)
         try:
-            if self._custom is None and auth is None and cassette is None:
-                with timeout.of(self._timeouts.first_byte):
-                    received = await self._connections.open(method, url, headers, body)
-                return _from_network(received, model, timeout)
-            transport = self._custom or NetworkTransport(self._connections)
+            sender = self._sender
             if auth is not None:
-                transport = _AuthenticatedTransport(auth, transport)
-            request = httpx.Request(method, url, headers=headers, content=body, extensions=self._extensions)
-            if cassette is not None:
-                request.extensions[EXTENSION] = request_info
-                transport = CassetteTransport(cassette, transport, timeout)
+                sender = _AuthenticatedSender(auth, sender)
+            if cassette is not None and request_info is not None:
+                sender = CassetteSender(cassette, sender, timeout, request_info)
             with timeout.of(self._timeouts.first_byte):
-                response = await transport.handle_async_request(request)
+                response = await sender.send(HttpRequest(method, url, headers, body))
         except BaseException as error:
             timeout.close()
             if isinstance(error, Exception):
                 _explain(error, model)
             raise
-        return _from_transport(response, model, timeout)
+        return HttpResponse(response, model=model, timeout=timeout)
 
     async def close(self) -> None:
         """Close all connections."""
         await self._connections.close()
-        if self._custom is not None:
-            await self._custom.aclose()
+        if self._custom is not None and (close := getattr(self._custom, "aclose", None)) is not None:
+            await close()
 
     def discard(self) -> None:
         """Discard the connections of an event loop that has ended, without a warning about unclosed ones."""
         self._connections.discard()
 
 
-class _AuthenticatedTransport(httpx.AsyncBaseTransport):
-    """Adds credentials to requests that are really sent. A cassette wraps it, because recorded answers need none."""
+class _CustomSender:
+    """Sends requests over a caller's transport."""
 
-    def __init__(self, auth: Authenticator, inner: httpx.AsyncBaseTransport) -> None:
+    def __init__(self, transport: HttpTransport, connect_timeout: float) -> None:
+        self._transport = transport
+        self._request = _request_class(transport)
+        self._extensions = {"timeout": {"connect": connect_timeout, "read": None, "write": None, "pool": None}}
+
+    async def send(self, request: HttpRequest) -> OpenResponse:
+        outgoing = self._request(
+            request.method, request.url, headers=request.headers, content=request.body, extensions=self._extensions
+        )
+        response = await self._transport.handle_async_request(outgoing)
+        headers = dict(response.headers)
+        encoded = headers.pop("content-encoding", None) is not None
+        pieces: AsyncIterator[bytes] = response.aiter_bytes() if encoded else aiter(response.stream)
+
+        async def read() -> bytes:
+            async for piece in pieces:
+                if piece:
+                    return piece
+            return b""
+
+        return OpenResponse(response.status_code, headers, read, response.aclose)
+
+
+@dataclass(slots=True)
+class _PlainRequest:
+    """A request for a transport from neither library."""
+
+    method: str
+    url: str
+    headers: Mapping[str, str]
+    content: bytes
+    extensions: Mapping[str, object]
+
+
+def _request_class(transport: object) -> Any:  # noqa: ANN401 - the class of either library
+    """Its own library's request class, else a loaded library's."""
+    packages = [base.__module__.partition(".")[0] for base in type(transport).__mro__]
+    candidates = [name for name in LIBRARIES if name in sys.modules]
+    name = next((name for name in candidates if name in packages), next(iter(candidates), None))
+    return _PlainRequest if name is None else sys.modules[name].Request
+
+
+class _AuthenticatedSender:
+    """Adds credentials to real requests. A cassette wraps it, because recorded answers need none."""
+
+    def __init__(self, auth: Authenticator, inner: Sender) -> None:
         self._auth = auth
         self._inner = inner
 
-    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        headers = dict(request.headers)
-        request.headers.update(await self._auth.headers(request.method, str(request.url), headers, request.content))
-        return await self._inner.handle_async_request(request)
+    async def send(self, request: HttpRequest) -> OpenResponse:
+        headers = {"host": urlsplit(request.url).netloc, **request.headers}
+        if request.body:
+            headers["content-length"] = str(len(request.body))
+        credentials = await self._auth.headers(request.method, request.url, headers, request.body)
+        return await self._inner.send(replace(request, headers={**request.headers, **credentials}))
 
 
 def _explain(error: Exception, model: Model) -> NoReturn:

@@ -152,8 +152,10 @@ class ProviderStatusError(ProviderError):
     """The server answered with an error.
 
     `status` is the HTTP status. `retry_after` is a delay in seconds, and `should_retry` whether the same request may
-    succeed later; both are None unless the server named them.
+    succeed later; both are None unless the server named them. `words` is the beginning of what the server said.
     """
+
+    words: str = ""
 
     def __init__(
         self,

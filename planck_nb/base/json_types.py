@@ -1,4 +1,4 @@
-"""JSON data as types, for type checkers."""
+"""JSON data: its type, and texts that are valid in it."""
 
 from __future__ import annotations
 
@@ -9,3 +9,21 @@ JsonObject: TypeAlias = dict[str, Any]
 
 Its values are JSON values; `Any` because another schema defines their shape.
 """
+
+
+def without_lone_surrogates(value: Any) -> Any:  # noqa: ANN401 - any JSON value
+    """A JSON value in which U+FFFD replaces halves of surrogate pairs, which have no UTF-8 form.
+
+    Args:
+        value: Any JSON value.
+
+    Returns:
+        The value with texts that can be encoded.
+    """
+    if isinstance(value, str):
+        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    if isinstance(value, list):
+        return [without_lone_surrogates(item) for item in value]
+    if isinstance(value, dict):
+        return {without_lone_surrogates(key): without_lone_surrogates(item) for key, item in value.items()}
+    return value

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import cast
 
 from planck_nb.agent.approval import Action, Rule
-from planck_nb.agent.limits import Limits
+from planck_nb.agent.limits import WHOLE_LIMITS, Limits
 from planck_nb.ai.cassettes import MODES, Mode
 from planck_nb.base.errors import ConfigError, PlanckError
 from planck_nb.tools.sandbox import MODES as SANDBOX_MODES
@@ -90,10 +90,11 @@ def read_limits(text: str, limits: Limits | None = None) -> Limits:
         if value.lower() == "none":
             changed[name] = None
             continue
-        whole = name not in {"cost", "seconds", "session_cost"}
-        accepted = f"{'a whole number' if whole else 'a number'} above 0 for {name}, or none"
+        whole = name in WHOLE_LIMITS
+        least = "of 0 or more" if name == "unknown_price" else "above 0"
+        accepted = f"{'a whole number' if whole else 'a number'} {least} for {name}, or none"
         number = _number(value, accepted)
-        if not 0 < number < inf or (whole and not number.is_integer()):
+        if not 0 <= number < inf or (not number and name != "unknown_price") or (whole and not number.is_integer()):
             raise ValueError(f"must be {accepted}")
         changed[name] = int(number) if whole else number
     return replace(limits or Limits(), **changed)  # type: ignore[arg-type]  # each is a number or None

@@ -24,19 +24,34 @@ def require_team_options(options: Mapping[str, Any]) -> None:
             raise UsageError(f"--{name} is for single agents; a team's template sets it for each member.")
 
 
+def server_of(base_url: str | None, key_var: str | None, model: str | None, needs: str) -> dict[str, str | None]:
+    """Return `SERVER_OPTIONS` as arguments for `Workspace.find_model`.
+
+    Args:
+        base_url: From `--base-url`.
+        key_var: From `--key-var`.
+        model: Their model.
+        needs: The name for a model in an error, as in "--model".
+
+    Raises:
+        UsageError: They are there without a model.
+    """
+    if not model and (base_url or key_var):
+        name, meaning = ("--base-url", "the address") if base_url else ("--key-var", "for the key")
+        raise UsageError(f"{name} needs {needs}: it is {meaning} of that model's server.")
+    return {"base_url": base_url, "key_variable": key_var}
+
+
 async def model_of(workspace: Workspace, options: Mapping[str, Any]) -> Model | None:
     """Find the model that the options name, None if they name none.
 
     Raises:
-        UsageError: There is the address of a server without a model.
+        UsageError: There is a server's address or key without a model.
         PlanckError: There is no such model, or its settings are not trusted.
     """
-    base_url = options.get("base-url")
-    if "model" in options:
-        return await workspace.find_model(options["model"], base_url=base_url)
-    if base_url:
-        raise UsageError("--base-url needs --model: it is the address of that model's server.")
-    return None
+    model = options.get("model")
+    server = server_of(options.get("base-url"), options.get("key-var"), model, "--model")
+    return await workspace.find_model(model, **server) if model else None
 
 
 async def team_to_prompt(

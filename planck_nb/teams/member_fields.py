@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, NoReturn, cast
 
 from planck_nb.agent.identity import Grants, Role
-from planck_nb.agent.limits import Limits
+from planck_nb.agent.limits import WHOLE_LIMITS, Limits
 from planck_nb.ai.registry import REGISTRY
 from planck_nb.ai.server_address import server_address
 from planck_nb.base.errors import ConfigError, did_you_mean
@@ -254,7 +254,7 @@ class MemberReader:
             if name not in _LIMITS:
                 self.fail("limits", f"unknown limit {shown(name)}. {did_you_mean(str(name)[:MAX_NAME], _LIMITS)}")
             if number is not None and not _is_limit(str(name), number):
-                what = "a number" if isinstance(_LIMITS[name], float) else "a whole number"
+                what = "a whole number" if name in WHOLE_LIMITS else "a number"
                 self.fail(f"limits.{name}", f"must be {what} of 0 or more, or null for no limit, not {shown(number)}")
         try:
             Limits(**cast("dict[str, Any]", dict(value)))
@@ -303,4 +303,4 @@ def _is_name(text: str) -> bool:
 def _is_limit(name: str, number: object) -> bool:
     if isinstance(number, bool) or not isinstance(number, int | float) or not 0 <= number < float("inf"):
         return False
-    return isinstance(_LIMITS[name], float) or isinstance(number, int)
+    return isinstance(number, int) or name not in WHOLE_LIMITS

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 from docstring_parser import parse as parse_docstring
 
 from planck_nb.agent.identity import Grants
-from planck_nb.agent.limits import Limits
+from planck_nb.agent.limits import WHOLE_LIMITS, Limits
 from planck_nb.ai.models import LEVELS
 from planck_nb.ai.registry import REGISTRY
 from planck_nb.ai.request import Options
@@ -106,8 +106,8 @@ def _options() -> dict[str, JsonObject]:
 
 def _limits() -> dict[str, JsonObject]:
     return {
-        name: {"type": ["number" if isinstance(value, float) else "integer", "null"], "minimum": 0}
-        for name, value in Limits().as_dict().items()
+        name: {"type": ["integer" if name in WHOLE_LIMITS else "number", "null"], "minimum": 0}
+        for name in Limits().as_dict()
     }
 
 

@@ -199,9 +199,14 @@ class CurrentSession:
 
     def require_key(self, model: Model) -> None:
         """Raise `MissingCredentialError` if the key of the model is missing, and no recording answers instead."""
-        cassette = self.client.cassette
-        if cassette is None or cassette.mode not in ("replay", "auto"):
+        if not self.is_replayed:
             self.client.key_for(model)
+
+    @property
+    def is_replayed(self) -> bool:
+        """True if recorded answers may replace real ones."""
+        cassette = self.client.cassette
+        return cassette is not None and cassette.mode in ("replay", "auto")
 
     def apply_config(self) -> None:
         """Use the tools, skills and instructions of the current configuration, and its settings for new agents."""

@@ -231,7 +231,7 @@ class AgentFinder:
 
 def _without_place(source: JsonObject) -> JsonObject:
     """The source to store for an agent not signed by this user: its new start must not sign an address."""
-    return {WAITS: True} if ("base_url" in source or "identifier" in source) and "alias" not in source else source
+    return {WAITS: True} if ("base_url" in source or "key_variable" in source) and "alias" not in source else source
 
 
 def _harmless(source: JsonObject) -> JsonObject:
@@ -239,7 +239,7 @@ def _harmless(source: JsonObject) -> JsonObject:
 
     An alias is the user's own, wherever it was read. Prices, settings and options are left out.
     """
-    if "alias" not in source and ("base_url" in source or "identifier" in source):
+    if "alias" not in source and ("base_url" in source or "key_variable" in source):
         raise ModelError(
             f"this session was not written by you on this machine, so the server and the key that it names "
             f"({source.get('base_url') or source.get('identifier')}) are not used"

@@ -78,10 +78,11 @@ class TrustedConfig:
             self.folder_trust.remove(items)
         return self._reloaded()
 
-    def model(self, reference: str, *, base_url: str | None = None) -> Model:
+    def model(self, reference: str, *, base_url: str | None = None, key_variable: str | None = None) -> Model:
         """Find a model by name, among the user's own models first. Raises `TrustError` or `ModelError`."""
         self.require_trusted_settings()
-        return paced(get_model(reference, base_url=base_url, own=self.config.models), self.config)
+        model = get_model(reference, base_url=base_url, key_variable=key_variable, own=self.config.models)
+        return paced(model, self.config)
 
     def _reloaded(self) -> Config:
         return with_pace(self.config.reload(), self.config)

@@ -20,12 +20,14 @@ from planck_nb.agent.run import Run
 from planck_nb.ai.cassettes import Cassette
 from planck_nb.ai.client import Client
 from planck_nb.ai.model_lookup.catalogue import get_model
+from planck_nb.ai.model_lookup.discovery import absence
 from planck_nb.ai.models import Model
 from planck_nb.ai.request import Options
 from planck_nb.ai.retries.retry import RetryPolicy
 from planck_nb.base.errors import AgentError, SessionError, UsageError
 from planck_nb.base.event_log import Subscription
 from planck_nb.base.secrets import known_secrets, remember_secret
+from planck_nb.base.threads import run_in_thread
 from planck_nb.base.visible import visible
 from planck_nb.config import Config, FolderTrust, TrustItem
 from planck_nb.sessions import Session, SessionInfo, UnansweredPrompt, query, query_async
@@ -353,12 +355,13 @@ class Workspace:
         for agent in self._current.registry:
             agent.limits = limits
 
-    def model(self, reference: str, *, base_url: str | None = None) -> Model:
+    def model(self, reference: str, *, base_url: str | None = None, key_variable: str | None = None) -> Model:
         """Find a model by name, among the user's own models first.
 
         Args:
             reference: An alias or "provider:id".
             base_url: The address of its server, None for the usual one.
+            key_variable: The environment variable with the key for that server, None for the usual one.
 
         Returns:
             The model, with the settings of the configuration.
@@ -368,14 +371,17 @@ class Workspace:
             ConfigError: `base_url` is not a URL.
             TrustError: The folder has settings or models that are not trusted.
         """
-        return self._config.model(reference, base_url=base_url)
+        return self._config.model(reference, base_url=base_url, key_variable=key_variable)
 
-    async def find_model(self, reference: str, *, base_url: str | None = None) -> Model:
+    async def find_model(
+        self, reference: str, *, base_url: str | None = None, key_variable: str | None = None
+    ) -> Model:
         """Find a model by name like `model`, with the context window that the server of a local model has now.
 
         Args:
             reference: An alias or "provider:id".
             base_url: The address of its server, None for the usual one.
+            key_variable: The environment variable with the key for that server, None for the usual one.
 
         Returns:
             The model. Its window is unknown if its server does not answer within two seconds.
@@ -385,8 +391,21 @@ class Workspace:
             ConfigError: `base_url` is not a URL.
             TrustError: The folder has settings or models that are not trusted.
         """
-        model = self.model(reference, base_url=base_url)
+        model = self.model(reference, base_url=base_url, key_variable=key_variable)
         return await self._current.client.with_reported_window(model, refresh=True)
+
+    async def absence(self, model: Model) -> str:
+        """Check a model's server on this machine.
+
+        Args:
+            model: The model.
+
+        Returns:
+            A sentence if the server is absent and a cassette cannot answer instead; else an empty text.
+        """
+        if self._current.is_replayed:
+            return ""
+        return await run_in_thread(lambda: absence(model))
 
     def require_key(self, model: Model) -> None:
         """Check that the model's API key is set, if it needs one. A cassette that is replayed needs none.

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import pytest
 from support.agents import Hold, calling, kinds, paired, said
 from support.wire import CHAT, MESSAGES, chat_chunk, client, replying, sse
 
-from planck_nb import Agent
+from planck_nb import Agent, ai
 from planck_nb.agent.events import AgentEvent
-from planck_nb.agent.limits import CHECKED_CHARACTERS, Limits, RunSpend, SessionSpend, TurnBudget
+from planck_nb.agent.limits import (
+    CHECKED_CHARACTERS,
+    Limits,
+    RunSpend,
+    SessionSpend,
+    TurnBudget,
+    restored_limits,
+)
 from planck_nb.agent.tool_calls import STOPPED
 from planck_nb.ai.messages import AssistantMessage, ToolCallPart, ToolResultPart, Usage
 from planck_nb.ai.models import Model, Pricing
@@ -303,24 +310,17 @@ async def test_a_reply_that_was_aborted_is_counted() -> None:
     assert session_spend.tokens > 0
 
 
-def test_session_spend_counts_what_is_known() -> None:
-    spend = SessionSpend()
-    assert (spend.tokens, spend.cost) == (0, 0.0)
-    spend.spend(3, None)
-    spend.spend(4, 0.5)
-    assert (spend.tokens, spend.cost) == (7, 0.5)
-
-
 def test_a_run_without_limits_goes_on() -> None:
     run = RunSpend(NONE)
     run.spend(10**9, 1e9)
     assert run.reached_limit() is None
-    assert run.crossed_by(10**9, 1e9) is None
+    assert run.crossed_by(Usage(10**9), priced([])) is None
     assert run.seconds_left is None
     limited = RunSpend(replace(NONE, tokens=10, cost=1.0), outer=RunSpend(replace(NONE, tokens=5)))
-    assert limited.crossed_by(5, 0.0) is None
-    assert (limited.crossed_by(6, 0.0) or ("",))[0] == "tokens"
-    assert (limited.crossed_by(0, 1.1) or ("",))[0] == "cost"
+    model = priced([])
+    assert limited.crossed_by(Usage(5), model) is None
+    assert (limited.crossed_by(Usage(6), model) or ("",))[0] == "tokens"
+    assert (limited.crossed_by(Usage(0, 2), model) or ("",))[0] == "cost"
     limited.spend(5, 0.0)
     assert (limited.reached_limit() or ("",))[0] == "tokens"
 
@@ -353,3 +353,89 @@ def test_amounts_are_written_without_needless_zeros(bound: float, words: str) ->
     run = RunSpend(replace(NONE, cost=bound))
     run.spend(0, bound)
     assert words in (run.reached_limit() or ("", ""))[1]
+
+
+GROQ, OPENROUTER = ai.get_model("groq:any-model"), ai.get_model("openrouter:any/model")
+
+
+def answering(usage: Mapping[str, object] | None, text: str = "Hello.") -> ai.Client:
+    """A client whose server answers each request with this text and usage."""
+    end = [{"choices": [], "usage": usage}] if usage else []
+    transport = replying(sse(chat_chunk({"content": text}), chat_chunk({}, "stop"), *end, "[DONE]"))
+    keys = {"GROQ_API_KEY": "gsk_1", "OPENROUTER_API_KEY": "sk-or-1", "OPENAI_API_KEY": "sk-open-1"}
+    return ai.Client(transport=transport, credentials=keys, retries=ai.RetryPolicy(retries=0))
+
+
+async def warnings_of(agent: Agent, prompts: int = 2) -> list[str]:
+    """The sentences that some prompts publish."""
+    found = []
+    for _ in range(prompts):
+        run = agent.prompt("go")
+        found += [event.text async for event in run if event.type == "warning"]
+    return found
+
+
+COUNTED = {"prompt_tokens": 400, "completion_tokens": 100, "total_tokens": 500}
+
+
+async def test_a_model_without_a_price_is_named_once_under_the_usual_limits() -> None:
+    agent = Agent(model=GROQ, client=answering(COUNTED))
+    (warning,) = await warnings_of(agent)
+    assert warning == (
+        "The price of groq:any-model is not known, so the limit of 5 US dollars does not hold for it; limit its "
+        "`tokens`, or say what it costs with `unknown_price` in the limits."
+    )
+    assert await warnings_of(Agent(model=GROQ, client=answering(COUNTED), limits=Limits(unknown_price=0))) == []
+    assert await warnings_of(Agent(model=GROQ, client=answering(COUNTED), limits=NONE)) == []
+    assert await warnings_of(Agent(model=CHAT, client=answering(COUNTED))) == []  # on this machine
+
+
+@pytest.mark.parametrize("limits", [Limits(cost=2.0), Limits(session_cost=2.0)])
+async def test_a_limit_of_cost_that_was_set_by_hand_refuses_a_model_without_a_price(limits: Limits) -> None:
+    with pytest.raises(LimitError, match="The price of groq:any-model is not known, so its limit of 2 US dollars"):
+        await Agent(model=GROQ, client=answering(COUNTED), limits=limits).prompt("go")
+
+
+async def test_tokens_without_a_price_count_as_the_limits_say() -> None:
+    limits = Limits(session_cost=2.0, unknown_price=3_000.0)
+    agent = Agent(model=GROQ, client=answering(COUNTED), limits=limits)
+    assert (await agent.prompt("go")).cost is None  # 500 tokens count as $1.50
+    with pytest.raises(LimitError, match=r"has only \$0.5000 of its 2 US dollars left"):
+        await agent.prompt("go")
+
+
+async def test_a_team_run_refuses_a_model_without_a_price() -> None:
+    outer = RunSpend(Limits(cost=2.0))
+    budget = TurnBudget(Limits(), SessionSpend(), run_spend=RunSpend(Limits(), outer=outer))
+    assert (budget.crossed_by(Usage(1), GROQ) or ("",))[0] == "cost"
+    assert budget.crossed_by(Usage(1), CHAT) is None
+
+
+async def test_what_a_server_says_that_a_reply_costs_counts() -> None:
+    agent = Agent(model=OPENROUTER, client=answering({**COUNTED, "cost": 0.75}), limits=Limits(session_cost=1.0))
+    assert (await agent.prompt("go")).cost == 0.75
+    assert await warnings_of(agent, 1) == []
+    with pytest.raises(LimitError, match="The session has used up its 1 US dollars"):
+        await agent.prompt("go")
+
+
+async def test_a_server_that_stops_to_report_costs_is_refused_from_the_next_request_on() -> None:
+    agent = Agent(model=OPENROUTER, client=answering(COUNTED), limits=Limits(session_cost=1.0))
+    assert len(await warnings_of(agent, 1)) == 1
+    with pytest.raises(LimitError, match="The price of openrouter:any/model is not known"):
+        await agent.prompt("go")
+
+
+@pytest.mark.parametrize("usage", [None, {"prompt_tokens": 0, "completion_tokens": 0}])
+async def test_a_server_that_counts_nothing_is_named_once(usage: Mapping[str, object] | None) -> None:
+    agent = Agent(model=GROQ, client=answering(usage), limits=Limits(unknown_price=0))
+    assert await warnings_of(agent) == [
+        "groq:any-model did not say how many tokens it read and wrote, so the limits count an estimate."
+    ]
+    assert agent.state.usage.total_tokens > 0
+
+
+def test_somebody_elses_session_cannot_say_that_a_model_is_free() -> None:
+    stored = {"unknown_price": 0, "cost": 1.0}
+    assert restored_limits(stored, Limits(), trusted=False) == Limits(cost=1.0)
+    assert restored_limits(stored, Limits(), trusted=True) == Limits(cost=1.0, unknown_price=0)

@@ -74,10 +74,10 @@ class Limit:
     """Notes what it is asked, and is reached at these tokens."""
 
     def __init__(self, reached_at: int | None = None) -> None:
-        self.asked: list[tuple[int, float]] = []
+        self.asked: list[tuple[int, float | None]] = []
         self._reached_at = reached_at
 
-    def __call__(self, tokens: int = 0, cost: float = 0.0) -> str:
+    def __call__(self, tokens: int = 0, cost: float | None = 0.0) -> str:
         self.asked.append((tokens, cost))
         return "Enough." if self._reached_at is not None and tokens >= self._reached_at else ""
 

@@ -35,7 +35,7 @@ MODEL = ai.Model(
 
 def built(*events: StreamEvent) -> MessageBuilder:
     builder = MessageBuilder(MODEL)
-    builder.feed(events)
+    builder.feed([*events])
     return builder
 
 
@@ -203,7 +203,7 @@ def test_a_resumed_message_shifts_parts_and_adds_usage_request_by_request() -> N
         PartEnd(2),
         UsageUpdate(ai.Usage(2000, 20)),
     ]
-    builder.feed(events)
+    builder.feed([*events])
     assert [*had_content, builder.has_content] == [True, False, True]
     assert [getattr(event, "index", None) for event in events] == [4, 4, 5, 6, 6, 6, None]
     message = builder.build()

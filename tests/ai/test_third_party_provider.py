@@ -6,11 +6,13 @@ import hashlib
 import hmac
 import json
 import os
+import re
 import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.loopback import Exchange, serving
@@ -179,6 +181,50 @@ async def test_a_fresh_interpreter_finds_it(acme: Path) -> None:
             )
         )
     assert (done.stdout, done.stderr) == ("Hello\n", "")
+
+
+TINY = """from planck_nb import ai
+
+
+def with_seed(body):
+    return {**body, "seed": 7}
+
+
+def register():
+    ids = ai.CallIds("a-z", 6, exact=True)
+    rules = ai.ServerRules(limit_field="limit", call_ids=ids, refused_fields=frozenset({"stop"}), change=with_seed)
+    tiny = ai.Provider("tiny", "chat", base_url="https://llm.tiny.example/v1", key_variables=("TINY_KEY",), rules=rules)
+    ai.register(tiny)
+"""
+
+
+async def test_a_provider_with_rules_of_its_own_is_twelve_lines(acme: Path) -> None:
+    lines = TINY.splitlines()
+    assert len([line for line in lines if line]) <= 12
+    (acme / "planck_tiny.py").write_text(TINY)
+    information = acme / "planck_tiny-1.0.dist-info"
+    information.mkdir()
+    (information / "METADATA").write_text("Metadata-Version: 2.1\nName: planck-tiny\nVersion: 1.0\n")
+    (information / "entry_points.txt").write_text("[planck_nb.providers]\ntiny = planck_tiny:register\n")
+    call = ai.ToolCallPart("toolu_01A09q90qw90lq917835lq9", "add", {"a": 1})
+    result = ai.ToolResultPart(call.id, "add", "2")
+    messages: list[ai.Message] = [ai.UserMessage("hi"), ai.AssistantMessage((call,)), ai.ToolResultMessage((result,))]
+    try:
+        model = ai.get_model("tiny:any/model")
+        request = await ai.Client(credentials={"TINY_KEY": "key-of-tiny"}).preview(
+            model, ai.Context(messages=messages), ai.Options(max_tokens=9, stop=["END"])
+        )
+        assert request.url == "https://llm.tiny.example/v1/chat/completions"
+        assert request.headers["authorization"] == "Bearer [key]"
+        body: dict[str, Any] = dict(request.body)
+        assert (body["limit"], body["seed"], "stop" in body) == (9, 7, False)
+        assert request.warnings == ("tiny does not accept stop, so it was not sent.",)
+        sent = body["messages"][1]["tool_calls"][0]["id"]
+        assert re.fullmatch("[a-z]{6}", sent)
+        assert body["messages"][2]["tool_call_id"] == sent
+    finally:
+        REGISTRY.unregister("tiny")
+        sys.modules.pop("planck_tiny", None)
 
 
 async def test_a_models_file_does_not_get_requests_signed_for_another_server() -> None:

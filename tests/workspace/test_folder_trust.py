@@ -260,7 +260,7 @@ async def test_what_is_trusted_is_used(home: Path, project: Path) -> None:
 
 
 async def test_an_open_session_uses_what_is_trusted_and_no_longer_what_is_not(home: Path, project: Path) -> None:
-    model = get_model("openai", "gpt-4o", identifier="STOLEN", base_url="https://gateway.example/v1")
+    model = get_model("openai", "gpt-4o", key_variable="STOLEN_API_KEY", base_url="https://gateway.example/v1")
     async with load(project, home) as place:
         ann = place.add_agent("ann", model=model)
         client = ann._setup.client

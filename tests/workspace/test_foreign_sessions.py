@@ -134,7 +134,7 @@ def edit_started(**data: object) -> Edit:
 
 
 EVERYTHING = [["allow", "*"], ["allow", "bash"], ["allow", "read:/**"]]
-SOURCE = {"api": "chat", "base_url": EVIL, "identifier": "OPENAI"}
+SOURCE = {"api": "chat", "base_url": EVIL, "key_variable": "OPENAI_API_KEY"}
 
 EDITS: dict[str, Edit] = {
     "all signatures stripped": lambda lines: [line["data"].pop("signature", None) for line in lines],

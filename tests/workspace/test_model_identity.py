@@ -102,7 +102,7 @@ Make = Callable[[World, Workspace], ai.Model]
 
 
 def own_key(world: World, _: Workspace) -> ai.Model:
-    return ai.get_model("acme", "qwen", base_url=world.address, identifier="mine")
+    return ai.get_model("acme", "qwen", base_url=world.address, key_variable="MINE_API_KEY")
 
 
 def without_key(world: World, _: Workspace) -> ai.Model:
@@ -123,7 +123,7 @@ def by_alias(_world: World, place: Workspace) -> ai.Model:
 
 def own_facts(world: World, _: Workspace) -> ai.Model:
     return replace(
-        ai.get_model("acme", "qwen", base_url=world.address, identifier="MINE"),
+        ai.get_model("acme", "qwen", base_url=world.address, key_variable="MINE_API_KEY"),
         name="My Qwen",
         context_window=4321,
         max_output=99,
@@ -141,7 +141,7 @@ def replaced_alias(world: World, place: Workspace) -> ai.Model:
 
 
 def made_by_hand(world: World, _: Workspace) -> ai.Model:
-    return ai.Model("acme", "qwen", "chat", base_url=world.address, identifier="MINE", context_window=54321)
+    return ai.Model("acme", "qwen", "chat", base_url=world.address, key_variable="MINE_API_KEY", context_window=54321)
 
 
 def discovered(_world: World, _: Workspace) -> ai.Model:
@@ -444,7 +444,7 @@ async def test_compactors_are_kept_or_named(world: World) -> None:
         kept = compactor_of(place.agent("ann"))
         assert kept is not None
         assert stored_compactor(kept) == stored_compactor(built)
-        assert stored_compactor(kept)["model_source"]["identifier"] == "mine"
+        assert stored_compactor(kept)["model_source"]["key_variable"] == "MINE_API_KEY"
         carl = place.add_agent("carl", model=scripted_model([]), on_compact=mine)
         await place.fork("copy")
         assert compactor_of(place.agent("carl")) is compactor_of(carl)
@@ -527,7 +527,7 @@ def test_an_address_is_described_without_secrets(url: str, kept: str) -> None:
         {"api": "chat", "overrides": 3},
         {"api": "chat", "base_url": 3},
         {"api": "chat", "base_url": "nowhere"},
-        {"api": "chat", "identifier": 3},
+        {"api": "chat", "key_variable": 3},
         {"api": "chat", "alias": 3},
         {"api": "no-such-format"},
         {"api": 3},

@@ -1,11 +1,18 @@
-"""Validates arguments and answers against JSON Schemas, with jsonschema, which is imported on first use."""
+"""Validates arguments and answers against JSON Schemas, with jsonschema, which is imported on first use.
+
+Arguments that a model wrapped once more than the schema says are unwrapped before.
+"""
 
 from __future__ import annotations
 
 import json
 import math
+import operator
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING
+
+from pydantic_core import from_json
 
 from planck_nb.base.errors import ToolError
 from planck_nb.base.iri_parser import without_iri_parser
@@ -54,6 +61,100 @@ def errors_of(checker: Draft202012Validator, value: object) -> list[ValidationEr
         raise ToolError(
             "Its schema refers to itself without end, or the value is nested too deeply; write the schema without $ref."
         ) from None
+
+
+def unwrapped(args: JsonObject, schema: JsonObject) -> JsonObject:
+    """Arguments without what a model wrapped around them.
+
+    A list or an object that is written as JSON text becomes one if the schema allows no text there, and a null is left
+    out if the argument is optional and may not be null: https://github.com/jlowin/fastmcp/issues/932
+
+    Args:
+        args: The arguments as the model wrote them.
+        schema: The JSON Schema of the tool's parameters.
+
+    Returns:
+        The arguments; the same object if nothing was wrapped.
+
+    Example:
+        >>> ids = {"type": "array", "items": {"type": "string"}}
+        >>> unwrapped({"ids": '["k1", "k2"]'}, {"type": "object", "properties": {"ids": ids}})
+        {'ids': ['k1', 'k2']}
+    """
+    found = _unwrapped(args, schema, schema, _MAX_DEPTH)
+    return found if isinstance(found, dict) else args
+
+
+_MAX_DEPTH = 16
+
+_TYPES: Mapping[type, str] = {dict: "object", list: "array", bool: "boolean", int: "integer", float: "number"}
+
+
+def _unwrapped(value: object, schema: object, root: JsonObject, depth: int) -> object:
+    plain = _resolved(schema, root)
+    if plain is None or depth == 0:
+        return value
+    types = _types_of(plain, root)
+    if isinstance(value, str) and types and "string" not in types:
+        value = _value_of_text(value, types)
+    if isinstance(value, dict) and isinstance(properties := plain.get("properties"), dict):
+        required = plain.get("required") or ()
+        changed = {
+            name: _unwrapped(inner, properties[name], root, depth - 1) if name in properties else inner
+            for name, inner in value.items()
+            if not (inner is None and name not in required and _forbids_null(properties.get(name), root))
+        }
+        if len(changed) < len(value) or any(changed[name] is not value[name] for name in changed):
+            return changed
+    elif isinstance(value, list) and isinstance(plain.get("items"), dict):
+        items = [_unwrapped(inner, plain["items"], root, depth - 1) for inner in value]
+        if any(map(operator.is_not, items, value)):
+            return items
+    return value
+
+
+def _value_of_text(text: str, types: frozenset[str]) -> object:
+    """The value of a JSON text if it is of one of the types, otherwise the text."""
+    try:
+        value = from_json(text, allow_inf_nan=False)
+    except ValueError:
+        return text
+    if value is None:
+        return None if "null" in types else text
+    kind = _TYPES.get(type(value), "string")
+    return value if kind in types or (kind == "integer" and "number" in types) else text
+
+
+def _forbids_null(schema: object, root: JsonObject) -> bool:
+    plain = _resolved(schema, root)
+    types = frozenset[str]() if plain is None else _types_of(plain, root)
+    return bool(types) and "null" not in types
+
+
+def _resolved(schema: object, root: JsonObject) -> JsonObject | None:
+    """The schema itself or the definition that it refers to, with the one object or list among its branches."""
+    for _ in range(_MAX_DEPTH):
+        if not isinstance(schema, dict):
+            return None
+        reference = schema.get("$ref")
+        if isinstance(reference, str):
+            kind, _, name = reference.removeprefix("#/").partition("/")
+            schema = root.get(kind, {}).get(name) if kind in {"$defs", "definitions"} else None
+            continue
+        branches = [_resolved(branch, root) for branch in schema.get("anyOf") or schema.get("oneOf") or ()]
+        deep = [branch for branch in branches if branch is not None and branch.get("type") in {"object", "array"}]
+        return {**deep[0], **schema, "type": None} if len(deep) == 1 else schema
+    return None
+
+
+def _types_of(schema: JsonObject, root: JsonObject) -> frozenset[str]:
+    """The types that a schema allows; none if it allows any."""
+    branches = schema.get("anyOf") or schema.get("oneOf")
+    if branches:
+        kinds = [_types_of(plain, root) for branch in branches if (plain := _resolved(branch, root)) is not None]
+        return frozenset[str]().union(*kinds) if len(kinds) == len(branches) and all(kinds) else frozenset()
+    kind = schema.get("type")
+    return frozenset({kind} if isinstance(kind, str) else kind or ())
 
 
 @lru_cache(1_000)

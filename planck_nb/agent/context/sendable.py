@@ -13,7 +13,6 @@ from typing import TypeAlias
 
 from planck_nb.agent.calling.image_check import checked, placeholder, unreadable_by
 from planck_nb.agent.context.senders import with_sender
-from planck_nb.ai.dialects.request_checks import watches
 from planck_nb.ai.messages import (
     FilePart,
     ImagePart,
@@ -26,6 +25,7 @@ from planck_nb.ai.messages import (
     VideoPart,
 )
 from planck_nb.ai.models import Model
+from planck_nb.ai.providers import rules_of
 from planck_nb.base.threads import run_in_thread
 
 _CHECK_IN_THREAD_FROM = 1_000_000
@@ -199,7 +199,7 @@ class SendableHistory:
                 return TextPart(self._left_out(part, model, "because the model cannot look at images"))
             problem = unreadable_by(part, model.provider)
             return TextPart(self._left_out(part, model, problem)) if problem else checked(part)[0]
-        if isinstance(part, VideoPart) and answered and not watches(model):
+        if isinstance(part, VideoPart) and answered and not rules_of(model).takes_videos:
             return TextPart(self._left_out(part, model, "because the model cannot watch videos"))
         return part
 

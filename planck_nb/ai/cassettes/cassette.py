@@ -27,9 +27,6 @@ DEFAULT_MODE: Mode = "auto"
 REPLAYED = "cassette"
 """The wire format of replayed messages. No model speaks it, so recorded signatures are never sent to a server."""
 
-EXTENSION = "planck_nb.exchange"
-"""The key of httpx's `request.extensions` that holds a request's `CassetteRequest`."""
-
 
 @dataclass(slots=True)
 class CassetteRequest:

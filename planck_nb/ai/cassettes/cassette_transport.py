@@ -1,17 +1,14 @@
-"""The httpx transport that records the answers of another transport, or replays them."""
+"""Records the answers to requests, or replays them."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
-from typing import cast
 
-import httpx
-
-from planck_nb.ai.cassettes.cassette import EXTENSION, REPLAYED, Cassette, CassetteLookup, CassetteRequest
+from planck_nb.ai.cassettes.cassette import REPLAYED, Cassette, CassetteLookup, CassetteRequest
 from planck_nb.ai.cassettes.cassette_file import ERRORS, CassetteEntry
 from planck_nb.ai.connection_errors import failure
+from planck_nb.ai.exchange import HttpRequest, OpenResponse, Sender
 from planck_nb.ai.models import Model
 from planck_nb.base.errors import CassetteError
 from planck_nb.base.timeouts import ReusableTimeout
@@ -20,26 +17,26 @@ _OK = 200
 _KEPT_HEADERS = frozenset(
     {"content-type", "retry-after", "retry-after-ms", "x-should-retry", "request-id", "x-request-id"}
 )
-_OF_ENCODING = ("content-encoding", "content-length")
-
-"""Seconds after the recorded time at which a replayed answer cancels itself, if the caller has not cancelled it."""
 
 
-class CassetteTransport(httpx.AsyncBaseTransport):
+class CassetteSender:
     """Answers from a cassette, or sends requests to `inner` and records the answers.
 
-    Requests carry a `CassetteRequest` in their extensions. `timeout` cancels a request whose answer does not begin in
-    time: that is recorded as a timeout, not as an aborted run.
+    `timeout` cancels a request whose answer does not begin in time: that is recorded as a timeout, not as an aborted
+    run. `request_info` describes the request.
     """
 
-    def __init__(self, cassette: Cassette, inner: httpx.AsyncBaseTransport, timeout: ReusableTimeout) -> None:
+    def __init__(
+        self, cassette: Cassette, inner: Sender, timeout: ReusableTimeout, request_info: CassetteRequest
+    ) -> None:
         self._cassette = cassette
         self._inner = inner
         self._timeout = timeout
+        self._request_info = request_info
 
-    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+    async def send(self, request: HttpRequest) -> OpenResponse:
         """Replay the answer, or send the request and record it. Raises `CassetteError`, and what `inner` raises."""
-        request_info: CassetteRequest = request.extensions[EXTENSION]
+        request_info = self._request_info
         lookup = self._cassette.look_up(request_info)
         request_info.paused = False
         request_info.replayed = lookup.entry is not None
@@ -51,9 +48,9 @@ class CassetteTransport(httpx.AsyncBaseTransport):
             raise request_info.missing
         return await self._recorded(request, _Recording(self._cassette, lookup, request_info))
 
-    async def _recorded(self, request: httpx.Request, recording: _Recording) -> httpx.Response:
+    async def _recorded(self, request: HttpRequest, recording: _Recording) -> OpenResponse:
         try:
-            response = await self._inner.handle_async_request(request)
+            response = await self._inner.send(request)
         except asyncio.CancelledError:
             recording.keep(error=TimeoutError() if self._timeout.expired else None)
             raise
@@ -61,11 +58,8 @@ class CassetteTransport(httpx.AsyncBaseTransport):
             recording.keep(error=error)
             raise
         recording.answered(response)
-        headers = response.headers.copy()
-        if "content-encoding" in headers:
-            for name in _OF_ENCODING:  # the body that is passed on is decoded
-                headers.pop(name, None)
-        return httpx.Response(response.status_code, headers=headers, stream=_RecordedBody(response, recording))
+        body = _RecordedBody(response, recording)
+        return OpenResponse(response.status, response.headers, body.read, body.close)
 
 
 class _Recording:
@@ -80,8 +74,8 @@ class _Recording:
         self._chunks: list[tuple[float, bytes]] = []
         self._last = time.monotonic()
 
-    def answered(self, response: httpx.Response) -> None:
-        self._status = response.status_code
+    def answered(self, response: OpenResponse) -> None:
+        self._status = response.status
         self._headers = {name: value for name, value in response.headers.items() if name in _KEPT_HEADERS}
 
     def add(self, chunk: bytes) -> None:
@@ -125,41 +119,35 @@ class _Recording:
         return round(pause * 1000, 1)
 
 
-class _RecordedBody(httpx.AsyncByteStream):
+class _RecordedBody:
     """Passes a body on, piece by piece, and writes the entry when it is closed."""
 
-    def __init__(self, response: httpx.Response, recording: _Recording) -> None:
+    def __init__(self, response: OpenResponse, recording: _Recording) -> None:
         self._response = response
         self._recording = recording
         self._ended = False
         self._cut = False
         self._error: Exception | None = None
         self._closed = False
-        self._chunks: AsyncIterator[bytes] = (
-            response.aiter_bytes()
-            if "content-encoding" in response.headers
-            else aiter(cast("httpx.AsyncByteStream", response.stream))
-        )
 
-    def __aiter__(self) -> AsyncIterator[bytes]:
-        return self
-
-    async def __anext__(self) -> bytes:
+    async def read(self) -> bytes:
+        """The next bytes, empty at the end."""
         try:
-            chunk = await anext(self._chunks)
-        except StopAsyncIteration:
-            self._ended = True
-            raise
+            chunk = await self._response.read()
         except asyncio.CancelledError:
             self._cut = True
             raise
         except Exception as error:
             self._error = error
             raise
-        self._recording.add(chunk)
+        if chunk:
+            self._recording.add(chunk)
+        else:
+            self._ended = True
         return chunk
 
-    async def aclose(self) -> None:
+    async def close(self) -> None:
+        """Write the entry, and close the response."""
         if self._closed:
             return
         self._closed = True
@@ -168,19 +156,19 @@ class _RecordedBody(httpx.AsyncByteStream):
         cancelled = self._cut and task is not None and task.cancelling() > 0
         error = TimeoutError() if self._cut and not cancelled else self._error
         problem = self._recording.keep(ended=self._ended, error=error)
-        await self._response.aclose()
+        await self._response.close()
         if problem is not None and not cancelled:
             raise problem
 
 
-async def _played(entry: CassetteEntry, model: Model, cassette: Cassette) -> httpx.Response:
+async def _played(entry: CassetteEntry, model: Model, cassette: Cassette) -> OpenResponse:
     body = _PlayedBody(entry, model, cassette)
     if entry.status is None:
-        await anext(body)
-    return httpx.Response(entry.status or _OK, headers=entry.headers, stream=body)
+        await body.read()
+    return OpenResponse(entry.status or _OK, entry.headers, body.read, body.close)
 
 
-class _PlayedBody(httpx.AsyncByteStream):
+class _PlayedBody:
     """A recorded body, which ends as the real one did."""
 
     def __init__(self, entry: CassetteEntry, model: Model, cassette: Cassette) -> None:
@@ -191,17 +179,18 @@ class _PlayedBody(httpx.AsyncByteStream):
         self._chunks = iter(entry.chunks)
         self._began = time.monotonic()
 
-    def __aiter__(self) -> AsyncIterator[bytes]:
-        return self
-
-    async def __anext__(self) -> bytes:
+    async def read(self) -> bytes:
+        """The next bytes, empty at the end."""
         delay, chunk = next(self._chunks, (self._entry.end_ms, None))
         await asyncio.sleep(delay / 1000 if self._pace else 0)
         if chunk is not None:
-            return chunk
+            return chunk or await self.read()
         if self._entry.end == "eof":
-            raise StopAsyncIteration
+            return b""
         if self._entry.end in ERRORS:
             raise ERRORS[self._entry.end](self._entry.message, provider=self._model.provider, model=self._model.id)
         await asyncio.sleep(max(0.0, self._began + self._entry.duration + self._margin - time.monotonic()))
         raise asyncio.CancelledError
+
+    async def close(self) -> None:
+        """Do not close anything."""

@@ -12,11 +12,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 from planck_nb.ai.dialect import Decoder, Pause, WireRequest
-from planck_nb.ai.dialects.anthropic_options import add_options, binds_to_tools, is_vendor, version_for
+from planck_nb.ai.dialects.anthropic_options import (
+    OUTPUT_SCHEMAS,
+    TOOL_SCHEMAS,
+    add_options,
+    binds_to_tools,
+    version_for,
+)
 from planck_nb.ai.dialects.json_wire import index_of, read_object, text_of, write_json
 from planck_nb.ai.dialects.request_checks import check_media, no_video, unreadable
 from planck_nb.ai.dialects.token_counts import TokenCounts, as_object
-from planck_nb.ai.dialects.tool_fields import wire_tools
+from planck_nb.ai.dialects.tool_fields import fit_context, wire_tools
 from planck_nb.ai.message_builder import parse_arguments
 from planck_nb.ai.message_history.encoded_history import encode_history
 from planck_nb.ai.message_history.portable_history import Prefix, PreparedMessage
@@ -32,9 +38,18 @@ from planck_nb.ai.messages import (
 )
 from planck_nb.ai.models import Model
 from planck_nb.ai.numbers import http_status
-from planck_nb.ai.providers import base_url_of
+from planck_nb.ai.providers import base_url_of, rules_of
 from planck_nb.ai.request import Context, Options
-from planck_nb.ai.status_errors import body_error, quoted, status_error, truncated, words_and_kind
+from planck_nb.ai.schemas.fitted_output import fit_output
+from planck_nb.ai.status_errors import (
+    body_error,
+    cut_off,
+    error_in,
+    quoted,
+    status_error,
+    truncated,
+    words_and_kind,
+)
 from planck_nb.ai.stream_events import (
     Finish,
     PartEnd,
@@ -98,7 +113,8 @@ class Messages:
 
     def request(self, model: Model, context: Context, options: Options, key: str | None) -> WireRequest:
         """Build the request for one streamed reply."""
-        history = encode_history(context, model, _blocks, prefix_of(model, context))
+        context, changed = fit_context(model, context, TOOL_SCHEMAS)
+        history = encode_history(context, model, _blocks, prefix_of(model, context), changed)
         body: JsonObject = {
             "model": model.id,
             "max_tokens": options.max_tokens or model.max_output or _DEFAULT_MAX_TOKENS,
@@ -114,13 +130,16 @@ class Messages:
             ]
         if context.server_tools:
             body["tools"] = [*body.get("tools", ()), *wire_tools(model, context.server_tools, _SERVER_TOOLS)]
-        if is_vendor(model):
+        if rules_of(model).is_vendor:
             body["cache_control"] = {"type": "ephemeral"}
-        warnings = [*_unseen(context, model), *add_options(body, model, context, options)]
+        output = None if options.output is None else fit_output(options.output, OUTPUT_SCHEMAS)
+        warnings = [*_unseen(context, model), *add_options(body, model, context, options, output)]
         headers = {"anthropic-version": version_for(model, body)}
         if key:
             headers["x-api-key"] = key
-        return WireRequest(f"{base_url_of(model)}/messages", body, headers, tuple(warnings), history.digest)
+        return WireRequest(
+            f"{base_url_of(model)}/messages", body, headers, tuple(warnings), history.digest, changed, output
+        )
 
     def decoder(self, model: Model) -> Decoder:
         """Create a decoder for one reply."""
@@ -298,6 +317,8 @@ class MessagesDecoder:
                 events = (*self._stop_all(), *self._finish())
             case _ if kind == "error" or "error" in event or ("code" in event and "message" in event):
                 raise self._failure(event)
+            case None if error_in(event) is not None:
+                raise self._failure(event)
         return events
 
     def _finish(self) -> Iterable[StreamEvent | Pause]:
@@ -307,11 +328,14 @@ class MessagesDecoder:
             yield StreamWarning(
                 f"{self._model} refused to continue{f' ({category})' if category else ''}: {words}; "
                 "rewind and rephrase the prompt, or choose another model.",
-                refusal=True,
+                about="refused",
             )
         calls = any(block.state.get("type") == "tool_use" for block in self._blocks.values())
         paused = self._reason == "pause_turn" and bool(self._blocks) and not calls
-        yield Pause() if paused else Finish(_STOP_REASONS.get(self._reason, "stop"))
+        if self._reason and self._reason not in _STOP_REASONS:
+            yield cut_off(self._model, self._reason)
+        reason = _STOP_REASONS.get(self._reason, "length" if self._reason else "stop")
+        yield Pause() if paused else Finish(reason)
 
     def end(self) -> Iterable[StreamEvent]:
         """Check that the message is complete. Raises `StreamTruncated` if its end is missing."""

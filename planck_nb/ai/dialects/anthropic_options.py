@@ -7,14 +7,14 @@ model does not accept is left out with a warning.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import Any
 
 from planck_nb.ai.dialects.request_checks import check_choice
 from planck_nb.ai.dialects.tool_fields import add_extra
 from planck_nb.ai.models import LEVELS, Model, nearest_level
-from planck_nb.ai.providers import is_first_party
+from planck_nb.ai.providers import rules_of
 from planck_nb.ai.request import Context, Options
+from planck_nb.ai.schemas.fitted_output import FittedOutput
+from planck_nb.ai.schemas.schema_rules import SchemaRules
 from planck_nb.base.json_types import JsonObject
 
 VERSION = "2026-10-21"
@@ -37,16 +37,29 @@ _ADAPTIVE = {"type": "adaptive", "display": "summarized"}
 
 _CHOICES = {"auto": "auto", "none": "none", "required": "any"}
 
-_UNSUPPORTED = frozenset(
-    "minimum maximum exclusiveMinimum exclusiveMaximum multipleOf minLength maxLength pattern maxItems uniqueItems "
-    "minProperties maxProperties".split()
+TOOL_SCHEMAS = SchemaRules(keys="[a-zA-Z0-9_.-]{1,64}", top_conditions=True)
+"""The API refuses unions at the top of a tool's schema, and other letters in the names of its arguments.
+
+https://github.com/zereight/gitlab-mcp/pull/551, https://github.com/decocms/studio/pull/6874; conditions such as `not`
+are accepted at the top: https://github.com/kenn-io/kata/pull/365
+"""
+
+OUTPUT_SCHEMAS = SchemaRules(
+    keywords=frozenset(
+        "type properties required additionalProperties items enum const anyOf title description default format "
+        "minItems examples".split()
+    ),
+    formats=frozenset("date-time time date duration email hostname uri ipv4 ipv6 uuid".split()),
+    only_any_of=True,
+    recursion=False,
+    untyped=False,
+    open_objects="pairs",
+    closed=True,
 )
-_FORMATS = frozenset("date-time time date duration email hostname uri ipv4 ipv6 uuid".split())
+"""Structured outputs are strict: closed objects, no recursion (platform.claude.com, "Structured outputs").
 
-
-def is_vendor(model: Model) -> bool:
-    """Whether requests go to Anthropic itself."""
-    return model.provider == "anthropic" and is_first_party(model)
+https://github.com/ax-llm/ax/issues/458
+"""
 
 
 def thinks_in_budgets(model: Model) -> bool:
@@ -59,7 +72,7 @@ def binds_to_tools(model: Model) -> bool:
 
     Anthropic's models do so from generation 5.1 on. For an unknown model the stricter rule is assumed.
     """
-    return model.provider == "anthropic" and (_generation(model) or _BINDING) >= _BINDING
+    return rules_of(model).binds_thinking and (_generation(model) or _BINDING) >= _BINDING
 
 
 def _generation(model: Model) -> tuple[int, int] | None:
@@ -71,10 +84,12 @@ def _generation(model: Model) -> tuple[int, int] | None:
 def version_for(model: Model, body: JsonObject) -> str:
     """The version of the API to use."""
     sampled = not _SAMPLING.isdisjoint(body)
-    return VERSION if is_vendor(model) and not sampled else SAMPLING_VERSION
+    return VERSION if rules_of(model).is_vendor and not sampled else SAMPLING_VERSION
 
 
-def add_options(body: JsonObject, model: Model, context: Context, options: Options) -> list[str]:
+def add_options(
+    body: JsonObject, model: Model, context: Context, options: Options, output: FittedOutput | None
+) -> list[str]:
     """Add the options to the body, which contains messages, tools and max_tokens. Returns warnings about omitted ones.
 
     Raises `UnsupportedFeatureError` if `tool_choice` names a tool that is not among the tools.
@@ -92,9 +107,9 @@ def add_options(body: JsonObject, model: Model, context: Context, options: Optio
         body["stop_sequences"] = stops
     if len(stops) < len(options.stop):
         warnings.append(f"{model} does not accept stop sequences of white space only, so they were not sent.")
-    if options.output is not None:
-        schema = closed(options.output)
-        body["output_config"] = {**body.get("output_config", {}), "format": {"type": "json_schema", "schema": schema}}
+    if output is not None:
+        form = {"type": "json_schema", "schema": output.schema}
+        body["output_config"] = {**body.get("output_config", {}), "format": form}
     add_extra(body, options.extra)
     return warnings
 
@@ -191,35 +206,9 @@ def _add_sampling(body: JsonObject, model: Model, options: Options, warnings: li
             reason = f"does not accept {name}"
         elif thinks:
             reason = f"does not accept {name} while it thinks"
-        elif name == "top_p" and "temperature" in body and is_vendor(model):
+        elif name == "top_p" and "temperature" in body and rules_of(model).is_vendor:
             reason = "accepts either temperature or top_p"
         else:
             body[name] = value
             continue
         warnings.append(f"{model} {reason}, so {name}={value} was not sent.")
-
-
-def closed(schema: Any) -> Any:  # noqa: ANN401 - any JSON value
-    """A JSON Schema that the API accepts: objects are closed, and unsupported keywords become part of descriptions."""
-    if isinstance(schema, list):
-        return [closed(item) for item in schema]
-    if not isinstance(schema, Mapping):
-        return schema
-    found: JsonObject = {}
-    limits: list[str] = []
-    for name, value in schema.items():
-        if name in {"properties", "$defs", "definitions"}:
-            found[name] = {key: closed(item) for key, item in value.items()}
-        elif name in {"items", "anyOf", "allOf"}:
-            found[name] = closed(value)
-        elif name == "oneOf":
-            found["anyOf"] = closed(value)
-        elif name in _UNSUPPORTED or (name == "minItems" and value > 1) or (name == "format" and value not in _FORMATS):
-            limits.append(f"{name}: {value}")
-        else:
-            found[name] = value
-    if "object" in (schema.get("type") or ()):
-        found["additionalProperties"] = False
-    if limits:
-        found["description"] = " ".join(filter(None, (found.get("description"), f"({', '.join(limits)})")))
-    return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 from urllib.parse import quote
 
@@ -14,12 +15,27 @@ from planck_nb.ai.dialects.tool_fields import joined_tools
 from planck_nb.ai.models import LEVELS, Model, nearest_level
 from planck_nb.ai.numbers import http_status
 from planck_nb.ai.request import Options
+from planck_nb.ai.schemas.schema_rules import SchemaRules
 from planck_nb.ai.status_errors import body_error, status_error, words_and_kind
 from planck_nb.base.errors import ProviderError, ProviderStatusError
 from planck_nb.base.json_types import JsonObject
 
 MAX_STOPS = 5
 """The highest number of stop sequences in a request (API reference of GenerationConfig)."""
+
+TOOL_SCHEMAS = SchemaRules(
+    keywords=frozenset(
+        "type format title description enum items prefixItems minItems maxItems minimum maximum anyOf properties "
+        "additionalProperties required propertyOrdering".split()
+    ),
+    only_any_of=True,
+    beside_references=False,
+    recursion=False,
+)
+"""The keywords that `responseJsonSchema` and `parametersJsonSchema` support; a reference has nothing beside it, and a
+repetition is only followed to some depth (ai.google.dev, reference of GenerationConfig)."""
+
+OUTPUT_SCHEMAS = replace(TOOL_SCHEMAS, untyped=False)
 
 _THINKS_SINCE = 2.5
 _GENERATION = re.compile(r"gemini-(\d+(?:\.\d+)?)")

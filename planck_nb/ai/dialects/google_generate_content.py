@@ -16,6 +16,8 @@ from typing import Any, Literal
 
 from planck_nb.ai.dialect import Decoder, WireRequest
 from planck_nb.ai.dialects.google_common import (
+    OUTPUT_SCHEMAS,
+    TOOL_SCHEMAS,
     failure,
     generation,
     headers_for,
@@ -28,7 +30,7 @@ from planck_nb.ai.dialects.google_common import (
 from planck_nb.ai.dialects.json_wire import read_object, text_of, write_json
 from planck_nb.ai.dialects.request_checks import check_choice, check_media
 from planck_nb.ai.dialects.token_counts import TokenCounts
-from planck_nb.ai.dialects.tool_fields import wire_tools
+from planck_nb.ai.dialects.tool_fields import fit_context, wire_tools
 from planck_nb.ai.message_history.encoded_history import encode_history
 from planck_nb.ai.message_history.portable_history import PreparedMessage
 from planck_nb.ai.messages import (
@@ -45,7 +47,10 @@ from planck_nb.ai.messages import (
 from planck_nb.ai.models import Model
 from planck_nb.ai.providers import base_url_of
 from planck_nb.ai.request import Context, Options
-from planck_nb.ai.status_errors import quoted, truncated
+from planck_nb.ai.schemas.fitted_output import FittedOutput, fit_output
+from planck_nb.ai.schemas.fitted_tools import FittedTool
+from planck_nb.ai.server_rules import NO_SIGNATURE
+from planck_nb.ai.status_errors import cut_off, quoted, truncated
 from planck_nb.ai.stream_events import (
     Finish,
     PartEnd,
@@ -58,9 +63,6 @@ from planck_nb.ai.stream_events import (
 )
 from planck_nb.base.errors import ProviderError, UnsupportedFeatureError
 from planck_nb.base.json_types import JsonObject
-
-NO_SIGNATURE = "skip_thought_signature_validator"
-"""Replaces the signature of a call that another model made (ai.google.dev, "Thought signatures")."""
 
 _SIGNED_SINCE = 3
 """The first generation that requires a signature on the first call of a step, and that accepts images in results."""
@@ -117,6 +119,10 @@ _SERVER_TOOLS: Mapping[str, JsonObject] = {
 }
 
 
+_SAMPLING = {"top_k": "topK", "seed": "seed"}
+"""Google's names for what other formats have at the top: https://ai.google.dev/api/generate-content"""
+
+
 class GenerateContent:
     """The generateContent dialect."""
 
@@ -124,7 +130,8 @@ class GenerateContent:
 
     def request(self, model: Model, context: Context, options: Options, key: str | None) -> WireRequest:
         """Build the request for one streamed reply."""
-        body: JsonObject = {"contents": _contents(context, model)}
+        context, changed = fit_context(model, context, TOOL_SCHEMAS)
+        body: JsonObject = {"contents": _contents(context, model, changed)}
         if context.system:
             body["systemInstruction"] = {"parts": [{"text": context.system}]}
         if context.tools:
@@ -140,15 +147,19 @@ class GenerateContent:
             body["toolConfig"] = {**body.get("toolConfig", {}), **calling}
         config, warnings = sampling(model, options)
         warnings.extend(_add_thinking(config, model, options.thinking))
-        warnings.extend(_add_output(config, model, options.output, with_tools=bool(context.tools)))
+        output = None if options.output is None else fit_output(options.output, OUTPUT_SCHEMAS)
+        warnings.extend(_add_output(config, model, output, with_tools=bool(context.tools)))
+        config.update({_SAMPLING[name]: options.extra[name] for name in _SAMPLING.keys() & options.extra.keys()})
         if config:
             body["generationConfig"] = config
-        merge(body, options.extra)
+        merge(body, {name: value for name, value in options.extra.items() if name not in _SAMPLING})
         return WireRequest(
             url=f"{base_url_of(model)}/{path_of(model)}:streamGenerateContent?alt=sse",
             body=body,
             headers=headers_for(key),
             warnings=tuple(warnings),
+            tools=changed,
+            output=output,
         )
 
     def decoder(self, model: Model) -> Decoder:
@@ -178,8 +189,8 @@ def _add_server_tools(body: JsonObject, model: Model, context: Context) -> None:
         body["toolConfig"] = {"includeServerSideToolInvocations": True}
 
 
-def _contents(context: Context, model: Model) -> list[JsonObject]:
-    history = encode_history(context, model, _content)
+def _contents(context: Context, model: Model, changed: Mapping[str, FittedTool]) -> list[JsonObject]:
+    history = encode_history(context, model, _content, changed=changed)
     return [content for content in history.wire if content["parts"]]
 
 
@@ -283,13 +294,13 @@ def _add_thinking(config: JsonObject, model: Model, level: str | None) -> list[s
     return [sentence] if sentence else []
 
 
-def _add_output(config: JsonObject, model: Model, schema: JsonObject | None, *, with_tools: bool) -> list[str]:
-    if schema is None:
+def _add_output(config: JsonObject, model: Model, output: FittedOutput | None, *, with_tools: bool) -> list[str]:
+    if output is None:
         return []
     if with_tools and 0 < generation(model) < _SIGNED_SINCE:
         return [f"{model} does not accept an output schema together with tools, so the schema was not sent."]
     config["responseMimeType"] = "application/json"
-    config["responseJsonSchema"] = schema
+    config["responseJsonSchema"] = output.schema
     return []
 
 
@@ -338,7 +349,7 @@ class GenerateContentDecoder:
         reason = self._reason
         if reason is None:
             raise truncated(self._model)
-        if reason in _FAILURES:
+        if reason in _FAILURES and self._index < 0:
             words = f"{reason}: {self._words}" if self._words else reason
             raise failure(self._model, _FAILURES[reason], {"message": words, "status": reason})
         events: list[StreamEvent] = []
@@ -346,10 +357,12 @@ class GenerateContentDecoder:
         self._count(events)
         if self._about:
             self._whole(TextChunk, "", {"about": self._about}, events)
-        stop_reason = _STOP_REASONS.get(reason)
-        if stop_reason is None or stop_reason == "refusal":
-            events.append(StreamWarning(_sentence(self._model, reason, self._words), refusal=stop_reason == "refusal"))
-        events.append(Finish(stop_reason or "stop"))
+        stop_reason = _STOP_REASONS.get(reason, "length")
+        if reason not in _STOP_REASONS:
+            events.append(cut_off(self._model, f"{reason}: {self._words}" if self._words else reason))
+        elif stop_reason == "refusal":
+            events.append(StreamWarning(_sentence(self._model, reason, self._words), about="refused"))
+        events.append(Finish(stop_reason))
         return events
 
     def _part(self, part: JsonObject, events: list[StreamEvent]) -> None:
@@ -436,10 +449,8 @@ class GenerateContentDecoder:
 
 
 def _sentence(model: Model, reason: str, words: str) -> str:
-    """The warning about a reply that ended for an unusual reason."""
+    """The warning about a reply that the vendor refused."""
     quote = f": {words}" if words else ""
     if reason == _BLOCKED:
         return f"{model.provider} blocked the prompt for {model.id}{quote}; change what it asks."
-    if reason in _STOP_REASONS:
-        return f"{model.provider} ended the answer of {model.id} with {reason}{quote}; ask for something else."
-    return f"{model.provider} ended the answer of {model.id} for the unknown reason {quoted(reason)}{quote}; check it."
+    return f"{model.provider} ended the answer of {model.id} with {reason}{quote}; ask for something else."

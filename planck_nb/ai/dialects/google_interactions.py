@@ -16,11 +16,20 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from planck_nb.ai.dialect import Decoder, WireRequest
-from planck_nb.ai.dialects.google_common import failure, headers_for, http_failure, level_for, merge, sampling
+from planck_nb.ai.dialects.google_common import (
+    OUTPUT_SCHEMAS,
+    TOOL_SCHEMAS,
+    failure,
+    headers_for,
+    http_failure,
+    level_for,
+    merge,
+    sampling,
+)
 from planck_nb.ai.dialects.json_wire import read_object, text_of, write_json
 from planck_nb.ai.dialects.request_checks import check_choice, check_media
 from planck_nb.ai.dialects.token_counts import TokenCounts, as_object
-from planck_nb.ai.dialects.tool_fields import wire_tools
+from planck_nb.ai.dialects.tool_fields import fit_context, wire_tools
 from planck_nb.ai.message_builder import parse_arguments
 from planck_nb.ai.message_history.encoded_history import encode_history
 from planck_nb.ai.message_history.portable_history import PreparedMessage
@@ -36,12 +45,12 @@ from planck_nb.ai.messages import (
 from planck_nb.ai.models import Model
 from planck_nb.ai.providers import base_url_of
 from planck_nb.ai.request import Context, Options
-from planck_nb.ai.status_errors import quoted, truncated
+from planck_nb.ai.schemas.fitted_output import fit_output
+from planck_nb.ai.status_errors import cut_off, quoted, truncated
 from planck_nb.ai.stream_events import (
     Finish,
     PartEnd,
     StreamEvent,
-    StreamWarning,
     TextChunk,
     ThinkingChunk,
     ToolArgsChunk,
@@ -83,9 +92,11 @@ class Interactions:
 
     def request(self, model: Model, context: Context, options: Options, key: str | None) -> WireRequest:
         """Build the request for one streamed reply."""
+        context, changed = fit_context(model, context, TOOL_SCHEMAS)
+        output = None if options.output is None else fit_output(options.output, OUTPUT_SCHEMAS)
         body: JsonObject = {
             "model": model.id,
-            "input": _joined(encode_history(context, model, _steps).wire),
+            "input": _joined(encode_history(context, model, _steps, changed=changed).wire),
             "stream": True,
             "store": False,
         }
@@ -103,8 +114,8 @@ class Interactions:
             ]
         if context.server_tools:
             body["tools"] = [*body.get("tools", ()), *wire_tools(model, context.server_tools, _SERVER_TOOLS)]
-        if options.output is not None:
-            body["response_format"] = {"type": "text", "mime_type": "application/json", "schema": options.output}
+        if output is not None:
+            body["response_format"] = {"type": "text", "mime_type": "application/json", "schema": output.schema}
         found, warnings = sampling(model, options)
         config: JsonObject = {_SNAKE.get(name, name): value for name, value in found.items()}
         check_choice(options.tool_choice, context.tools)
@@ -119,6 +130,8 @@ class Interactions:
             body=body,
             headers={**headers_for(key), "api-revision": REVISION},
             warnings=tuple(warnings),
+            tools=changed,
+            output=output,
         )
 
     def decoder(self, model: Model) -> Decoder:
@@ -361,14 +374,13 @@ class InteractionsDecoder:
             self._stop(step, events)
         self._count(interaction.get("usage"), events)
         status = quoted(str(interaction.get("status")))
-        if status in _FAILURES:
+        if status in _FAILURES and not self._parts:
             error = self._error or {"message": f"the interaction ended as {status}"}
             raise failure(self._model, _FAILURES[status], error)
-        reason = _STOP_REASONS.get(status)
-        if reason is None:
-            events.append(StreamWarning(f"{self._model} ended its answer with the unknown status {status}; check it."))
+        if status not in _STOP_REASONS:
+            events.append(cut_off(self._model, status))
         self._finished = True
-        events.append(Finish(reason or "stop"))
+        events.append(Finish(_STOP_REASONS.get(status, "length")))
 
     def _count(self, usage: Any, events: list[StreamEvent]) -> None:  # noqa: ANN401 - any JSON value
         """Add the usage. Google counts the input of tools such as a search, and thinking, separately."""

@@ -10,7 +10,7 @@ from pydantic_core import from_json, to_json
 
 from planck_nb.ai.models import Model
 from planck_nb.base.errors import ProviderProtocolError
-from planck_nb.base.json_types import JsonObject
+from planck_nb.base.json_types import JsonObject, without_lone_surrogates
 from planck_nb.base.long_json import in_pieces
 
 _MAX_INDEX = 2**31 - 1
@@ -87,7 +87,7 @@ def write_long_json(value: object) -> bytes:
 def _read_leniently(data: bytes) -> Any:  # noqa: ANN401 - any JSON value
     try:
         text = data.decode("utf-8", "replace")
-        return _without_lone_surrogates(
+        return without_lone_surrogates(
             json.loads(text, parse_constant=lambda _: None, parse_float=_float, parse_int=_integer)
         )
     except (ValueError, RecursionError):
@@ -100,13 +100,3 @@ def _integer(text: str) -> int | None:
 
 def _float(text: str) -> float | None:
     return number if math.isfinite(number := float(text)) else None
-
-
-def _without_lone_surrogates(value: Any) -> Any:  # noqa: ANN401 - any JSON value
-    if isinstance(value, str):
-        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    if isinstance(value, list):
-        return [_without_lone_surrogates(item) for item in value]
-    if isinstance(value, dict):
-        return {key: _without_lone_surrogates(item) for key, item in value.items()}
-    return value

@@ -15,7 +15,7 @@ from planck_nb.ai.dialect import Decoder, WireRequest
 from planck_nb.ai.dialects.json_wire import read_object, text_of, write_json
 from planck_nb.ai.dialects.request_checks import no_video
 from planck_nb.ai.dialects.token_counts import TokenCounts
-from planck_nb.ai.dialects.tool_fields import add_extra, wire_tools
+from planck_nb.ai.dialects.tool_fields import add_extra, fit_context, wire_tools
 from planck_nb.ai.message_history.encoded_history import encode_history
 from planck_nb.ai.message_history.portable_history import PreparedMessage
 from planck_nb.ai.messages import ImagePart, StopReason, ToolResultPart, UserMessage
@@ -23,7 +23,8 @@ from planck_nb.ai.models import Model
 from planck_nb.ai.numbers import http_status
 from planck_nb.ai.providers import base_url_of
 from planck_nb.ai.request import Context, Options
-from planck_nb.ai.status_errors import body_error, status_error, truncated, words_and_kind
+from planck_nb.ai.schemas.schema_rules import SchemaRules
+from planck_nb.ai.status_errors import body_error, cut_off, error_in, status_error, truncated, words_and_kind
 from planck_nb.ai.stream_events import (
     Finish,
     PartEnd,
@@ -36,7 +37,16 @@ from planck_nb.ai.stream_events import (
 from planck_nb.base.errors import ProviderError, UnsupportedFeatureError
 from planck_nb.base.json_types import JsonObject
 
-_STOP_REASONS: Mapping[str, StopReason] = {"length": "length"}
+_STOP_REASONS: Mapping[str, StopReason] = {
+    "": "stop",
+    "stop": "stop",
+    "load": "stop",
+    "unload": "stop",
+    "length": "length",
+}
+
+_SCHEMAS = SchemaRules(properties=False, only_any_of=True, references=False, recursion=False)
+"""The server reads properties with type, items, anyOf, enum and description, and passes on no other keyword."""
 
 _EFFORTS = {
     "off": "low",
@@ -57,8 +67,9 @@ class Ollama:
 
     def request(self, model: Model, context: Context, options: Options, key: str | None) -> WireRequest:
         """Build the request for one streamed reply."""
+        context, changed = fit_context(model, context, _SCHEMAS)
         messages: list[JsonObject] = [{"role": "system", "content": context.system}] if context.system else []
-        history = encode_history(context, model, _messages)
+        history = encode_history(context, model, _messages, changed=changed)
         messages.extend(chain.from_iterable(history.wire))
         body: JsonObject = {"model": model.id, "messages": messages, "stream": True}
         if context.tools and options.tool_choice != "none":
@@ -80,6 +91,7 @@ class Ollama:
             body=body,
             headers={"authorization": f"Bearer {key}"} if key else {},
             warnings=tuple(warnings),
+            tools=changed,
         )
 
     def decoder(self, model: Model) -> Decoder:
@@ -92,6 +104,11 @@ class Ollama:
 
 
 DIALECT = Ollama()
+
+_PARAMETERS = frozenset(
+    "top_k min_p typical_p seed repeat_penalty repeat_last_n presence_penalty frequency_penalty num_ctx".split()
+)
+"""Model parameters: https://docs.ollama.com/modelfile#valid-parameters-and-values"""
 
 
 def _messages(
@@ -182,12 +199,13 @@ def _parameters(model: Model, options: Options) -> JsonObject:
 
 
 def _add_extra(body: JsonObject, extra: Mapping[str, object]) -> None:
-    """Add the caller's own fields. The entries of `options` are merged with those in the body."""
+    """Add the caller's fields, with model parameters among the `options`."""
     parameters = extra.get("options")
-    merged = {**body["options"], **parameters} if isinstance(parameters, Mapping) else body["options"]
-    add_extra(body, extra)
-    body["options"] = merged
-    if not merged:
+    options = {**body["options"], **{name: extra[name] for name in _PARAMETERS & extra.keys()}}
+    options = {**options, **parameters} if isinstance(parameters, Mapping) else options
+    add_extra(body, {name: value for name, value in extra.items() if name not in _PARAMETERS})
+    body["options"] = options
+    if not options:
         del body["options"]
 
 
@@ -221,8 +239,8 @@ class OllamaDecoder:
         return ()
 
     def _line(self, line: JsonObject, message: JsonObject) -> Iterable[StreamEvent]:
-        if "error" in line:
-            words, kind = words_and_kind(line)
+        if "error" in line or (not message and "done" not in line and error_in(line) is not None):
+            words, kind = words_and_kind({"error": error_in(line) or line["error"]})
             raise status_error(self._model, _status(line), words, kind=kind)
         if thought := text_of(message.get("thinking")):
             yield from self._turn_to("thinking")
@@ -236,7 +254,10 @@ class OllamaDecoder:
             yield from self._turn_to(None)
             yield from self._usage(line)
             self._finished = True
-            reason = _STOP_REASONS.get(line.get("done_reason") or "", "stop")
+            word = str(line.get("done_reason") or "")
+            if word not in _STOP_REASONS:
+                yield cut_off(self._model, word)
+            reason = _STOP_REASONS.get(word, "length")
             yield Finish("tool_use" if self._called and reason == "stop" else reason)
 
     def _usage(self, line: JsonObject) -> Iterable[StreamEvent]:

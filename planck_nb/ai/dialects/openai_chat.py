@@ -11,57 +11,47 @@ from itertools import chain
 from typing import Any, Literal
 
 from planck_nb.ai.dialect import Decoder, WireRequest
-from planck_nb.ai.dialects.json_wire import read_object, text_of, write_json
+from planck_nb.ai.dialects.chat_calls import StreamedCalls, merged_details
+from planck_nb.ai.dialects.chat_messages import arrange, encode_message, endpoint_of, with_system
+from planck_nb.ai.dialects.chat_options import add_options
+from planck_nb.ai.dialects.json_wire import read_object, text_of
 from planck_nb.ai.dialects.openai_common import (
-    add_sampling,
-    add_template_switch,
-    address,
-    effort,
+    SCHEMAS,
     failure_of,
-    images_of,
-    is_vendor,
     offered_tools,
-    output_format,
-    reasons,
 )
-from planck_nb.ai.dialects.request_checks import no_video
+from planck_nb.ai.dialects.request_checks import output_prompt
 from planck_nb.ai.dialects.token_counts import TokenCounts, as_object
-from planck_nb.ai.dialects.tool_fields import add_extra, wire_tools
+from planck_nb.ai.dialects.tool_fields import fit_context, wire_tools
 from planck_nb.ai.message_history.encoded_history import encode_history
-from planck_nb.ai.message_history.portable_history import PreparedMessage
 from planck_nb.ai.messages import (
-    AssistantMessage,
-    ImagePart,
     StopReason,
-    TextPart,
-    ToolResultMessage,
-    UserPart,
 )
 from planck_nb.ai.models import Model
-from planck_nb.ai.providers import base_url_of
+from planck_nb.ai.providers import base_url_of, rules_of
 from planck_nb.ai.request import Context, Options
-from planck_nb.ai.status_errors import body_error, truncated
+from planck_nb.ai.server_rules import Path
+from planck_nb.ai.status_errors import body_error, cut_off, error_in, truncated
 from planck_nb.ai.stream_events import (
     Finish,
     PartEnd,
     StreamEvent,
     TextChunk,
     ThinkingChunk,
-    ToolArgsChunk,
-    ToolCallStart,
 )
-from planck_nb.base.errors import ProviderError, UnsupportedFeatureError
+from planck_nb.base.errors import ProviderError
 from planck_nb.base.json_types import JsonObject
 
-_STOP_REASONS: Mapping[str, StopReason] = {
-    "stop": "stop",
-    "length": "length",
-    "tool_calls": "tool_use",
-    "function_call": "tool_use",
-    "content_filter": "refusal",
-}
+_CACHED = ("cached_tokens", "prompt_cache_hit_tokens", "cached_tokens")
+"""Names for cached tokens: OpenAI's among the prompt's details, then DeepSeek's and Moonshot's.
 
-_REASONING_FIELDS = ("reasoning_content", "reasoning")
+https://api-docs.deepseek.com/guides/kv_cache, https://platform.moonshot.ai/docs/api/chat
+"""
+
+_REASONING_FIELDS = ("reasoning_content", "reasoning", "reasoning_text")
+
+_THOUGHTS = frozenset({"thinking", "reasoning"})
+"""Types of the parts of a content that are thinking."""
 
 
 class Chat:
@@ -71,9 +61,11 @@ class Chat:
 
     def request(self, model: Model, context: Context, options: Options, key: str | None) -> WireRequest:
         """Build the request for one streamed reply."""
-        messages: list[JsonObject] = [{"role": "system", "content": context.system}] if context.system else []
-        history = encode_history(context, model, _messages)
-        messages.extend(chain.from_iterable(history.wire))
+        context, changed = fit_context(model, context, SCHEMAS)
+        history = encode_history(context, model, encode_message, changed=changed)
+        messages = arrange(chain.from_iterable(history.wire), rules_of(model))
+        if system := "\n\n".join(filter(None, (context.system, output_prompt(rules_of(model), options)))):
+            messages = with_system(messages, system, rules_of(model))
         body: JsonObject = {
             "model": model.id,
             "messages": messages,
@@ -82,13 +74,14 @@ class Chat:
         }
         warnings = history.warnings
         _add_tools(body, model, context, options, warnings)
-        _add_options(body, model, options, warnings)
         wire_tools(model, context.server_tools, {})  # this format has none
+        body = add_options(body, model, options, warnings)
         return WireRequest(
             url=f"{base_url_of(model)}/chat/completions",
             body=body,
             headers={"authorization": f"Bearer {key}"} if key else {},
             warnings=tuple(warnings),
+            tools=changed,
         )
 
     def decoder(self, model: Model) -> Decoder:
@@ -101,76 +94,6 @@ class Chat:
 
 
 DIALECT = Chat()
-
-
-def _messages(
-    model: Model, message: PreparedMessage, _before: PreparedMessage | None, warnings: list[str]
-) -> list[JsonObject]:
-    match message.type:
-        case "user":
-            content = message.content
-            if len(content) == 1 and content[0].type == "text":
-                return [{"role": "user", "content": content[0].text}]
-            return [{"role": "user", "content": [_content(model, part) for part in content]}]
-        case "assistant":
-            wire = _assistant(message)
-            # A reply that was stopped while the model was thinking: servers refuse a message without content.
-            return [wire] if wire["content"] or "tool_calls" in wire else []
-        case "tool_result":
-            results: list[JsonObject] = [
-                {"role": "tool", "tool_call_id": part.id, "content": part.text} for part in message.content
-            ]
-            if shown := _shown(model, message, warnings):
-                results.append({"role": "user", "content": [_content(model, part) for part in shown]})
-            return results
-
-
-def _content(model: Model, part: UserPart) -> JsonObject:
-    match part.type:
-        case "text":
-            return {"type": "text", "text": part.text}
-        case "image":
-            return {"type": "image_url", "image_url": {"url": address(model, part)}}
-        case "video":
-            raise no_video(model)
-        case "file":
-            if part.url:
-                raise UnsupportedFeatureError(
-                    f"The chat format cannot send the URL of the file {part.name!r}; pass its bytes as data, or choose "
-                    'api="responses" if the server supports it.',
-                    about_media=True,
-                )
-            return {"type": "file", "file": {"filename": part.name, "file_data": address(model, part)}}
-
-
-def _shown(model: Model, message: ToolResultMessage, warnings: list[str]) -> list[TextPart | ImagePart]:
-    """The images in tool results. A tool message may contain only text, so they go into a user message after it."""
-    shown: list[TextPart | ImagePart] = []
-    for part in message.content:
-        if images := images_of(model, part, warnings):
-            shown += [TextPart(f"{part.name} returned (call {part.id}):"), *images]
-    return shown
-
-
-def _assistant(message: AssistantMessage) -> JsonObject:
-    wire: JsonObject = {"role": "assistant", "content": message.text or None}
-    calls = [
-        {
-            "id": call.id,
-            "type": "function",
-            "function": {"name": call.name, "arguments": write_json(call.args).decode()},
-        }
-        for call in message.tool_calls
-    ]
-    if calls:
-        wire["tool_calls"] = calls
-    elif wire["content"] is None:
-        wire["content"] = ""
-    for part in message.content:
-        # Reasoning is sent back in the field that it was received in; templates of interleaved models need it.
-        if part.type == "thinking" and (field := (part.provider_state or {}).get("field")):
-            wire[field] = wire.get(field, "") + part.text
-    return wire
 
 
 def _add_tools(body: JsonObject, model: Model, context: Context, options: Options, warnings: list[str]) -> None:
@@ -188,22 +111,6 @@ def _add_tools(body: JsonObject, model: Model, context: Context, options: Option
         body["tool_choice"] = {"type": "function", "function": {"name": choice}} if by_name else choice
 
 
-def _add_options(body: JsonObject, model: Model, options: Options, warnings: list[str]) -> None:
-    if options.max_tokens is not None:
-        body["max_completion_tokens" if is_vendor(model) else "max_tokens"] = options.max_tokens
-    if options.stop and reasons(model):
-        warnings.append(f"{model} does not accept stop sequences, so they were not sent.")
-    elif options.stop:
-        body["stop"] = list(options.stop)
-    if (word := effort(model, options, warnings)) is not None:
-        body["reasoning_effort"] = word
-    add_template_switch(body, model, options)
-    add_sampling(body, model, options, word, warnings)
-    if options.output is not None:
-        body["response_format"] = {"type": "json_schema", "json_schema": output_format(options.output)}
-    add_extra(body, options.extra)
-
-
 class ChatDecoder:
     """Decodes one streamed reply."""
 
@@ -213,9 +120,12 @@ class ChatDecoder:
         self._text: int | None = None
         self._thinking: int | None = None
         self._reasoning_field = ""
-        self._calls: dict[int, tuple[int, str]] = {}
+        self._opaque: JsonObject = {}
         self._reason: StopReason | None = None
+        self._unknown_reason = ""
         self._counts = TokenCounts(model)
+        self._rules = rules_of(model)
+        self._calls = StreamedCalls(self._next, self._rules.opaque_fields)
         self._finished = False
 
     def feed(self, data: bytes) -> Iterable[StreamEvent]:
@@ -260,63 +170,79 @@ class ChatDecoder:
             if self._thinking is None:
                 self._thinking, self._reasoning_field = self._next(), field
             yield ThinkingChunk(self._thinking, thought)
+        for name in self._rules.opaque_fields:
+            if value := delta.get(name):
+                self._opaque[name] = _more_of(self._opaque.get(name), value)
         refusal = _text(delta.get("refusal"))
         if text := _text(delta.get("content")) + refusal:
             if self._text is None:
                 self._text = self._next()
             yield TextChunk(self._text, text)
-        for position, call in enumerate(delta.get("tool_calls") or ()):
-            yield from self._call(call, position)
+        yield from self._feed_calls(delta)
         if refusal:
             self._reason = "refusal"
         elif (reason := choice.get("finish_reason")) and self._reason != "refusal":
             if reason == "error":
                 raise failure_of(self._model, choice.get("error") or chunk.get("error") or "the server gave no reason")
-            self._reason = _STOP_REASONS.get(reason, "stop")
+            self._end_for(str(reason))
         yield from self._rest(chunk)
 
-    def _call(self, call: JsonObject, position: int) -> Iterable[StreamEvent]:
-        index = call.get("index")
-        key = position if index is None else index
-        call_id = call.get("id") or ""
-        function = call.get("function") or {}
-        known = self._calls.get(key)
-        if known is None or (call_id and known[1] and call_id != known[1]):
-            known = self._calls[key] = (self._next(), call_id)
-            yield ToolCallStart(known[0], call_id, function.get("name") or "")
-        elif call_id:  # some servers send it late; the call keeps the id that was generated for it
-            self._calls[key] = (known[0], call_id)
-        arguments = function.get("arguments")
-        if arguments:
-            text = arguments if isinstance(arguments, str) else write_json(arguments).decode()
-            yield ToolArgsChunk(known[0], text)
+    def _feed_calls(self, delta: JsonObject) -> Iterable[StreamEvent]:
+        calls = delta.get("tool_calls") or ()
+        for position, call in enumerate(calls):
+            index = call.get("index")
+            yield from self._calls.feed(call, (None if len(calls) == 1 else position) if index is None else index)
+        if isinstance(function := delta.get("function_call"), dict):  # as it was before there were several
+            yield from self._calls.feed({"function": function}, "function_call")
+
+    def _end_for(self, word: str) -> None:
+        """Note the finish reason. An unknown word means that the reply is not complete."""
+        known = self._rules.finish_reasons
+        reason = known.get(word) or known.get(word.lower())
+        self._reason = reason or "length"
+        self._unknown_reason = "" if reason else word
 
     def _rest(self, chunk: JsonObject) -> Iterable[StreamEvent]:
         """Handle the fields of a chunk other than choices."""
-        if error := chunk.get("error"):
+        if (error := error_in(chunk)) is not None:
             raise failure_of(self._model, error)
-        usage = chunk.get("usage")
-        return self._count(usage) if usage else ()
+        for path in self._rules.usage_places:
+            if usage := _at(chunk, path):
+                return self._count(usage)
+        return ()
 
     def _count(self, usage: Any) -> Iterable[StreamEvent]:  # noqa: ANN401 - any JSON value
         if not isinstance(usage, dict):
             return self._counts.unreadable(usage)
         prompt = as_object(usage.get("prompt_tokens_details"))
         completion = as_object(usage.get("completion_tokens_details"))
+        cached = (source.get(name) for source, name in zip((prompt, usage, usage), _CACHED, strict=True))
         return self._counts.update(
             read=(usage.get("prompt_tokens"),),
             written=(usage.get("completion_tokens"),),
-            cache_read=prompt.get("cached_tokens"),
+            cache_read=next((count for count in cached if count is not None), None),
             cache_write=prompt.get("cache_write_tokens"),
             thinking=completion.get("reasoning_tokens"),
+            total=usage.get("total_tokens"),
+            cost=self._counts.price(usage),
         )
 
     def _finish(self) -> Iterable[StreamEvent]:
         self._finished = True
-        events: list[StreamEvent] = []
-        for index in range(self._parts):
-            state = {"field": self._reasoning_field} if index == self._thinking else None
-            events.append(PartEnd(index, state))
+        events = [*self._calls.end()]
+        endpoint = endpoint_of(self._model)
+        states = self._calls.states(endpoint)
+        if self._thinking is not None:
+            states[self._thinking] = {"field": self._reasoning_field}
+        if self._opaque:
+            index = self._thinking if self._thinking is not None else self._text
+            if index is None:
+                index = self._next()
+                events.append(ThinkingChunk(index, ""))
+            states[index] = {**states.get(index, {}), "fields": self._opaque, "endpoint": endpoint}
+        events += [PartEnd(index, states.get(index)) for index in range(self._parts)]
+        if self._unknown_reason:
+            events.append(cut_off(self._model, self._unknown_reason))
         return (*events, Finish(self._reason or "stop"))
 
     def _next(self) -> int:
@@ -327,9 +253,44 @@ class ChatDecoder:
 def _reasoning(delta: JsonObject) -> tuple[str, str]:
     """The field of a delta that contains reasoning, and its text; both are empty if there is none."""
     for field in _REASONING_FIELDS:
-        if isinstance(text := delta.get(field), str):
+        if isinstance(text := delta.get(field), str) and text:
             return field, text
+    if isinstance(content := delta.get("content"), list):
+        return "", "".join(_thought(part) for part in content if isinstance(part, dict))
+    if isinstance(details := delta.get("reasoning_details"), list):
+        return "", "".join(_text([detail]) for detail in details if isinstance(detail, dict))
     return "", ""
+
+
+def _thought(part: JsonObject) -> str:
+    """The thinking in a part of the content, as Magistral sends it: https://docs.mistral.ai/capabilities/reasoning."""
+    if part.get("type") not in _THOUGHTS:
+        return ""
+    for name in ("thinking", "reasoning", "text"):
+        if isinstance(value := part.get(name), str):
+            return value
+        if isinstance(value, list):
+            return _text(value)
+    return ""
+
+
+def _more_of(known: Any, value: Any) -> Any:  # noqa: ANN401 - any JSON value
+    """The value of an opaque field so far, with that of another delta."""
+    if isinstance(value, list):
+        return merged_details(known if isinstance(known, list) else (), value)
+    return {**known, **value} if isinstance(known, dict) and isinstance(value, dict) else value
+
+
+def _at(value: Any, path: Path) -> Any:  # noqa: ANN401 - any JSON value
+    """The value at a place in a chunk, None without one."""
+    for step in path:
+        if isinstance(value, dict):
+            value = value.get(step)
+        elif isinstance(value, list) and isinstance(step, int) and step < len(value):
+            value = value[step]
+        else:
+            return None
+    return value
 
 
 def _text(content: Any) -> str:  # noqa: ANN401 - any JSON value
@@ -337,5 +298,8 @@ def _text(content: Any) -> str:  # noqa: ANN401 - any JSON value
     if isinstance(content, str):
         return content
     if isinstance(content, list):
-        return "".join(text_of(part.get("text")) for part in content if isinstance(part, dict))
+        texts = (
+            part for part in content if isinstance(part, dict) and part.get("type") not in {"thinking", "reasoning"}
+        )
+        return "".join(text_of(part.get("text")) for part in texts)
     return ""

@@ -13,8 +13,9 @@ from planck_nb.ai.dialects.request_checks import check_choice, check_media, unre
 from planck_nb.ai.messages import FilePart, ImagePart, ToolResultPart
 from planck_nb.ai.models import LEVELS, Model, nearest_level
 from planck_nb.ai.numbers import http_status
-from planck_nb.ai.providers import is_first_party
+from planck_nb.ai.providers import rules_of
 from planck_nb.ai.request import Context, Options, ToolSpec
+from planck_nb.ai.schemas.schema_rules import SchemaRules
 from planck_nb.ai.status_errors import status_error, words_and_kind
 from planck_nb.base.errors import ProviderError
 from planck_nb.base.json_types import JsonObject
@@ -29,6 +30,9 @@ _STRICT_KEYWORDS = frozenset(
 )
 """The keywords that OpenAI's guide to structured outputs allows in a strict schema."""
 
+SCHEMAS = SchemaRules()
+"""OpenAI demands "type 'object'" and refuses "'oneOf'/'anyOf'/'allOf'/'enum'/'not' at the top level"."""
+
 _NOT_IN_A_NAME = re.compile(r"[^a-zA-Z0-9_-]+")
 _MAX_NAME_LENGTH = 64
 
@@ -39,14 +43,9 @@ _STATUS_WORDS = (
 )
 
 
-def is_vendor(model: Model) -> bool:
-    """Whether requests go to OpenAI itself, not to a compatible server."""
-    return model.provider == "openai" and is_first_party(model)
-
-
 def reasons(model: Model) -> bool:
     """Whether this is one of OpenAI's reasoning models, which accept other options than the rest."""
-    if not is_vendor(model):
+    if not rules_of(model).is_vendor:
         return False
     return model.thinking or (model.context_window is None and _REASONING_IDS.match(model.id) is not None)
 
@@ -54,7 +53,7 @@ def reasons(model: Model) -> bool:
 def address(model: Model, part: ImagePart | FilePart) -> str:
     """The URL of an image or a document, or its bytes as a data URL. Raises `UnsupportedFeatureError`."""
     check_media(model, part)
-    if part.type == "file" and model.provider == "llama_cpp":  # its server accepts images, but no files
+    if part.type == "file" and not rules_of(model).takes_files:
         raise unreadable(model, part)
     return part.url or f"data:{part.mime};base64,{part.data}"
 
@@ -86,17 +85,17 @@ def offered_tools(
             warnings.append(f"tool_choice {choice!r} was not sent, because there are no tools to choose from.")
         return tools, None
     named = [tool for tool in tools if tool.name == choice]
-    # The llama.cpp server ignores a choice by name; sending only that tool has the same effect.
-    return (named, "required") if named and model.provider == "llama_cpp" else (tools, choice)
+    # A server that ignores a choice by name is sent only that tool, which has the same effect.
+    return (named, "required") if named and not rules_of(model).chooses_by_name else (tools, choice)
 
 
 def effort(model: Model, options: Options, warnings: list[str]) -> str | None:
-    """The reasoning effort to send; None if no level was requested or the model does not think.
+    """The reasoning effort to send; None if no level was requested, or the model or its server has no levels.
 
     A level that the model does not support is replaced by the nearest one.
     """
     level = options.thinking
-    if level is None or model.provider == "llama_cpp":
+    if level is None or rules_of(model).thinking_control == "enable_thinking":
         return None
     if not model.thinking and model.context_window is not None:
         if level != "off":
@@ -111,8 +110,8 @@ def effort(model: Model, options: Options, warnings: list[str]) -> str | None:
 
 
 def add_template_switch(body: JsonObject, model: Model, options: Options) -> None:
-    """Turn thinking on or off for the llama.cpp server, which passes the switch to the chat template."""
-    if options.thinking is not None and model.provider == "llama_cpp":
+    """Turn thinking on or off for a server that passes the switch to the chat template."""
+    if options.thinking is not None and rules_of(model).thinking_control == "enable_thinking":
         body["chat_template_kwargs"] = {"enable_thinking": options.thinking != "off"}
 
 

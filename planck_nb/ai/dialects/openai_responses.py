@@ -15,20 +15,20 @@ from typing import Any, Literal, TypeAlias
 from planck_nb.ai.dialect import Decoder, WireRequest
 from planck_nb.ai.dialects.json_wire import read_object, write_json
 from planck_nb.ai.dialects.openai_common import (
+    SCHEMAS,
     add_sampling,
     add_template_switch,
     address,
     effort,
     failure_of,
     images_of,
-    is_vendor,
     offered_tools,
     output_format,
     reasons,
 )
 from planck_nb.ai.dialects.request_checks import no_video
 from planck_nb.ai.dialects.token_counts import TokenCounts, as_object
-from planck_nb.ai.dialects.tool_fields import add_extra, wire_tools
+from planck_nb.ai.dialects.tool_fields import add_extra, fit_context, wire_tools
 from planck_nb.ai.message_builder import parse_arguments
 from planck_nb.ai.message_history.encoded_history import encode_history
 from planck_nb.ai.message_history.portable_history import PreparedMessage
@@ -42,9 +42,9 @@ from planck_nb.ai.messages import (
     UserPart,
 )
 from planck_nb.ai.models import Model
-from planck_nb.ai.providers import base_url_of
+from planck_nb.ai.providers import base_url_of, rules_of
 from planck_nb.ai.request import Context, Options
-from planck_nb.ai.status_errors import body_error, truncated
+from planck_nb.ai.status_errors import body_error, cut_off, error_in, truncated
 from planck_nb.ai.stream_events import (
     Finish,
     PartEnd,
@@ -79,13 +79,14 @@ class Responses:
 
     def request(self, model: Model, context: Context, options: Options, key: str | None) -> WireRequest:
         """Build the request for one streamed reply."""
-        history = encode_history(context, model, _items)
+        context, changed = fit_context(model, context, SCHEMAS)
+        history = encode_history(context, model, _items, changed=changed)
         warnings = history.warnings
         items = list(chain.from_iterable(history.wire))
         body: JsonObject = {"model": model.id, "input": items, "stream": True, "store": False}
         if context.system:
             body["instructions"] = context.system
-        if is_vendor(model):
+        if rules_of(model).is_vendor:
             body["stream_options"] = {"include_obfuscation": False}
         if reasons(model):
             body["include"] = ["reasoning.encrypted_content"]
@@ -96,6 +97,7 @@ class Responses:
             body=body,
             headers={"authorization": f"Bearer {key}"} if key else {},
             warnings=tuple(warnings),
+            tools=changed,
         )
 
     def decoder(self, model: Model) -> Decoder:
@@ -240,20 +242,20 @@ def _add_tools(body: JsonObject, model: Model, context: Context, options: Option
         body["tool_choice"] = {"type": "function", "name": choice} if by_name else choice
     if context.server_tools:
         body["tools"] = [*body.get("tools", ()), *wire_tools(model, context.server_tools, _SERVER_TOOLS)]
-        if is_vendor(model):
+        if rules_of(model).is_vendor:
             wanted = [_RESULTS[tool.name] for tool in context.server_tools]
             body["include"] = [*body.get("include", ()), *wanted]
 
 
 def _add_options(body: JsonObject, model: Model, options: Options, warnings: list[str]) -> None:
     if (limit := options.max_tokens) is not None:
-        if is_vendor(model) and limit < _MIN_OUTPUT_TOKENS:
+        if rules_of(model).is_vendor and limit < _MIN_OUTPUT_TOKENS:
             warnings.append(
                 f"{model} does not accept max_tokens below {_MIN_OUTPUT_TOKENS}; {_MIN_OUTPUT_TOKENS} was sent."
             )
             limit = _MIN_OUTPUT_TOKENS
         body["max_output_tokens"] = limit
-    if options.stop and model.provider == "llama_cpp":
+    if options.stop and rules_of(model).stop_in_responses:
         body["stop"] = list(options.stop)
     elif options.stop:
         warnings.append("The Responses format has no stop sequences, so they were not sent.")
@@ -364,8 +366,8 @@ class ResponsesDecoder:
             return self._done(event["item"], event.get("output_index"))
         if kind in _TERMINAL:
             return self._terminal(str(kind).removeprefix("response."), event["response"])
-        if kind == "error" or (kind is None and "error" in event):
-            raise failure_of(self._model, event.get("error") or event)
+        if kind == "error" or (kind is None and error_in(event) is not None):
+            raise failure_of(self._model, error_in(event) or event)
         return ()
 
     def _find(self, kind: str, event: Mapping[str, Any]) -> _Item | None:
@@ -469,7 +471,7 @@ class ResponsesDecoder:
             yield from self._count(usage)
         if ended == "failed":
             raise failure_of(self._model, response.get("error") or "the server gave no reason")
-        yield Finish(self._stop_reason(ended, response))
+        yield from self._end(ended, response)
 
     def _count(self, usage: Any) -> Iterable[StreamEvent]:  # noqa: ANN401 - any JSON value
         counts = TokenCounts(self._model)
@@ -482,16 +484,23 @@ class ResponsesDecoder:
             cache_read=read.get("cached_tokens"),
             cache_write=read.get("cache_write_tokens"),
             thinking=written.get("reasoning_tokens"),
+            total=usage.get("total_tokens"),
+            cost=counts.price(usage),
         )
 
-    def _stop_reason(self, ended: str, response: JsonObject) -> StopReason:
-        """The stop reason, which the API does not send as one field."""
+    def _end(self, ended: str, response: JsonObject) -> Iterable[StreamEvent]:
+        """The end of the message; the API does not send its reason as one field."""
+        reason: StopReason = "stop"
         if ended == "incomplete":
-            why = (response.get("incomplete_details") or {}).get("reason")
-            return "refusal" if why == "content_filter" else "length"
-        if self._refused:
-            return "refusal"
-        return "tool_use" if any(item.kind == "function_call" for item in self._items) else "stop"
+            word = str((response.get("incomplete_details") or {}).get("reason") or "")
+            reason = "refusal" if word == "content_filter" else "length"
+            if word not in {"", "content_filter", "max_output_tokens", "max_tokens", "length"}:
+                yield cut_off(self._model, word)
+        elif self._refused:
+            reason = "refusal"
+        elif any(item.kind == "function_call" for item in self._items):
+            reason = "tool_use"
+        yield Finish(reason)
 
 
 def _missing_text(text: _TextItem, whole: str | None) -> tuple[str, str | None]:

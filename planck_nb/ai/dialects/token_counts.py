@@ -7,7 +7,8 @@ from typing import Any
 
 from planck_nb.ai.messages import Usage
 from planck_nb.ai.models import Model
-from planck_nb.ai.numbers import token_count
+from planck_nb.ai.numbers import dollars, token_count
+from planck_nb.ai.providers import rules_of
 from planck_nb.ai.stream_events import StreamEvent, StreamWarning, UsageUpdate
 from planck_nb.base.json_types import JsonObject
 
@@ -29,6 +30,8 @@ class TokenCounts:
         cache_read: object = None,
         cache_write: object = None,
         thinking: object = None,
+        total: object = None,
+        cost: object = None,
     ) -> list[StreamEvent]:
         """The update for reported counts, and a warning about the first one that cannot be right.
 
@@ -38,6 +41,9 @@ class TokenCounts:
             cache_read: The part of the input that came from the cache.
             cache_write: The part of the input that was written to it.
             thinking: The part of the output that was spent on thinking.
+            total: All tokens together. Any surplus is output which the other counts left out, such as the thinking in
+                xAI's replies: https://github.com/vercel/ai/pull/12425
+            cost: The answer's price in US dollars, as its server reports it.
         """
         wrong: list[object] = []
         inputs, outputs = _sum(read, wrong), _sum(written, wrong)
@@ -48,8 +54,17 @@ class TokenCounts:
             if cached + cached_now > inputs:
                 wrong.append(cached + cached_now)
                 cached = cached_now = 0
+            outputs = max(outputs if thought <= outputs else outputs + thought, (_count(total, wrong) or 0) - inputs)
             usage = Usage(inputs, outputs, cached, cached_now, thought)
-        return [*self._warnings(wrong, usage), UsageUpdate(usage or Usage(), is_known=usage is not None)]
+        price = dollars(cost)
+        return [*self._warnings(wrong, usage), UsageUpdate(usage or Usage(), is_known=usage is not None, cost=price)]
+
+    def price(self, usage: JsonObject) -> float | None:
+        """The US dollars in a server's usage, None without a price."""
+        if (cost := rules_of(self._model).cost) is None:
+            return None
+        price = usage.get(cost.field)
+        return price * cost.dollars if isinstance(price, int | float) and not isinstance(price, bool) else None
 
     def unreadable(self, found: object) -> list[StreamEvent]:
         """The update for a value that is not an object with counts."""

@@ -1,14 +1,48 @@
-"""The tools in a request besides the agent's own: those that the server runs, and those in the caller's own fields."""
+"""The tools in a request: the agent's own, those that the server runs, and those in the caller's own fields."""
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 from planck_nb.ai.models import Model
+from planck_nb.ai.providers import rules_of
+from planck_nb.ai.request import Context
+from planck_nb.ai.schemas.fitted_tools import FittedTool, fit_tools, tool_key
+from planck_nb.ai.schemas.schema_rules import SchemaRules
 from planck_nb.ai.server_tools import ServerTool
 from planck_nb.base.errors import UnsupportedFeatureError
 from planck_nb.base.json_types import JsonObject
+
+
+def fit_context(model: Model, context: Context, usual: SchemaRules) -> tuple[Context, Mapping[str, FittedTool]]:
+    """The context with its tools as the model's server accepts them.
+
+    Args:
+        model: The model that may call them.
+        context: The conversation and the tools.
+        usual: The part of JSON Schema that servers of the wire format accept.
+
+    Returns:
+        The context, and the tools whose arguments are sent under other names or in another form, by name.
+    """
+    if not context.tools:
+        return context, {}
+    rules, tools = rules_of(model), context.tools
+    if rules.refused_tools:
+        tools = [tool for tool in tools if tool_key(tool) not in rules.refused_tools]
+    fitted = fit_tools(tools, _schema_rules(rules.tool_schemas or usual, rules.refused_keywords))
+    if tools is context.tools and all(map(operator.is_, fitted.specs, tools)):
+        return context, fitted.changed
+    return replace(context, tools=fitted.specs), fitted.changed
+
+
+@lru_cache
+def _schema_rules(rules: SchemaRules, refused: frozenset[str]) -> SchemaRules:
+    return replace(rules, refused=rules.refused | refused) if refused else rules
 
 
 def wire_tools(model: Model, tools: Iterable[ServerTool], known: Mapping[str, JsonObject]) -> list[JsonObject]:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from planck_nb.ai.message_history.portable_history import Prefix, Preparation, PreparedMessage
 from planck_nb.ai.messages import Message, Part
 from planck_nb.ai.models import Model
 from planck_nb.ai.request import Context, HistoryCache
+from planck_nb.ai.schemas.fitted_tools import FittedTool
 
 KEPT_CHARACTERS = 32_000_000
 """The longest conversation that is cached: a longer one would take too much memory twice."""
@@ -40,7 +42,11 @@ class EncodedHistory(Generic[T]):
 
 
 def encode_history(
-    context: Context, model: Model, encode: Encode[T], prefix: Prefix | None = None
+    context: Context,
+    model: Model,
+    encode: Encode[T],
+    prefix: Prefix | None = None,
+    changed: Mapping[str, FittedTool] = MappingProxyType({}),
 ) -> EncodedHistory[T]:
     """Prepare the messages of a request for the model, and encode them.
 
@@ -52,6 +58,7 @@ def encode_history(
         model: The model that is asked.
         encode: Converts a message to the wire format.
         prefix: Stands for what is sent before the messages, if a digest of everything is needed.
+        changed: The tools whose arguments are sent under other names, by name.
 
     Returns:
         The encoded messages.
@@ -62,8 +69,8 @@ def encode_history(
     cache, messages = context.cache or HistoryCache(), context.messages
     kept, cache.encoder = cache.encoder, None  # only one request at a time may add to it
     settled = _before_latest_reply(messages)
-    if not isinstance(kept, _Encoder) or not kept.continues_with(messages[:settled], model, encode, prefix):
-        kept = _Encoder(model, encode, prefix)
+    if not isinstance(kept, _Encoder) or not kept.continues_with(messages[:settled], model, encode, prefix, changed):
+        kept = _Encoder(model, encode, prefix, changed)
     kept.add(messages, settled)
     newest = kept.copy_without_wire()
     newest.add(messages, len(messages))
@@ -100,13 +107,16 @@ def _characters_of_part(part: Part) -> int:
 class _Encoder(Generic[T]):
     """Encodes messages in their order, and remembers which ones it has encoded."""
 
-    def __init__(self, model: Model, encode: Encode[T], prefix: Prefix | None) -> None:
+    def __init__(
+        self, model: Model, encode: Encode[T], prefix: Prefix | None, changed: Mapping[str, FittedTool]
+    ) -> None:
         self.wire: list[T] = []
         self.warnings: list[str] = []
         self._model = model
         self._encode = encode
         self._before = None if prefix is None else prefix.digest
-        self._preparation = Preparation(model, None if prefix is None else prefix.copy())
+        self._changed = changed
+        self._preparation = Preparation(model, None if prefix is None else prefix.copy(), changed)
         self._messages: list[Message] = []
         self.count = 0
         """How many messages were encoded."""
@@ -119,12 +129,18 @@ class _Encoder(Generic[T]):
         return None if self._preparation.prefix is None else self._preparation.prefix.digest
 
     def continues_with(
-        self, messages: Sequence[Message], model: Model, encode: Encode[Any], prefix: Prefix | None
+        self,
+        messages: Sequence[Message],
+        model: Model,
+        encode: Encode[Any],
+        prefix: Prefix | None,
+        changed: Mapping[str, FittedTool],
     ) -> bool:
         """Whether these messages begin with those that were encoded, for the same model and format."""
         return (
             encode is self._encode
             and (model is self._model or model == self._model)
+            and changed == self._changed
             and self._before == (None if prefix is None else prefix.digest)
             and self.count <= len(messages)
             and all(map(operator.is_, self._messages, messages))
@@ -142,7 +158,7 @@ class _Encoder(Generic[T]):
 
     def copy_without_wire(self) -> _Encoder[T]:
         """An encoder that continues from here without changing this one, and holds only what it encodes itself."""
-        copy = _Encoder(self._model, self._encode, None)
+        copy = _Encoder(self._model, self._encode, None, self._changed)
         copy._preparation, copy._latest, copy.count = self._preparation.copy(), self._latest, self.count
         return copy
 

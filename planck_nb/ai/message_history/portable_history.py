@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import replace
 from hashlib import blake2b
+from types import MappingProxyType
 from typing import TypeAlias
 
 from planck_nb.ai.messages import (
@@ -20,6 +20,8 @@ from planck_nb.ai.messages import (
     UserMessage,
 )
 from planck_nb.ai.models import Model
+from planck_nb.ai.providers import rules_of
+from planck_nb.ai.schemas.fitted_tools import FittedTool
 
 INTERRUPTED = "The call was interrupted before it returned."
 """The result of a call that never returned."""
@@ -27,15 +29,13 @@ INTERRUPTED = "The call was interrupted before it returned."
 PreparedMessage: TypeAlias = UserMessage | AssistantMessage | ToolResultMessage
 """A message as it is sent: a summary has become a user's message."""
 
-_NOT_IN_EVERY_ID = re.compile(r"[^a-zA-Z0-9_-]")
-_MAX_ID_LENGTH = 40
-"""Characters that every vendor allows in a call's id: OpenAI's Chat Completions allows 40, its Responses and
-Anthropic 64."""
-
 _SEAL = "planck_prefix"
 """The key of a signed part's state that holds the digest of what preceded it; never sent."""
 
-_SIGNATURES = frozenset({"signature", "thoughtSignature", "thought_signature"})
+IN_TEXT = "planck_in_text"
+"""The key of a call's state that says that the model wrote the call as text; never sent."""
+
+_SIGNATURES = frozenset({"signature", "thoughtSignature", "thought_signature", "fields"})
 
 
 class Prefix:
@@ -72,18 +72,26 @@ class Preparation:
     Args:
         model: The model that they are sent to.
         prefix: Stands for what is sent before the messages, and is added to; see `prepare`.
+        changed: The tools whose arguments are sent under other names, by name.
     """
 
-    def __init__(self, model: Model, prefix: Prefix | None = None) -> None:
+    def __init__(
+        self,
+        model: Model,
+        prefix: Prefix | None = None,
+        changed: Mapping[str, FittedTool] = MappingProxyType({}),
+    ) -> None:
         self.prefix = prefix
+        self._changed = changed
         self._model = model
+        self._call_ids = rules_of(model).call_ids
         self._used: set[str] = set()
         self._numbers: dict[str, int] = {}
         """The next number to try for an id that is used already: some servers give every call the same one."""
 
     def copy(self) -> Preparation:
         """A preparation that continues from here without changing this one."""
-        copy = Preparation(self._model, None if self.prefix is None else self.prefix.copy())
+        copy = Preparation(self._model, None if self.prefix is None else self.prefix.copy(), self._changed)
         copy._used, copy._numbers = set(self._used), dict(self._numbers)
         return copy
 
@@ -106,22 +114,36 @@ class Preparation:
                 if not content:
                     continue
                 reply = message if content == message.content else replace(message, content=content)
-                prepared.append(self._added_to_prefix(reply))
+                prepared.append(self._with_sent_names(self._added_to_prefix(reply)))
                 if ids:
                     prepared.append(self._added_to_prefix(_results(message, messages, position + 1, ids)))
         return prepared
 
     def _free_id(self, call_id: str, *, own: bool) -> str:
-        """The id, in letters that every vendor accepts if it is another's, and different from all before it."""
-        stem = (call_id if own else _NOT_IN_EVERY_ID.sub("_", call_id)[:_MAX_ID_LENGTH]) or "call"
-        free = stem
-        if stem in self._used:
+        """An unused id which the server accepts."""
+        shape = self._call_ids
+        fits = shape.accepts(call_id) or (own and bool(call_id) and not shape.exact)
+        free = call_id if fits else shape.fitted(call_id, 1)
+        if free in self._used:
+            stem = free
             number = self._numbers.get(stem, 2)
-            while (free := f"{stem[: _MAX_ID_LENGTH - 8]}_{number}") in self._used:
+            while (free := shape.fitted(stem, number)) in self._used:
                 number += 1
             self._numbers[stem] = number + 1
         self._used.add(free)
         return free
+
+    def _with_sent_names(self, message: PreparedMessage) -> PreparedMessage:
+        """The message with the arguments of its calls under the names that the model knows."""
+        if not self._changed or message.type != "assistant":
+            return message
+        content = [
+            replace(part, args=tool.sent(part.args))
+            if part.type == "tool_call" and (tool := self._changed.get(part.name))
+            else part
+            for part in message.content
+        ]
+        return replace(message, content=tuple(content))
 
     def _added_to_prefix(self, message: PreparedMessage) -> PreparedMessage:
         if self.prefix is not None:
@@ -212,6 +234,8 @@ def _own_parts(content: Iterable[AssistantPart], prefix: Prefix | None) -> Itera
                 continue
             state = {name: value for name, value in part.provider_state.items() if name != _SEAL}
             kept = replace(part, provider_state=state)
+        elif part.type == "tool_call" and part.provider_state and IN_TEXT in part.provider_state:
+            kept = replace(part, provider_state=None)
         if running is not None:
             running.add(kept)
         yield kept

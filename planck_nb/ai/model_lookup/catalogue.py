@@ -32,7 +32,7 @@ from planck_nb.base.errors import UnknownModelError, UnknownProviderError, did_y
 from planck_nb.base.secrets import remember_secret
 from planck_nb.base.threads import run_in_thread
 
-_MAX_SIMILARITY = 0.85
+MAX_SIMILARITY = 0.85
 """An id that is more similar than this to a known one is taken for a typo."""
 
 _own: dict[str, Model] = {}
@@ -81,8 +81,8 @@ def by_name(models: Iterable[Model]) -> dict[str, Model]:
 def list_models(provider_name: str, *, base_url: str | None = None, api_key: str | None = None) -> list[Model]:
     """List the models of a provider: your own, and those of the catalogue or of the server.
 
-    Servers are asked if the provider is a local one, or for "openai" at another `base_url`, for at most two seconds. In
-    a coroutine, `discover` does so without blocking the event loop.
+    Servers are asked, for at most two seconds, if they list their models and the key that they need is set, or for
+    "openai" at another `base_url`. In a coroutine, `discover` does so without blocking the event loop.
 
     Args:
         provider_name: The name of the provider.
@@ -105,7 +105,9 @@ def list_models(provider_name: str, *, base_url: str | None = None, api_key: str
     own = {model.alias or model.id: model for model in _own.values() if model.provider == provider_name}
     template = Model(provider_name, "", api_of(provider_name, base_url), base_url=base_url, api_key=api_key)
     if known.discovered or (known.foreign_api is not None and not is_first_party(template)):
-        found = [as_found(model) for model in discovery.models_of(template, _key_for_listing(template))]
+        key = _key_for_listing(template)
+        can_ask = key is not None or not known.needs_key or template.base_url is not None
+        found = [as_found(model) for model in discovery.models_of(template, key)] if can_ask else []
     else:
         ids = (*known.models, *_snapshot().get(provider_name, {}))
         found = [get_model(provider_name, model_id, base_url=base_url, api_key=api_key) for model_id in ids]
@@ -156,7 +158,7 @@ def get_model(
     *,
     base_url: str | None = None,
     api_key: str | None = None,
-    identifier: str | None = None,
+    key_variable: str | None = None,
     has_api_key: bool = True,
     api: str | None = None,
     auth: Auth | None = None,
@@ -172,7 +174,7 @@ def get_model(
         model_id: The id at the provider.
         base_url: The address of the server, None for the provider's own.
         api_key: The API key, instead of the environment's.
-        identifier: Names the variable `<IDENTIFIER>_API_KEY` to read the key from.
+        key_variable: The environment variable to read the key from, instead of the provider's.
         has_api_key: Whether to send a key.
         api: The wire format: "chat", "responses", "messages", "generate_content", "interactions", "ollama", or one that
             was registered; by default the provider's.
@@ -200,9 +202,9 @@ def get_model(
             described,
             api=api or described.api,
             api_key=api_key or described.api_key,
-            identifier=identifier or described.identifier,
+            key_variable=key_variable or described.key_variable,
             auth=auth or described.auth,
-            has_api_key=has_api_key and bool(described.has_api_key or api_key or identifier),
+            has_api_key=has_api_key and bool(described.has_api_key or api_key or key_variable),
             found=replace(described, found=None),
         )
     if model_id is None:
@@ -218,7 +220,7 @@ def get_model(
         api=api or api_of(provider_name, base_url),
         base_url=base_url,
         api_key=api_key,
-        identifier=identifier,
+        key_variable=key_variable,
         has_api_key=has_api_key,
         auth=auth,
     )
@@ -275,7 +277,7 @@ def _checked(provider_name: str, model_id: str, *, guess: bool) -> str:
         return model_id
     if model_id:
         ids = _snapshot().get(provider_name, {})
-        near = get_close_matches(model_id, ids, n=3, cutoff=_MAX_SIMILARITY) if guess and model_id not in ids else []
+        near = get_close_matches(model_id, ids, n=3, cutoff=MAX_SIMILARITY) if guess and model_id not in ids else []
         if near:
             raise UnknownModelError(f"{provider_name} has no model {model_id!r}. Did you mean {' or '.join(near)}?")
         return model_id
@@ -295,7 +297,7 @@ def full_names(model_id: str) -> list[str]:
 
 def _near_aliases(name: str, mine: Iterable[str]) -> list[str]:
     """Aliases of the user's models that are similar to the name."""
-    return get_close_matches(name, [alias for alias in mine if ":" not in alias], n=3, cutoff=_MAX_SIMILARITY)
+    return get_close_matches(name, [alias for alias in mine if ":" not in alias], n=3, cutoff=MAX_SIMILARITY)
 
 
 @cache

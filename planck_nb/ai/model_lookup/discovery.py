@@ -18,7 +18,7 @@ from pydantic_core import from_json
 from planck_nb.ai.auth import Authenticator
 from planck_nb.ai.models import Modality, Model
 from planck_nb.ai.numbers import context_length
-from planck_nb.ai.providers import auth_of, base_url_of, request_address
+from planck_nb.ai.providers import auth_of, base_url_of, needs_server, request_address, rules_of
 from planck_nb.ai.retries.retry import Timeouts
 from planck_nb.ai.server_address import is_loopback
 from planck_nb.base.errors import PlanckError
@@ -84,6 +84,16 @@ def _may_answer(url: str, seconds: float) -> bool:
         return False
 
 
+def absence(model: Model) -> str:
+    """Return a sentence if a model's server on this machine is absent.
+
+    Raises `ConfigError` for an unusable address.
+    """
+    if not needs_server(model.provider) or _may_answer(url := base_url_of(model), TIMEOUT):
+        return ""
+    return f"No server answers at {url} ({model.provider}) now; start it before you prompt."
+
+
 async def context_window_of(model: Model, key: str | None, transport: Transport) -> int | None:
     """The context length of a model of Ollama or llama.cpp, None if its server does not name it.
 
@@ -115,9 +125,10 @@ async def _models(template: Model, key: str | None, transport: Transport, second
         async with asyncio.timeout(seconds):
             if template.api == "ollama":
                 return await _ollama(template, server)
-            rows = (await server.get("/models"))["data"]
+            answer = await server.get("/models")
+            rows = answer if isinstance(answer, list) else answer["data"]  # a list from Together
             found = [model for row in rows if (model := _described(template, row)) is not None]
-            if template.provider == "llama_cpp" and len(found) == 1:
+            if rules_of(template).reports_window and len(found) == 1:
                 found = [await _running(found[0], server)]
             return found
     except _UNUSABLE:

@@ -49,10 +49,10 @@ def model_source(model: Model) -> JsonObject:
 
     Returns:
         JSON data for `find_again`, always with `api`. The rest is there only if it applies: `alias`; the place, which
-        is `base_url`, `identifier` (the key is in the variable `<IDENTIFIER>_API_KEY`) and `has_api_key`; `credentials`
-        ("api_key" or "auth") if they were given by hand; `overrides`, the facts that differ from those that were looked
-        up; `reported`, the facts that its server has reported; `handmade` if the model was not looked up at all; and
-        `left_out`, the names of the parts that are secret or are not JSON data.
+        is `base_url`, `key_variable` and `has_api_key`; `credentials` ("api_key" or "auth") if they were given by
+        hand; `overrides`, the facts that differ from those that were looked up; `reported`, the facts that its server
+        has reported; `handmade` if the model was not looked up at all; and `left_out`, the names of the parts that are
+        secret or are not JSON data.
 
     Example:
         >>> from planck_nb import ai
@@ -69,11 +69,13 @@ def model_source(model: Model) -> JsonObject:
     address = _address_without_secrets(model.base_url) if model.base_url else None
     if address != (model.base_url or None):
         left_out.append("base_url")
+    if model.rules is not None:
+        left_out.append("rules")
     parts: JsonObject = {
         "handmade": base is None or None,
         "alias": None if base is None else model.alias or None,
         "base_url": address,
-        "identifier": model.identifier,
+        "key_variable": model.key_variable,
         "has_api_key": None if model.has_api_key else False,
         "credentials": _credentials(model),
         "overrides": overrides or None,
@@ -135,7 +137,7 @@ def unavailable(reference: str, source: Mapping[str, Any], reason: str) -> Model
 
 
 def _check_texts(source: Mapping[str, Any]) -> None:
-    if any(not isinstance(source.get(name, ""), str) for name in ("api", "alias", "base_url", "identifier")):
+    if any(not isinstance(source.get(name, ""), str) for name in ("api", "alias", "base_url", "key_variable")):
         raise TypeError(source)
 
 
@@ -162,7 +164,7 @@ def _at_place(provider_name: str, model_id: str, source: Mapping[str, Any]) -> M
         base,
         api=source.get("api") or api_of(provider_name, base_url),
         base_url=base_url,
-        identifier=source.get("identifier"),
+        key_variable=source.get("key_variable"),
         has_api_key=source.get("has_api_key", True) is not False,
     )
     if base_url and not is_first_party(found):
@@ -192,7 +194,7 @@ def _stored_place(reference: str, source: Mapping[str, Any]) -> tuple[object, ..
         model_id,
         str(source.get("api")),
         base_url=source.get("base_url"),
-        identifier=source.get("identifier"),
+        key_variable=source.get("key_variable"),
         has_api_key=source.get("has_api_key", True) is not False,
     )
     return _place(model)

@@ -8,12 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, get_args
 from urllib.parse import urlsplit
 
-from planck_nb.ai.model_lookup.catalogue import catalogued
+from planck_nb.ai.model_lookup.catalogue import MAX_SIMILARITY, catalogued
 from planck_nb.ai.models import Modality, Model, PriceStep, Pricing, as_found
-from planck_nb.ai.providers import api_of, base_url_of, dialect, is_first_party, key_variables_of, needs_server
+from planck_nb.ai.providers import (
+    api_of,
+    base_url_of,
+    dialect,
+    is_first_party,
+    key_variables_of,
+    needs_server,
+    same_host,
+)
 from planck_nb.ai.registry import REGISTRY
 from planck_nb.ai.request import Options
 from planck_nb.base.errors import PlanckError, did_you_mean
@@ -97,7 +106,7 @@ def _model(data: object, servers: Mapping[str, Any], warn: Callable[[str], None]
         alias=entry.id,
         name=entry.name or base.name,
         base_url=entry.base_url,
-        identifier=entry.identifier and entry.identifier.upper(),
+        key_variable=f"{entry.identifier.upper()}_API_KEY" if entry.identifier else None,
         context_window=entry.context_window or base.context_window,
         max_output=entry.max_output or base.max_output,
         pricing=_pricing(entry.price) if entry.price else base.pricing,
@@ -137,12 +146,13 @@ def _checked(data: object, servers: Mapping[str, Any]) -> tuple[UserModelEntry, 
 
 def _has_own_key(model: Model, entry: UserModelEntry) -> bool:
     """Whether a server that is not the vendor's gets a key: one of its own only, never a provider's."""
-    has_key = model.identifier is not None if entry.has_api_key is None else entry.has_api_key
-    if has_key and model.identifier is None:
+    has_key = model.key_variable is not None if entry.has_api_key is None else entry.has_api_key
+    if has_key and model.key_variable is None:
         raise _UnusableEntryError("the key of a server of its own needs an `identifier`")
     if has_key:
         (variable,) = key_variables_of(model)
-        if any(variable in known.key_variables for known in REGISTRY.load_all()):
+        owners = [known for known in REGISTRY.load_all() if variable in known.key_variables]
+        if owners and all(known.base_url is None or not same_host(model, known.base_url) for known in owners):
             raise _UnusableEntryError(f"{variable} is not for the server at its base_url; choose another identifier")
     return has_key
 
@@ -179,6 +189,19 @@ def _pricing(price: Price) -> Pricing:
 
 
 def _options(options: DefaultOptions, warn: Callable[[str], None]) -> Options:
+    """The options. Those for the server, such as `top_k`, are request fields."""
+    names = type(options).model_fields
+    extra: dict[str, Any] = {}
     for name in options.unknown:
-        warn(f"option {name!r} is not known and was not used. {did_you_mean(name, type(options).model_fields)}")
-    return Options(**options.model_dump(include=options.model_fields_set - set(options.unknown)))
+        value = (options.model_extra or {})[name]
+        if get_close_matches(name, names, n=1, cutoff=MAX_SIMILARITY):
+            warn(f"option {name!r} is not known and was not used. {did_you_mean(name, names)}")
+        elif name == "extra_body":  # as in OpenAI's SDK
+            if isinstance(value, Mapping):
+                extra.update(value)
+            else:
+                warn("option 'extra_body' was not used: it must be a table")
+        else:
+            extra[name] = value
+    result = Options(**options.model_dump(include=options.model_fields_set - set(options.unknown)))
+    return replace(result, extra={**extra, **result.extra}) if extra else result

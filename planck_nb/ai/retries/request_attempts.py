@@ -129,6 +129,10 @@ class RequestAttempts:
             return None
         return self._policy.delay(error, self.number) or _retry_after(error) or 0.0
 
+    def has_further_answer(self) -> bool:
+        """Whether the answer was a recorded one, and another one to the same request follows it."""
+        return self._request_info.replayed and self._has_recorded_answer()
+
     def _has_recorded_answer(self) -> bool:
         return self._cassette is not None and self._cassette.has_answer(self._request_info)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -9,20 +10,22 @@ from pathlib import Path
 from planck_nb.agent.agent import Agent
 from planck_nb.agent.state import PendingApproval
 from planck_nb.ai import list_models, list_providers
+from planck_nb.ai.providers import provider
 from planck_nb.base.errors import AgentError, UsageError, did_you_mean
+from planck_nb.base.secrets import looks_like_key
 from planck_nb.base.text import one_line
 from planck_nb.base.visible import visible
 from planck_nb.jupyter.namespace import data_frames, functions
 from planck_nb.jupyter.notebook import Notebook
-from planck_nb.jupyter.parsing.parameters import FILE, Extent, Kind, Suggestions
+from planck_nb.jupyter.parsing.parameters import FILE, Extent, Kind, Option, Suggestions
 from planck_nb.jupyter.prompts.prompt_images import images_in
 from planck_nb.jupyter.values import kind_of
 from planck_nb.jupyter.values.type_checks import is_a
 from planck_nb.sessions import VIEWS
 from planck_nb.workspace.agent_names import full_name, named_agents
-from planck_nb.workspace.default_model import LOCAL
 
 _DESCRIBED = 60
+_VARIABLE = re.compile("[A-Za-z_][A-Za-z0-9_]*")
 
 
 def names(text: str) -> tuple[str, ...]:
@@ -77,7 +80,7 @@ def _provider(_notebook: Notebook, name: str) -> str:
 
 def _models(notebook: Notebook) -> Suggestions:
     """Return the models which can be named without asking a server."""
-    remote = (model for provider in list_providers() if provider not in LOCAL for model in list_models(provider))
+    remote = (model for name in list_providers() if not provider(name).discovered for model in list_models(name))
     return {
         str(model): f"context of {model.context_window:,} tokens" if model.context_window else ""
         for model in (*notebook.workspace.config.models, *remote)
@@ -101,6 +104,12 @@ def _image(text: str) -> tuple[Path, ...]:
     if "://" in text:
         raise UsageError(f"--image needs a file, not the address {text}; download the image first.")
     return (FILE.convert(text),)
+
+
+def _key_variable(text: str) -> str:
+    if not _VARIABLE.fullmatch(text) or looks_like_key(text):  # a key that was typed must not be shown
+        raise UsageError("--key-var needs the name of an environment variable that holds the key, as in MY_API_KEY.")
+    return text
 
 
 def _types(notebook: Notebook) -> Suggestions:
@@ -170,6 +179,15 @@ SESSION = Kind("SESSION", suggest=_sessions)
 """A stored session's name or id, as text."""
 
 MODEL = Kind("PROVIDER:MODEL", suggest=_models)
+
+KEY_VARIABLE = Kind("NAME", _key_variable)
+"""The name of an environment variable with an API key."""
+
+SERVER_OPTIONS = (
+    Option("base-url", None, Kind("URL"), "the address of the model's server, if not the usual one"),
+    Option("key-var", None, KEY_VARIABLE, "the environment variable with the key for that server"),
+)
+"""Options beside one that names a model."""
 """A model, as text."""
 
 PROVIDER = Kind("PROVIDER", resolve=_provider, suggest=_providers)

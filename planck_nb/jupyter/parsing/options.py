@@ -18,6 +18,7 @@ from planck_nb.jupyter.parsing.kinds import (
     MODEL,
     OUTPUT,
     RECIPIENT,
+    SERVER_OPTIONS,
     TEAM,
     VARIABLES,
     names,
@@ -59,7 +60,7 @@ def _rules(action: Action) -> Kind:
 
 OPTIONS = (
     Option("model", "m", MODEL, "the model of the agent, from now on"),
-    Option("base-url", None, Kind("URL"), "the address of the model's server, if not the usual one"),
+    *SERVER_OPTIONS,
     Option("tools", "t", FUNCTIONS, "functions of the notebook, and tools such as read or web_search, from now on"),
     Option(
         "compactor", None, COMPACTOR, "a function or a package's compactor that shortens the conversation; `default`"

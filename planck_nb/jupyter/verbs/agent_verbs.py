@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from planck_nb.agent.agent import Agent
 from planck_nb.agent.tokens import estimate, estimate_request, estimate_text
-from planck_nb.ai import discover, list_providers
+from planck_nb.ai import discover, list_providers, providers
 from planck_nb.ai.message_history.portable_history import prepare
 from planck_nb.ai.models import Model
 from planck_nb.ai.request import Context
@@ -21,8 +21,9 @@ from planck_nb.jupyter.agent_rows import COLUMNS, COLUMNS_WITHOUT_TEAMS, agent_r
 from planck_nb.jupyter.controller import DEFAULT_AGENT
 from planck_nb.jupyter.display.run_facts import model_name
 from planck_nb.jupyter.notebook import Notebook
-from planck_nb.jupyter.parsing.kinds import AGENT, MODEL, PROVIDER, RECIPIENT
-from planck_nb.jupyter.parsing.parameters import Extent, Kind, Option, Parameter, choice
+from planck_nb.jupyter.parsing.kinds import AGENT, MODEL, PROVIDER, RECIPIENT, SERVER_OPTIONS
+from planck_nb.jupyter.parsing.parameters import Extent, Parameter, choice
+from planck_nb.jupyter.team_prompts import server_of
 from planck_nb.jupyter.verbs.declaration import Text, table, verb
 from planck_nb.workspace import Workspace
 from planck_nb.workspace.agent_names import full_name
@@ -68,21 +69,20 @@ def _live_table(notebook: Notebook) -> Mapping[str, Any]:
     SUBJECT,
     "show or change the model that answers",
     Parameter("model", MODEL, "the model that answers from now on", optional=True),
-    Option("base-url", None, Kind("URL"), "the address of the model's server, if not the usual one"),
+    *SERVER_OPTIONS,
     example="model anthropic:claude-sonnet-4-6",
 )
-async def model(notebook: Notebook, model: str | None, base_url: str | None) -> Text:
+async def model(notebook: Notebook, model: str | None, base_url: str | None, key_var: str | None) -> Text:
     """Choose the model of the current agent and of those made later, or say which it is."""
     workspace, agent = notebook.workspace, notebook.controller.current_agent
+    server = server_of(base_url, key_var, model, "a model")
     if model:
-        chosen = await workspace.find_model(model, base_url=base_url)
+        chosen = await workspace.find_model(model, **server)
         _require_key(workspace, chosen)
         workspace.set_default_model(chosen)
         if agent is not None:
             agent.model = chosen
-        return Text(f"{model_name(chosen)} answers from now on.")
-    if base_url:
-        raise UsageError("--base-url needs a model: it is the address of that model's server.")
+        return Text(f"{model_name(chosen)} answers from now on.\n{await workspace.absence(chosen)}".rstrip())
     asked, notice = (agent.model, "") if agent else await workspace.default_model()
     return Text(f"{model_name(asked)} answers.\n{notice}".rstrip())
 
@@ -110,7 +110,9 @@ def _require_key(workspace: Workspace, model: Model) -> None:
 )
 async def models(_notebook: Notebook, provider: str | None) -> pd.DataFrame:
     """Return a table of the models."""
-    found = await asyncio.gather(*map(discover, [provider] if provider else list_providers()))
+    # A vendor is asked for its list only by name: some are long.
+    names = [name for name in list_providers() if not providers.lists_many(name)]
+    found = await asyncio.gather(*map(discover, [provider] if provider else names))
     rows = [
         {
             "model": str(model),

@@ -13,9 +13,10 @@ from planck_nb.base.text import counted
 from planck_nb.base.threads import run_in_thread
 from planck_nb.jupyter.namespace import tool_finder
 from planck_nb.jupyter.notebook import Notebook
-from planck_nb.jupyter.parsing.kinds import MODEL, SESSION
+from planck_nb.jupyter.parsing.kinds import MODEL, SERVER_OPTIONS, SESSION
 from planck_nb.jupyter.parsing.parameters import WORD, Extent, Kind, Option, Parameter, positive_integer
 from planck_nb.jupyter.session_prompts import session_prompts
+from planck_nb.jupyter.team_prompts import server_of
 from planck_nb.jupyter.verbs.declaration import Text, readable, table, verb
 from planck_nb.sessions import Branch
 from planck_nb.workspace import Workspace
@@ -122,21 +123,26 @@ async def fork(notebook: Notebook, name: str | None, before: int | None) -> Text
     "continue a stored session",
     Parameter("session", SESSION, "the session; by default the last one used that is not open", optional=True),
     Option("model", "m", MODEL, "a model for agents whose own cannot be found; if all can, for all agents"),
-    Option("base-url", None, Kind("URL"), "the address of that model's server, if not the usual one"),
+    *SERVER_OPTIONS,
     Option("trust", None, None, "restore the rules, addresses and functions of a session that you did not write"),
     Option("take-over", None, None, "open it although an ended process on another computer seems to have it open"),
     example="resume calm-fox",
 )
 async def resume(  # noqa: PLR0917 - one parameter for each of the declaration above
-    notebook: Notebook, session: str | None, model: str | None, base_url: str | None, trust: bool, take_over: bool
+    notebook: Notebook,
+    session: str | None,
+    model: str | None,
+    base_url: str | None,
+    key_var: str | None,
+    trust: bool,
+    take_over: bool,
 ) -> Text:
     """Resume the session."""
     workspace = notebook.workspace
-    if base_url and not model:
-        raise UsageError("--base-url needs --model: it is the address of that model's server.")
+    server = server_of(base_url, key_var, model, "--model")
     if take_over and not session:
         raise UsageError("--take-over needs the name of the session.")
-    chosen = await workspace.find_model(model, base_url=base_url) if model else None
+    chosen = await workspace.find_model(model, **server) if model else None
     workspace.compactors.own = notebook.names
     stopped = _will_stop(notebook)
     notices = await workspace.resume(

@@ -105,7 +105,7 @@ async def test_a_reply_that_was_stopped_while_thinking_is_not_sent(
         await http.preview(model, ai.Context(messages=[ai.UserMessage("hi"), stopped, ai.UserMessage("and?")]))
     ).body
     sent = body["input" if model is RESPONSES else "messages"]
-    assert [message["role"] for message in sent] == ["user", "user"]
+    assert {message["role"] for message in sent} == {"user"}
     called = ai.AssistantMessage(
         (ai.ThinkingPart("Let me see", state), ai.ToolCallPart("a", "look", {})),
         provider=model.provider,

@@ -12,8 +12,9 @@ from support.referees import anthropic_schemas, messages_params
 from support.wire import MESSAGES_TOOLS, client, sse
 
 from planck_nb import ai
-from planck_nb.ai.dialects.anthropic_options import SAMPLING_VERSION, VERSION, closed
+from planck_nb.ai.dialects.anthropic_options import OUTPUT_SCHEMAS, SAMPLING_VERSION, VERSION
 from planck_nb.ai.providers import dialect
+from planck_nb.ai.schemas.fitted_output import fit_output
 from planck_nb.ai.stream_events import StreamEvent
 from planck_nb.base.errors import BadRequestError, ProviderProtocolError, StreamTruncated, UnsupportedFeatureError
 from planck_nb.base.json_types import JsonObject
@@ -217,9 +218,12 @@ SCHEMA: JsonObject = {
 }
 
 
+FITTED = fit_output(SCHEMA, OUTPUT_SCHEMAS).schema
+
+
 def test_structured_output() -> None:
     body = request(SONNET, output=SCHEMA, thinking="low").body
-    assert body["output_config"] == {"effort": "low", "format": {"type": "json_schema", "schema": closed(SCHEMA)}}
+    assert body["output_config"] == {"effort": "low", "format": {"type": "json_schema", "schema": FITTED}}
 
 
 def test_a_schema_becomes_what_the_sdk_makes_of_it() -> None:
@@ -232,8 +236,8 @@ def test_a_schema_becomes_what_the_sdk_makes_of_it() -> None:
             }
         return [without_words(item) for item in schema] if isinstance(schema, list) else schema
 
-    assert without_words(closed(SCHEMA)) == without_words(anthropic_schemas.transform_schema(SCHEMA))
-    assert closed(SCHEMA)["properties"]["age"]["description"] == "In years. (minimum: 0)"
+    assert without_words(FITTED) == without_words(anthropic_schemas.transform_schema(SCHEMA))
+    assert FITTED["properties"]["age"]["description"] == "In years. (minimum: 0)"
 
 
 def test_images_and_files() -> None:

@@ -312,12 +312,20 @@ async def test_a_blocked_prompt() -> None:
     ],
 )
 async def test_a_failed_answer_is_an_error(reason: str, kind: type[ProviderError]) -> None:
-    bad = sse(piece({"text": "Half"}), {"candidates": [{"finishReason": reason, "finishMessage": "print(look("}]})
+    bad = sse({"candidates": [{"finishReason": reason, "finishMessage": "print(look("}]})
     stream = client(replying(bad)).stream(NEW, ai.Context())
     with pytest.raises(kind, match=rf"{reason}: print\(look\("):
         async for _ in stream.batches():
             pass
-    assert (stream.message.text, stream.message.stop_reason) == ("Half", "error")
+    assert (stream.message.text, stream.message.stop_reason) == ("", "error")
+
+
+async def test_a_failure_after_text_cuts_the_answer_off() -> None:
+    bad = sse(piece({"text": "Half"}), {"candidates": [{"finishReason": "OTHER", "finishMessage": "print(look("}]})
+    *_, told, last = decode(NEW, bad)
+    assert isinstance(told, StreamWarning)
+    assert (told.about, last) == ("cut_off", Finish("length"))
+    assert "(OTHER: print(look()" in told.text
 
 
 async def test_a_failed_answer_is_requested_again() -> None:
@@ -330,7 +338,7 @@ async def test_a_failed_answer_is_requested_again() -> None:
 
 async def test_an_unknown_finish_reason_is_a_warning() -> None:
     events = decode(NEW, sse(piece({"text": "x"}, finish="NEWS")))
-    assert events[-1] == Finish("stop")
+    assert events[-1] == Finish("length")
     assert isinstance(events[-2], StreamWarning)
 
 

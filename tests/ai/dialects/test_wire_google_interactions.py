@@ -236,7 +236,7 @@ async def test_statuses(status: str, reason: str) -> None:
 
 async def test_an_unknown_status_is_reported() -> None:
     *_, told, last = decode(MODEL, bodies(completed("celebrated")))
-    assert last == Finish("stop")
+    assert last == Finish("length")
     assert isinstance(told, StreamWarning)
 
 

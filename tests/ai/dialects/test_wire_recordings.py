@@ -132,9 +132,13 @@ def openai_says(body: bytes) -> Interjection:
     stops = {"length": "length", "content_filter": "refusal"}
     usage = completion.usage
     details = usage.prompt_tokens_details if usage else None
+    text = (choice.message.content or "") + (choice.message.refusal or "")
+    thought = extra.get("reasoning_content") or extra.get("reasoning") or ""
+    if text.startswith("<think>\n"):  # the SDK leaves thinking in the text where the server does
+        thought, _, text = text.removeprefix("<think>\n").partition("</think>")
     return Interjection(
-        (choice.message.content or "") + (choice.message.refusal or ""),
-        extra.get("reasoning_content") or extra.get("reasoning") or "",
+        text.lstrip("\n") if thought else text,
+        thought,
         calls,
         "refusal" if choice.message.refusal else stops.get(choice.finish_reason, "tool_use" if calls else "stop"),
         (usage.prompt_tokens, usage.completion_tokens, (details.cached_tokens or 0) if details else 0)

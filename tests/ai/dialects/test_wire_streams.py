@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 from collections.abc import AsyncIterator, Mapping
@@ -25,7 +26,7 @@ from support.wire import (
     unsealed,
 )
 
-from planck_nb import ai
+from planck_nb import Agent, ai
 from planck_nb.ai.message_builder import parse_arguments
 from planck_nb.ai.stream_events import StreamEvent
 from planck_nb.base.errors import (
@@ -313,6 +314,26 @@ async def test_a_model_that_loads_is_waited_for() -> None:
     assert transport.requests == 21
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        LOADING,
+        # https://github.com/huggingface/transformers/issues/32665
+        b'{"error": "Model meta-llama/Llama-2-13b-chat is currently loading", "estimated_time": 20.0}',
+        b'{"detail": "model is loading"}',
+    ],
+)
+async def test_it_is_said_that_a_model_loads(body: bytes) -> None:
+    transport = Failing((503, {}, body), (503, {}, body))
+    retries = ai.RetryPolicy(sleep=lambda _: asyncio.sleep(0))
+    asked = ai.Client(credentials={"OPENAI_API_KEY": "sk-open-1"}, transport=transport, retries=retries)
+    run = Agent(model=CHAT, client=asked).prompt("hi")
+    assert (await run).text == "Hello"
+    told = [event.reason for event in run.events.since(0) if event.type == "retry"]
+    assert len(told) == 2
+    assert told[0].startswith("openai is still loading some-model (503)")
+
+
 async def test_a_model_that_loads_is_not_waited_for_forever() -> None:
     with pytest.raises(ModelLoadingError, match="openai is still loading some-model") as caught:
         await client(Failing((503, {}, LOADING)), retries=0).complete(CHAT, ASK)
@@ -396,7 +417,11 @@ async def test_the_message_of_a_stream_that_is_not_read_to_its_end_is_aborted() 
 
 @pytest.mark.parametrize(
     ("text", "args"),
-    [('{"a": "\ud83d\ude00"}', {"a": "\U0001f600"}), ('{"a": "\ud83d"}', {"a": "\ufffd"}), ('{"a": "\\ud83d"}', None)],
+    [
+        ('{"a": "\ud83d\ude00"}', {"a": "\U0001f600"}),
+        ('{"a": "\ud83d"}', {"a": "\ufffd"}),
+        ('{"a": "\\ud83d"}', {"a": "\ufffd"}),
+    ],
 )
 def test_arguments_with_half_a_character_break_no_stream(text: str, args: object) -> None:
     assert parse_arguments(text) == args

@@ -243,5 +243,5 @@ def test_every_wire_format_sends_a_summary(format_: object) -> None:
     dialect: Dialect = format_.DIALECT  # type: ignore[attr-defined]  # each of these modules has one
     context = ai.Context(messages=[SummaryMessage("They agreed."), UserMessage("go on")])
     body = json.dumps(dialect.request(MODEL, context, ai.Options(), "key").body)
-    assert json.dumps(f"{SUMMARY_HEADING}\n\nThey agreed.") in body
+    assert json.dumps(f"{SUMMARY_HEADING}\n\nThey agreed.")[1:-1] in body
     assert '"summary"' not in body

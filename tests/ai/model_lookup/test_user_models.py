@@ -38,7 +38,7 @@ def test_an_entry_in_full() -> None:
     assert own.warnings == ()
     (model,) = own.models
     assert (model.alias, str(model)) == ("fast", "openai:llama-3.3-70b")
-    assert (model.base_url, model.identifier) == (NVIDIA["base_url"], "NVIDIA")
+    assert (model.base_url, model.key_variable) == (NVIDIA["base_url"], "NVIDIA_API_KEY")
     assert (model.context_window, model.max_output) == (131_072, 8192)
     assert model.pricing == ai.Pricing(0.5, 1.5, steps=(ai.PriceStep(100_000, 1, 3),))
     assert model.options == ai.Options(temperature=0.6)
@@ -60,14 +60,16 @@ def test_other_spellings() -> None:
         "supports_thinking": True,
         "input_types": ["text", "image", "video"],
         "cost": {"input": 1, "output": 2},
-        "params": {"temperature": 0.6, "zzz": 1},
+        "params": {"temperature": 0.6, "temprature": 1},
     }
     own = read_models({"models": [entry]})
     (model,) = own.models
     assert (model.max_output, model.thinking, model.modalities) == (9, True, ("text", "image"))
     assert (model.pricing, model.has_api_key) == (ai.Pricing(1, 2), False)
     assert model.options == ai.Options(temperature=0.6)
-    assert [warning for warning in own.warnings if "'video'" in warning or "'zzz'" in warning] == list(own.warnings)
+    assert [warning for warning in own.warnings if "'video'" in warning or "'temprature'" in warning] == list(
+        own.warnings
+    )
     assert len(own.warnings) == 2
 
 
@@ -172,7 +174,7 @@ async def test_a_workspace_makes_them_known(tmp_path: Path) -> None:
         with pytest.raises(UnknownProviderError, match="Did you mean fast"):
             workspace.model("fasst")
         elsewhere = workspace.model("openai:llama-3.3-70b", base_url="http://other/v1")
-        assert elsewhere.identifier is None
+        assert elsewhere.key_variable is None
     async with Workspace(Config(tmp_path)) as other:
         with pytest.raises(UnknownProviderError):
             other.model("fast")
@@ -256,6 +258,37 @@ async def test_default_options_are_sent_and_a_call_has_the_last_word() -> None:
         await client.complete(model, ai.Context(), ai.Options(temperature=0.0, max_tokens=5))
     assert [body["temperature"] for body in seen] == [0.6, 0.0]
     assert "max_tokens" not in seen[0]
+
+
+SENT = {"top_k": 20, "min_p": 0.05, "extra_body": {"repetition_penalty": 1.1}, "extra": {"min_p": 0.1}}
+
+
+@pytest.mark.parametrize(
+    ("provider", "place", "sent"),
+    [
+        ("vllm", (), {"top_k": 20, "min_p": 0.1, "repetition_penalty": 1.1}),
+        ("ollama", ("options",), {"top_k": 20, "min_p": 0.1}),
+        ("google", ("generationConfig",), {"topK": 20}),
+    ],
+)
+async def test_options_that_only_the_server_knows_are_sent(
+    provider: str, place: tuple[str, ...], sent: dict[str, object]
+) -> None:
+    own = read_models({"models": [{"id": "m", "provider": provider, "base_url": "http://h/v1", "options": SENT}]})
+    assert own.warnings == ()
+    body: Any = (await ai.Client().preview(own.models[0], ai.Context(messages=[ai.UserMessage("hi")]))).body
+    for step in place:
+        body = body[step]
+    assert {name: body.get(name) for name in sent} == sent
+
+
+def test_a_vendors_key_goes_to_its_own_host_only() -> None:
+    entry = {"id": "m", "provider": "openai", "base_url": "https://api.groq.com/openai/v1", "identifier": "GROQ"}
+    (model,) = read_models({"models": [entry]}).models
+    assert ai.Client(credentials={"GROQ_API_KEY": "gsk_1"}).key_for(model) == "gsk_1"
+    for elsewhere in ("http://api.groq.com/openai/v1", "https://groq.example/openai/v1", "https://api.groq.com:99/v1"):
+        (warning,) = read_models({"models": [{**entry, "base_url": elsewhere}]}).warnings
+        assert "GROQ_API_KEY is not for the server at its base_url" in warning
 
 
 async def test_the_key_is_the_servers_own() -> None:

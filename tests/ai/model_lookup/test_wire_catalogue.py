@@ -19,7 +19,11 @@ from planck_nb.base.errors import ConfigError, UnknownModelError, UnknownProvide
 
 
 def test_providers() -> None:
-    assert ai.list_providers() == ["anthropic", "demo", "google", "llama_cpp", "ollama", "openai"]
+    ours = "anthropic azure bedrock cerebras deepseek demo fireworks github google groq huggingface litellm llama_cpp"
+    assert ai.list_providers() == [
+        *ours.split(),
+        *"lm_studio mistral ollama openai openrouter sglang together vllm xai".split(),
+    ]
 
 
 def test_a_model_of_the_catalogue() -> None:

@@ -1,0 +1,197 @@
+"""Assembles the tool calls of a streamed Chat Completions reply.
+
+OpenAI sends the id and the name of a call in its first delta, and the same index in all of them. Other servers leave
+out ids or indexes, give several calls one index, send a name in pieces or after the arguments, and repeat what they
+have sent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+from planck_nb.ai.dialects.json_wire import write_json
+from planck_nb.ai.message_builder import MAX_ID_LENGTH, parse_arguments
+from planck_nb.ai.stream_events import StreamEvent, ToolArgsChunk, ToolCallStart
+from planck_nb.base.json_types import JsonObject
+
+
+class StreamedCalls:
+    """The calls of one reply.
+
+    Args:
+        next_index: Returns the index of a new part.
+        opaque_fields: The fields of a call that go back to the server unread.
+    """
+
+    def __init__(self, next_index: Callable[[], int], opaque_fields: tuple[str, ...]) -> None:
+        self._next_index = next_index
+        self._opaque_fields = opaque_fields
+        self._calls: list[_StreamedCall] = []
+        self._by_id: dict[str, _StreamedCall] = {}
+        self._by_place: dict[object, _StreamedCall] = {}
+
+    def feed(self, delta: JsonObject, place: object) -> Iterator[StreamEvent]:
+        """Decode one delta.
+
+        Args:
+            delta: An entry of `tool_calls`.
+            place: Its index; where it stands if it has none; None if it stands alone, so that only the last call is
+                near.
+
+        Yields:
+            The events. A call starts with its arguments, because only then is its name complete.
+        """
+        function = delta.get("function") or {}
+        name, arguments = _text(function.get("name")), _arguments(function.get("arguments"))
+        call = self._find(_text(delta.get("id")), place, name, arguments)
+        for field in self._opaque_fields:
+            for source in (delta, function):
+                if source.get(field):
+                    call.fields[field] = source[field]
+        yield from call.feed(name, arguments)
+
+    def end(self) -> Iterator[StreamEvent]:
+        """Start the calls that have no arguments.
+
+        Yields:
+            The events.
+        """
+        for call in self._calls:
+            yield from call.end()
+
+    def states(self, endpoint: str) -> dict[int, JsonObject]:
+        """What goes back to the server with each call, by the index of its part."""
+        states = ((call.index, call.state(endpoint)) for call in self._calls)
+        return {index: state for index, state in states if state}
+
+    def _find(self, call_id: str, place: object, name: str, arguments: str) -> _StreamedCall:
+        """The call that a delta belongs to, which may be a new one."""
+        known = self._by_id.get(call_id) if call_id else None
+        if known is not None and name and place is not None and self._by_place.get(place) is not known:
+            known = None if known.is_complete else known  # some servers give every call the same id
+        elif known is None:
+            is_rest = not (call_id or name)  # https://github.com/agno-agi/agno/pull/8880
+            known = self._by_place.get(place)
+            if known is None and self._calls and (is_rest or place is None):
+                known = self._calls[-1]
+            if known is not None and not is_rest and _begins_another(known, call_id, name, arguments):
+                known = None
+        if known is None:
+            known = _StreamedCall(self._next_index())
+            self._calls.append(known)
+        if place is not None:
+            self._by_place[place] = known
+        if call_id:
+            known.id = known.id or call_id
+            self._by_id[call_id] = known
+        return known
+
+
+def _begins_another(known: _StreamedCall, call_id: str, name: str, arguments: str) -> bool:
+    """Whether a delta at the place of a call begins another one."""
+    if call_id and known.id:
+        return call_id != known.id
+    if not name or not known.is_complete:
+        return False
+    # Some servers repeat the name in each delta.
+    return bool(call_id) or name != known.name or arguments not in ("", known.text)
+
+
+class _StreamedCall:
+    __slots__ = ("_is_shown", "_pieces", "fields", "id", "index", "length", "name")
+
+    def __init__(self, index: int) -> None:
+        self.index = index
+        self.id = ""
+        self.name = ""
+        self.fields: JsonObject = {}
+        self.length = 0
+        self._pieces: list[str] = []
+        self._is_shown = False
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether there are arguments that are a whole object."""
+        return self.length > 0 and parse_arguments(self.text) is not None
+
+    @property
+    def text(self) -> str:
+        """The arguments so far."""
+        return "".join(self._pieces)
+
+    def feed(self, name: str, arguments: str) -> Iterator[StreamEvent]:
+        if name and not self._is_shown:
+            # Sent again, or as far as it is known, or in pieces.
+            self.name = name if name.startswith(self.name) else self.name + name
+        if arguments:
+            # All arguments so far instead of what is new: two objects that begin alike are no JSON.
+            if 0 < self.length <= len(arguments) and arguments[0] == "{" and arguments.startswith(known := self.text):
+                arguments = arguments[len(known) :]
+            self._pieces.append(arguments)
+            self.length += len(arguments)
+        if self._is_shown:
+            if arguments:
+                yield ToolArgsChunk(self.index, arguments)
+        elif self.length and self.name:
+            yield from self.end()
+
+    def end(self) -> Iterator[StreamEvent]:
+        """Start the call, unless it has started."""
+        if self._is_shown:
+            return
+        self._is_shown = True
+        yield ToolCallStart(self.index, self.id, self.name)
+        if self.length:
+            yield ToolArgsChunk(self.index, self.text)
+
+    def state(self, endpoint: str) -> JsonObject:
+        """What goes back to the server with the call."""
+        state: JsonObject = {"fields": self.fields} if self.fields else {}
+        if len(self.id) > MAX_ID_LENGTH:
+            state["id"] = self.id
+        return {**state, "endpoint": endpoint} if state else state
+
+
+def merged_details(known: Iterable[JsonObject], details: object) -> list[JsonObject]:
+    """Add pieces of `reasoning_details` to those that came before, so that each detail is whole when it goes back.
+
+    Args:
+        known: The details so far.
+        details: The value of the field in a delta.
+
+    Returns:
+        All details; pieces of one kind and index are one detail.
+
+    Example:
+        >>> first = {"type": "reasoning.text", "index": 0, "text": "Let me"}
+        >>> merged_details([first], [{"type": "reasoning.text", "index": 0, "text": " see.", "signature": "c2ln"}])
+        [{'type': 'reasoning.text', 'index': 0, 'text': 'Let me see.', 'signature': 'c2ln'}]
+    """
+    whole = [*known]
+    for detail in details if isinstance(details, list) else [details]:
+        if not isinstance(detail, dict):
+            continue
+        last = whole[-1] if whole else {}
+        continues = "type" in detail and all(last.get(name) == detail.get(name) for name in ("type", "index"))
+        if not continues or ("signature" in last and "index" not in last and "signature" not in detail):
+            whole.append(detail)
+            continue
+        joined = {**last}
+        for name, value in detail.items():
+            if name in _TEXTS and isinstance(value, str) and isinstance(joined.get(name), str):
+                joined[name] += value
+            elif value is not None:
+                joined[name] = value
+        whole[-1] = joined
+    return whole
+
+
+_TEXTS = frozenset({"text", "summary", "data", "thinking", "signature"})
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _arguments(value: object) -> str:
+    return value if isinstance(value, str) else write_json(value).decode() if value else ""

@@ -1,0 +1,714 @@
+"""Writes a JSON Schema in the part of JSON Schema that a server accepts.
+
+What a server accepts is data, `SchemaRules`. The written schema allows each value that the given one allows; limits
+that it cannot express become words of a description. Some values have to be written in another form, an open object as
+a list of pairs or as JSON text; a `Reader` converts them back.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+from urllib.parse import unquote
+
+from planck_nb.ai.schemas.schema_rules import SchemaRules
+from planck_nb.base.json_types import JsonObject
+
+Reader: TypeAlias = Callable[[Any], Any]
+"""Converts a value that was written for the wire schema to the value for the given one. Unknown forms stay."""
+
+UNIONS = ("allOf", "anyOf", "oneOf")
+
+_VALUES = frozenset({"default", "const", "enum", "examples", "example"})
+"""Keywords that hold values, which may be null, and no schemas."""
+
+_LOCAL = frozenset({"$schema", "$id", "$anchor", "$comment", "$defs", "definitions", "$dynamicAnchor", "$vocabulary"})
+"""Keywords that say nothing about values; definitions are written where they are used."""
+
+_SILENT = frozenset({"title", "discriminator", "propertyOrdering", "readOnly", "writeOnly", "deprecated", "nullable"})
+"""Keywords that are left out without words."""
+
+_INNER = frozenset({"not", "if", "then", "else", "contains", "propertyNames", "unevaluatedItems"})
+_INNER_LISTS = frozenset({"prefixItems"})
+_INNER_MAPPINGS = frozenset({"patternProperties", "dependentSchemas"})
+_OF_OBJECTS = frozenset(
+    "properties required additionalProperties patternProperties propertyNames minProperties maxProperties "
+    "dependentRequired dependentSchemas unevaluatedProperties".split()
+)
+_OF_ARRAYS = frozenset("items prefixItems minItems maxItems uniqueItems contains minContains maxContains".split())
+_OF_STRINGS = frozenset("minLength maxLength pattern format contentEncoding contentMediaType".split())
+_OF_NUMBERS = frozenset("minimum maximum exclusiveMinimum exclusiveMaximum multipleOf".split())
+_OF_TYPE: Mapping[str, frozenset[str]] = {
+    "object": _OF_OBJECTS,
+    "array": _OF_ARRAYS,
+    "string": _OF_STRINGS,
+    "integer": _OF_NUMBERS,
+    "number": _OF_NUMBERS,
+}
+_OF_ONE_TYPE = _OF_OBJECTS | _OF_ARRAYS | _OF_STRINGS | _OF_NUMBERS
+_TYPE_OF_VALUE: Mapping[type, str] = {
+    str: "string",
+    bool: "boolean",
+    int: "integer",
+    float: "number",
+    dict: "object",
+    list: "array",
+    type(None): "null",
+}
+
+_OTHERS = "additional_properties"
+"""The property for the pairs of an object that has listed properties, too."""
+
+_MAX_NODES = 5_000
+"""Schemas in a schema whose references are written out; from then on they are JSON text."""
+
+_MAX_WORDS = 400
+
+
+@dataclass(frozen=True, slots=True)
+class WireSchema:
+    """A schema as it is sent.
+
+    Args:
+        schema: The JSON Schema.
+        read: Converts values; None if they have the same form in both schemas.
+    """
+
+    schema: JsonObject
+    read: Reader | None = None
+
+
+class SchemaWriter:
+    """Writes one schema, and the definitions that it refers to.
+
+    Args:
+        root: The whole schema.
+        rules: What the server accepts.
+    """
+
+    def __init__(self, root: JsonObject, rules: SchemaRules) -> None:
+        self._root = root
+        self._rules = rules
+        self._stack = ["#"]
+        """The references that are being written."""
+        self._names: dict[str, str] = {}
+        self._definitions: dict[str, JsonObject] = {}
+        self._readers: dict[str, Reader | None] = {}
+        self._by_id: dict[str, JsonObject] | None = None
+        self._count = 0
+
+    def write(self, top: JsonObject | None = None) -> WireSchema:
+        """Write the schema.
+
+        Args:
+            top: What to write instead of the root itself, with references into it.
+
+        Returns:
+            The schema with the definitions that it needs.
+        """
+        wire = self._node(self.opened(self._root) if top is None else top, 0)
+        if not self._definitions:
+            return wire
+        return WireSchema({**wire.schema, "$defs": self._definitions}, wire.read)
+
+    def opened(self, schema: Any) -> JsonObject:  # noqa: ANN401 - any JSON value
+        """The schema with what its own `$ref` refers to, which counts as being written from now on."""
+        plain = dict(schema) if isinstance(schema, Mapping) else {}
+        seen: set[str] = set()
+        while isinstance(reference := plain.pop("$ref", None), str) and reference not in seen:
+            seen.add(reference)
+            self._stack.append(reference)
+            plain = {**(self.resolve(reference) or {}), **plain}
+        return plain
+
+    def resolve(self, reference: str) -> JsonObject | None:
+        """Find what a reference refers to; None if that is not in the schema."""
+        node: Any = self._root
+        if not reference.startswith("#/"):
+            return self._root if reference == "#" else self._named(reference.removeprefix("#"))
+        for step in reference[2:].split("/"):
+            key = unquote(step).replace("~1", "/").replace("~0", "~")
+            if isinstance(node, list) and key.isdecimal() and int(key) < len(node):
+                node = node[int(key)]
+            elif isinstance(node, Mapping) and key in node:
+                node = node[key]
+            else:
+                return None
+        return {} if node is True else node if isinstance(node, dict) else None
+
+    def _named(self, name: str) -> JsonObject | None:
+        """The schema that gives itself this name."""
+        if self._by_id is None:
+            self._by_id = {}
+            nodes: list[Any] = [self._root]
+            while nodes:
+                node = nodes.pop()
+                if isinstance(node, Mapping):
+                    for key in ("$id", "$anchor", "id"):
+                        if isinstance(own := node.get(key), str):
+                            self._by_id.setdefault(own, dict(node))
+                nodes += node.values() if isinstance(node, Mapping) else node if isinstance(node, list) else ()
+        return self._by_id.get(name)
+
+    def _node(self, schema: Any, depth: int) -> WireSchema:  # noqa: ANN401 - any JSON value
+        self._count += 1
+        rules = self._rules
+        plain = plain_schema(schema)
+        if rules.only_any_of and "allOf" in plain:
+            plain = self._merged(plain, set())
+        if not rules.type_lists:
+            plain = _with_nullable(plain)
+        if isinstance(reference := plain.get("$ref"), str):
+            return self._reference(reference, {name: plain[name] for name in plain if name != "$ref"}, depth)
+        return self._in_other_form(plain, depth) or self._keywords(plain, depth)
+
+    def _in_other_form(self, plain: JsonObject, depth: int) -> WireSchema | None:
+        """A schema whose values cannot be written as they are; None if they can."""
+        rules = self._rules
+        is_deep = rules.depth is not None and depth > rules.depth
+        if (is_deep or self._count > _MAX_NODES) and not _is_scalar(plain):
+            return self._text(plain, "a JSON value")
+        is_listed = isinstance(plain.get("type"), list)
+        if is_listed and (not rules.type_lists or (is_open_object(plain) and rules.open_objects != "kept")):
+            return self._split(plain, depth)
+        if is_open_object(plain) and rules.open_objects != "kept":
+            return self._open_object(plain, depth)
+        if not rules.untyped and not {"type", "anyOf", "oneOf", "allOf", "enum", "const"} & plain.keys():
+            return self._text(plain, "any JSON value")
+        return None
+
+    # References.
+
+    def _reference(self, reference: str, beside: JsonObject, depth: int) -> WireSchema:
+        rules = self._rules
+        target = self.resolve(reference)
+        name = _name_of(reference)
+        if target is None:
+            return self._node(_described(beside, f"(see {name})"), depth)
+        repeats = reference in self._stack
+        if repeats and not (rules.recursion and rules.references):
+            return self._repeated({**target, **beside}, name)
+        if not rules.references:
+            self._stack.append(reference)
+            wire = self._node({**target, **beside}, depth)
+            self._stack.pop()
+            return wire
+        wire_name = self._define(reference, target, name, depth)
+        read = (lambda value: self._read(reference, value)) if repeats else self._readers.get(reference)
+        found: JsonObject = {"$ref": f"#/$defs/{wire_name}"}
+        if not beside:
+            return WireSchema(found, read)
+        rest = self._keywords(beside, depth).schema
+        if rules.closed:
+            rest.pop("additionalProperties", None)
+        return WireSchema({**found, **rest} if rules.beside_references else {"anyOf": [found], **rest}, read)
+
+    def _define(self, reference: str, target: JsonObject, name: str, depth: int) -> str:
+        """The name of a definition in the written schema; written when it is first needed."""
+        if reference in self._names:
+            return self._names[reference]
+        unique, number = name, 2
+        while unique in self._names.values():
+            unique, number = f"{name}_{number}", number + 1
+        self._names[reference] = unique
+        if reference == "#":
+            target = {key: value for key, value in target.items() if key not in _LOCAL}
+        self._stack.append(reference)
+        self._definitions[unique] = {}  # keeps the order of first use
+        wire = self._node(target, depth)
+        self._stack.pop()
+        self._definitions[unique], self._readers[reference] = wire.schema, wire.read
+        return unique
+
+    def _read(self, reference: str, value: Any) -> Any:  # noqa: ANN401 - any JSON value
+        read = self._readers.get(reference)
+        return value if read is None else read(value)
+
+    def _repeated(self, schema: JsonObject, name: str) -> WireSchema:
+        """A schema inside itself, which the server does not accept."""
+        return self._text(plain_schema(schema), f"another {name}")
+
+    # Unions.
+
+    def _merged(self, schema: JsonObject, seen: set[str]) -> JsonObject:
+        """The schema with the parts of `allOf` in it."""
+        rest = {name: value for name, value in schema.items() if name != "allOf"}
+        parts = [part for part in schema["allOf"] if isinstance(part, Mapping)]
+        if len(parts) == 1 and parts[0].keys() == {"$ref"} and _OF_ONE_TYPE.isdisjoint(rest):
+            return {**rest, **parts[0]}
+        for part in parts:
+            inner = dict(part)
+            if isinstance(reference := inner.pop("$ref", None), str):
+                if reference in seen:
+                    continue
+                seen.add(reference)
+                inner = {**(self.resolve(reference) or {}), **inner}
+            if "allOf" in inner:
+                inner = self._merged(inner, seen)
+            rest = merged(rest, inner, "allOf")
+        return plain_schema(rest)
+
+    def _split(self, schema: JsonObject, depth: int) -> WireSchema:
+        """A schema with a list of types as a union with one schema for each, or as one that may be null."""
+        types = [kind for kind in schema["type"] if isinstance(kind, str)]
+        common = {name: value for name, value in schema.items() if name not in _OF_ONE_TYPE and name != "type"}
+        branches = [
+            {"type": kind, **{name: schema[name] for name in schema if name in _OF_TYPE.get(kind, ())}}
+            for kind in types
+            if kind != "null"
+        ]
+        nullable = "null" in types
+        if not self._rules.type_lists:
+            if len(branches) == 1:
+                return self._node({**common, **branches[0], **({"nullable": True} if nullable else {})}, depth)
+            return self._node({**common, "anyOf": branches, **({"nullable": True} if nullable else {})}, depth)
+        return self._node({**common, "anyOf": [*branches, *([{"type": "null"}] if nullable else [])]}, depth)
+
+    # Objects without a list of their properties, and other values in another form.
+
+    def _open_object(self, schema: JsonObject, depth: int) -> WireSchema:
+        properties = schema.get("properties") or {}
+        if self._rules.open_objects == "text":
+            if not properties:
+                return self._text(schema, "a JSON object")
+            return self._keywords(schema, depth)
+        value = self._node(_value_schema(schema), depth + 2)
+        key: JsonObject = {"type": "string"}
+        if isinstance(patterns := schema.get("patternProperties"), Mapping):
+            key["description"] = f"matches {' or '.join(patterns)}"
+        pairs: JsonObject = {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "properties": {"key": key, "value": value.schema},
+                "required": ["key", "value"],
+                "additionalProperties": False,
+            },
+        }
+        words = "(an object, as a list of its keys and values)"
+        if not properties:
+            return WireSchema(_described({**_about(schema), **pairs}, words), _pairs_reader(value.read))
+        name = _OTHERS
+        while name in properties:
+            name += "_"
+        closed = {
+            key: value for key, value in schema.items() if key not in {"additionalProperties", "patternProperties"}
+        }
+        wire = self._keywords({**closed, "additionalProperties": False}, depth)
+        wire.schema["properties"][name] = _described(pairs, words)
+        return WireSchema(wire.schema, _chained([wire.read, _others_reader(name, value.read)]))
+
+    def _text(self, schema: JsonObject, words: str) -> WireSchema:
+        """A value as JSON text."""
+        details = {name: value for name, value in schema.items() if name not in {"title", "description"}}
+        shape = json.dumps(details, ensure_ascii=False, default=str)
+        about = _about(schema)
+        if self._rules.keywords is not None and "title" not in self._rules.keywords:
+            about.pop("title", None)
+        shown = f", {shape}" if details.keys() - {"type", "default"} and len(shape) <= _MAX_WORDS else ""
+        return WireSchema(_described({**about, "type": "string"}, f"({words}, as JSON text{shown})"), value_of_text)
+
+    # Everything else.
+
+    def _keywords(self, schema: JsonObject, depth: int) -> WireSchema:
+        rules = self._rules
+        wire: JsonObject = {}
+        words: list[str] = []
+        readers: list[Reader | None] = []
+        if isinstance(schema.get("prefixItems"), list) and not self._accepts("prefixItems"):
+            schema = _without_positions(schema)
+        for name, value in schema.items():
+            if name == "oneOf" and rules.only_any_of:
+                name = "anyOf"  # noqa: PLW2901
+            if not self._accepts(name, value):
+                words += self._words(name, value, wire)
+                continue
+            if name == "properties" and isinstance(value, Mapping):
+                written = {key: self._node(inner, depth + 1) for key, inner in value.items()}
+                wire[name] = {key: inner.schema for key, inner in written.items()}
+                readers.append(_object_reader({key: inner.read for key, inner in written.items() if inner.read}))
+            elif name == "items":
+                inner = self._node(value, depth + 1)
+                wire[name] = value if isinstance(value, bool) else inner.schema
+                readers.append(_array_reader(inner.read))
+            elif name in UNIONS and isinstance(value, list):
+                branches = [self._node(inner, depth) for inner in value]
+                wire[name] = [*wire.get(name, ()), *(inner.schema for inner in branches)]
+                readers.append(_chained([inner.read for inner in branches]))
+            elif name == "additionalProperties" and isinstance(value, Mapping):
+                inner = self._node(value, depth + 1)
+                wire[name] = inner.schema or True
+                readers.append(_values_reader(inner.read, frozenset(schema.get("properties") or ())))
+            else:
+                wire[name] = self._inner(name, value, depth)
+        if rules.closed and "object" in _types(wire):
+            wire["additionalProperties"] = False
+        return WireSchema(_described(wire, f"({', '.join(words)})" if words else ""), _chained(readers))
+
+    def _inner(self, name: str, value: Any, depth: int) -> Any:  # noqa: ANN401 - any JSON value
+        """The value of a keyword, with the references in it as they are written."""
+        if name in _INNER and isinstance(value, Mapping):
+            return self._node(value, depth + 1).schema
+        if name in _INNER_LISTS and isinstance(value, list):
+            return [self._node(inner, depth + 1).schema for inner in value]
+        if name in _INNER_MAPPINGS and isinstance(value, Mapping):
+            return {key: self._node(inner, depth + 1).schema for key, inner in value.items()}
+        return value
+
+    def _accepts(self, name: str, value: object = None) -> bool:
+        rules = self._rules
+        if name in rules.refused:
+            return False
+        if rules.keywords is None:
+            return True
+        accepted = name in rules.keywords
+        if name == "format":
+            accepted &= rules.formats is None or value in rules.formats
+        elif name == "minItems":
+            accepted &= not rules.closed or value in {0, 1}
+        elif name == "enum":
+            accepted &= isinstance(value, list) and all(map(self._may_be_listed, value))
+        elif name == "const":
+            accepted &= not isinstance(value, (dict, list))
+        return accepted
+
+    def _may_be_listed(self, value: object) -> bool:
+        """Whether `enum` may have this value."""
+        rules = self._rules
+        if not rules.references:  # that of Gemini's OpenAPI subset has only texts
+            return isinstance(value, str) and bool(value)
+        if rules.keywords is not None and "const" not in rules.keywords:  # that of its JSON Schema has numbers, too
+            return isinstance(value, (str, int, float)) and not isinstance(value, bool)
+        return not isinstance(value, (dict, list))
+
+    def _words(self, name: str, value: Any, wire: JsonObject) -> list[str]:  # noqa: ANN401 - any JSON value
+        """What a keyword says that the server does not accept; none if it says nothing about the value."""
+        if name == "const" and self._accepts("enum", [value]):
+            wire["enum"] = [value]
+            return []
+        if name in {"enum", "const"} and not {"type", "anyOf"} & wire.keys():
+            wire.update(_type_of_all(value if name == "enum" else [value], self._rules))
+        if name in _SILENT or name.startswith("x-") or (name == "additionalProperties" and isinstance(value, bool)):
+            return []
+        if isinstance(value, (dict, list)):
+            text = json.dumps(value, ensure_ascii=False, default=str)
+            return [f"{name}: {text}"] if len(text) <= _MAX_WORDS else []
+        return [f"{name}: {value}"]
+
+
+def plain_schema(schema: Any) -> JsonObject:  # noqa: ANN401 - any JSON value
+    """A schema as an object in the form that all servers read: typed, with a list of types only if there are several.
+
+    Every server refuses some valid forms: arrays without `items`, `null` for a missing keyword, names in `required`
+    without a property, or `anyOf` with a branch that nothing fits.
+
+    Args:
+        schema: A schema, or any value that stands in the place of one.
+
+    Returns:
+        The same schema; the schemas in it stay as they are.
+    """
+    if not isinstance(schema, Mapping):
+        return {"not": {}} if schema is False else {}
+    plain = {
+        name: value
+        for name, value in schema.items()
+        if name not in _LOCAL and (value is not None or name in _VALUES) and not (name == "id" and "type" in schema)
+    }
+    for name in UNIONS:
+        if isinstance(branches := plain.get(name), list):
+            plain = _without_impossible(plain, name, branches)
+    _set_type(plain)
+    if "object" in _types(plain):
+        _list_required(plain)
+    if "array" in _types(plain):
+        _set_items(plain)
+    _set_limits(plain)
+    return plain
+
+
+def _without_impossible(plain: JsonObject, name: str, branches: list[Any]) -> JsonObject:
+    """The schema without the branches of a union that no value fits."""
+    fitting = [branch for branch in branches if branch not in ({"not": {}}, False)]
+    rest = {key: value for key, value in plain.items() if key != name}
+    if len(fitting) == 1 < len(branches) and isinstance(fitting[0], Mapping):
+        return {**plain_schema(fitting[0]), **rest}
+    return {**plain, name: fitting} if fitting else rest
+
+
+def _set_items(plain: JsonObject) -> None:
+    if isinstance(plain.get("items"), list):  # as it was until 2019
+        plain["prefixItems"] = plain.pop("items")
+        if "additionalItems" in plain:
+            plain["items"] = plain.pop("additionalItems")
+    plain.setdefault("items", {})
+
+
+def _set_limits(plain: JsonObject) -> None:
+    """Write limits as they are since draft 6, and a list of values without repetitions."""
+    for name, limit in (("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")):  # as in draft 4
+        if isinstance(plain.get(name), bool) and plain.pop(name) and limit in plain:
+            plain[name] = plain.pop(limit)
+    if isinstance(values := plain.get("enum"), list):
+        plain["enum"] = _distinct(values)
+        if not values:
+            del plain["enum"]
+
+
+def _set_type(plain: JsonObject) -> None:
+    """Add the type that the other keywords take for granted."""
+    kind = plain.get("type")
+    if isinstance(kind, list):
+        types = _distinct(kind)
+        plain["type"] = types[0] if len(types) == 1 else types
+        if not types:
+            del plain["type"]
+    if "type" in plain or "$ref" in plain or any(name in plain for name in UNIONS):
+        return
+    if "properties" in plain or "additionalProperties" in plain or "patternProperties" in plain:
+        plain["type"] = "object"
+    elif "items" in plain or "prefixItems" in plain:
+        plain["type"] = "array"
+    elif isinstance(values := plain.get("enum", [plain["const"]] if "const" in plain else None), list) and values:
+        types = _distinct([_TYPE_OF_VALUE.get(type(value), "string") for value in values])
+        plain["type"] = types[0] if len(types) == 1 else types
+
+
+def _list_required(plain: JsonObject) -> None:
+    """Make each required name a property, and each property that calls itself required a required name."""
+    properties = plain.get("properties")
+    required = plain.pop("required", None)
+    names = [name for name in required if isinstance(name, str)] if isinstance(required, list) else []
+    if isinstance(properties, Mapping):
+        names += [name for name, inner in properties.items() if _calls_itself_required(inner)]
+        properties = {name: _without_own_required(inner) for name, inner in properties.items()}
+    elif "properties" in plain:
+        properties = {}
+    if names:
+        plain["properties"] = {**(properties or {}), **{name: {} for name in names if name not in (properties or {})}}
+        plain["required"] = _distinct(names)
+    elif properties is not None:
+        plain["properties"] = properties
+
+
+def _calls_itself_required(schema: Any) -> bool:  # noqa: ANN401 - any JSON value
+    return isinstance(schema, Mapping) and schema.get("required") is True
+
+
+def _without_own_required(schema: Any) -> Any:  # noqa: ANN401 - any JSON value
+    if isinstance(schema, Mapping) and isinstance(schema.get("required"), bool):
+        return {name: value for name, value in schema.items() if name != "required"}
+    return schema
+
+
+def is_open_object(schema: JsonObject) -> bool:
+    """Whether a schema allows an object with names that it does not list.
+
+    One that lists properties and says nothing about others is not meant so, though JSON Schema allows them.
+    """
+    if "object" not in _types(schema) or any(name in schema for name in (*UNIONS, "$ref", "enum", "const")):
+        return False
+    others = schema.get("additionalProperties", "properties" not in schema)
+    return "patternProperties" in schema or others is True or isinstance(others, Mapping)
+
+
+def merged(one: JsonObject, other: JsonObject, union: str) -> JsonObject:
+    """Two schemas of objects as one that lists the properties of both.
+
+    Args:
+        one: A schema.
+        other: Another one.
+        union: What they are parts of: "allOf" if values fit both, "anyOf" if they fit one of them.
+
+    Returns:
+        One schema. A property that they describe differently has both descriptions.
+    """
+    both = {**other, **one}
+    mine, theirs = one.get("properties"), other.get("properties")
+    if isinstance(mine, Mapping) and isinstance(theirs, Mapping):
+        both["properties"] = {**theirs, **mine}
+        for name in mine.keys() & theirs.keys():
+            if mine[name] != theirs[name]:
+                parts = _distinct([*_branches(mine[name], union), *_branches(theirs[name], union)])
+                both["properties"][name] = {union: parts}
+        both["properties"] = {name: both["properties"][name] for name in (*mine, *theirs)}
+    if union == "allOf":
+        required = [*(one.get("required") or ()), *(other.get("required") or ())]
+        if required:
+            both["required"] = _distinct(required)
+        if isinstance(one.get("enum"), list) and isinstance(other.get("enum"), list):
+            both["enum"] = [value for value in one["enum"] if value in other["enum"]]
+    closed = [schema.get("additionalProperties") is False for schema in (one, other)]
+    if any(closed) and not all(closed) and isinstance(mine, Mapping) and isinstance(theirs, Mapping):
+        del both["additionalProperties"]  # it would forbid the properties of the other part
+    return both
+
+
+def _branches(schema: Any, union: str) -> list[Any]:  # noqa: ANN401 - any JSON value
+    if isinstance(schema, Mapping) and schema.keys() == {union}:
+        return list(schema[union])
+    return [schema]
+
+
+def _with_nullable(schema: JsonObject) -> JsonObject:
+    """A union with null as one that says so in OpenAPI's keyword `nullable`."""
+    for name in ("anyOf", "oneOf"):
+        branches = schema.get(name)
+        if isinstance(branches, list) and {"type": "null"} in branches:
+            rest = {key: value for key, value in schema.items() if key != name}
+            others = [branch for branch in branches if branch != {"type": "null"}]
+            if len(others) == 1 and isinstance(others[0], Mapping):
+                return plain_schema({**others[0], **rest, "nullable": True})
+            return {**rest, name: others, "nullable": True}
+    return schema
+
+
+def _value_schema(schema: JsonObject) -> Any:  # noqa: ANN401 - any JSON value
+    """The schema of the values of an open object."""
+    patterns = schema.get("patternProperties")
+    others = schema.get("additionalProperties", not patterns)
+    schemas = [*patterns.values()] if isinstance(patterns, Mapping) else []
+    if others is not False:
+        schemas.append({} if others is True else others)
+    return schemas[0] if len(schemas) == 1 else {"anyOf": _distinct(schemas)}
+
+
+def _without_positions(schema: JsonObject) -> JsonObject:
+    """A schema of a list whose items differ by position, as one whose items may be any of them."""
+    rest = {name: value for name, value in schema.items() if name not in {"prefixItems", "items"}}
+    kinds = _distinct(schema["prefixItems"])
+    if isinstance(schema.get("items"), Mapping) and schema["items"]:
+        kinds = _distinct([*kinds, schema["items"]])
+    words = f"(by position: {json.dumps(schema['prefixItems'], default=str)})"
+    items = {} if not kinds else kinds[0] if len(kinds) == 1 else {"anyOf": kinds}
+    return _described({**rest, "items": items}, words if len(words) <= _MAX_WORDS else "")
+
+
+def _type_of_all(values: list[Any], rules: SchemaRules) -> JsonObject:
+    types = _distinct([_TYPE_OF_VALUE.get(type(value), "string") for value in values])
+    if len(types) == 1:
+        return {"type": types[0]}
+    return {"type": types} if rules.type_lists else {"anyOf": [{"type": kind} for kind in types if kind != "null"]}
+
+
+def _about(schema: JsonObject) -> JsonObject:
+    return {name: value for name, value in schema.items() if name in {"title", "description"}}
+
+
+def _described(schema: JsonObject, words: str) -> JsonObject:
+    if not words:
+        return schema
+    return {**schema, "description": " ".join(filter(None, (schema.get("description"), words)))}
+
+
+def _types(schema: Mapping[str, Any]) -> Sequence[str]:
+    types = schema.get("type", ())
+    return (types,) if isinstance(types, str) else types
+
+
+def _is_scalar(schema: JsonObject) -> bool:
+    types = _types(schema)
+    return bool(types) and {"object", "array"}.isdisjoint(types) and not any(name in schema for name in UNIONS)
+
+
+def _name_of(reference: str) -> str:
+    """A name for a definition: the last step of its reference, in letters that every server accepts."""
+    last = unquote(reference).rstrip("/").rpartition("/")[2].removeprefix("#")
+    return "".join(each if each.isascii() and (each.isalnum() or each in "_-.") else "_" for each in last) or "root"
+
+
+def _distinct(values: Iterable[Any]) -> list[Any]:
+    """The values without repetitions. `true` and 1 are different."""
+    kept: dict[str, Any] = {}
+    for value in values:
+        kept.setdefault(json.dumps(value, sort_keys=True, default=repr), value)
+    return [*kept.values()]
+
+
+# Readers.
+
+
+def _chained(readers: Iterable[Reader | None]) -> Reader | None:
+    known = [read for read in readers if read is not None]
+    if len(known) <= 1:
+        return known[0] if known else None
+
+    def read_all(value: Any) -> Any:  # noqa: ANN401 - any JSON value
+        for read in known:
+            value = read(value)
+        return value
+
+    return read_all
+
+
+def _object_reader(readers: Mapping[str, Reader]) -> Reader | None:
+    def read(value: Any) -> Any:  # noqa: ANN401 - any JSON value
+        if not isinstance(value, dict):
+            return value
+        return {key: readers[key](inner) if key in readers else inner for key, inner in value.items()}
+
+    return read if readers else None
+
+
+def _values_reader(read_value: Reader | None, listed: frozenset[str]) -> Reader | None:
+    def read(value: Any) -> Any:  # noqa: ANN401 - any JSON value
+        if not isinstance(value, dict) or read_value is None:
+            return value
+        return {key: inner if key in listed else read_value(inner) for key, inner in value.items()}
+
+    return None if read_value is None else read
+
+
+def _array_reader(read_item: Reader | None) -> Reader | None:
+    def read(value: Any) -> Any:  # noqa: ANN401 - any JSON value
+        return [read_item(item) for item in value] if read_item and isinstance(value, list) else value
+
+    return None if read_item is None else read
+
+
+def _pairs_reader(read_value: Reader | None) -> Reader:
+    def read(value: Any) -> Any:  # noqa: ANN401 - any JSON value
+        found = _object_of_pairs(value)
+        if not isinstance(found, dict) or read_value is None:
+            return found
+        return {key: read_value(inner) for key, inner in found.items()}
+
+    return read
+
+
+def _others_reader(name: str, read_value: Reader | None) -> Reader:
+    read_pairs = _pairs_reader(read_value)
+
+    def read(value: Any) -> Any:  # noqa: ANN401 - any JSON value
+        if not isinstance(value, dict) or name not in value:
+            return value
+        others = read_pairs(value[name])
+        rest = {key: inner for key, inner in value.items() if key != name}
+        return {**others, **rest} if isinstance(others, dict) else value
+
+    return read
+
+
+def _object_of_pairs(value: Any) -> Any:  # noqa: ANN401 - any JSON value
+    """The object that a list of pairs stands for; any other value as it is. A last pair may be without its value."""
+    if not isinstance(value, list) or not all(
+        isinstance(pair, dict) and pair.keys() <= {"key", "value"} for pair in value
+    ):
+        return value
+    return {str(pair["key"]): pair["value"] for pair in value if len(pair) > 1}
+
+
+def value_of_text(value: Any) -> Any:  # noqa: ANN401 - any JSON value
+    """The value that a JSON text stands for; any other value as it is."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return json.loads(value, parse_constant=_refuse)
+    except (ValueError, RecursionError):
+        return value
+
+
+def _refuse(constant: str) -> object:
+    raise ValueError(constant)
