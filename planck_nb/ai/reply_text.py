@@ -344,13 +344,15 @@ def calls_in(text: str, tools: Collection[str]) -> tuple[list[tuple[str, str]], 
         if not found:
             return [], text
         calls += found
-    rest = f"{after}\n{rest}".strip()
     if not calls:
         broken = _broken_call(inner, tools)
         return (broken, "") if broken else ([], text)
+    if _may_be_call(after, tools):  # a further call that was cut off
+        after = ""
+    rest = f"{after}\n{rest}".strip()
     if rest and not all(name in tools for name, _ in calls):
         return [], text
-    return calls, rest
+    return list(dict.fromkeys(calls)), rest  # small models repeat themselves
 
 
 class _Object(dict[str, Any]):
