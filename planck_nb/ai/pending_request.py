@@ -73,6 +73,7 @@ class PendingRequest:
         self._learned: list[Lesson] = []
         self._tried: set[Lesson] = set()
         self._latest_refusal = ""
+        self._told: set[str] = set()
         self._pauses = 0
         self._messages = without_signatures(context.messages, refused)[0] if refused else context.messages
         self._partial: Sequence[Message] = ()
@@ -167,7 +168,9 @@ class PendingRequest:
             self._latest_refusal = said
             self._set_request(request)
             sentences = [lesson.sentence, *(each for each in request.warnings if each not in warnings)]
-            return [StreamWarning(each) for each in sentences if each]
+            told = [each for each in sentences if each and each not in self._told]
+            self._told.update(told)
+            return [StreamWarning(each) for each in told]
         return None
 
     def _as_recorded(self, error: ProviderError, attempts: RequestAttempts) -> list[StreamEvent]:

@@ -103,12 +103,12 @@ class SchemaWriter:
         """Write the schema.
 
         Args:
-            top: What to write instead of the root itself, with references into it.
+            top: What to write instead of the root itself, with references into it; an object that stays one.
 
         Returns:
             The schema with the definitions that it needs.
         """
-        wire = self._node(self.opened(self._root) if top is None else top, 0)
+        wire = self._node(self.opened(self._root), 0) if top is None else self._keywords(top, 0)
         if not self._definitions:
             return wire
         return WireSchema({**wire.schema, "$defs": self._definitions}, wire.read)
@@ -175,6 +175,9 @@ class SchemaWriter:
             return self._split(plain, depth)
         if is_open_object(plain) and rules.open_objects != "kept":
             return self._open_object(plain, depth)
+        if is_open_object(plain) and rules.keywords is not None:  # say it in the one keyword that is accepted
+            rest = {name: value for name, value in plain.items() if name != "patternProperties"}
+            return self._keywords({**rest, "additionalProperties": _value_schema(plain)}, depth)
         if not rules.untyped and not {"type", "anyOf", "oneOf", "allOf", "enum", "const"} & plain.keys():
             return self._text(plain, "any JSON value")
         return None
