@@ -427,7 +427,7 @@ def error_in(data: Mapping[str, Any]) -> Any:  # noqa: ANN401 - any JSON value
         return error
     if data.get("choices"):
         return None
-    status = data.get("base_resp")  # MiniMax: https://github.com/zed-industries/zed/issues/45512
+    status = data.get("base_resp")  # MiniMax: https://github.com/milind-soni/OpenMausBot/pull/1200
     if isinstance(status, dict) and status.get("status_code"):
         return {"message": status.get("status_msg"), "code": status["status_code"]}
     told = next(

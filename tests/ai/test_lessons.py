@@ -330,6 +330,14 @@ async def test_what_did_not_help_is_not_remembered() -> None:
     assert fake.bodies[-1] == fake.bodies[0]
 
 
+async def test_a_guess_that_was_wrong_is_dropped_before_the_next() -> None:
+    words = "Missing reasoning_content, or: Tool call id was b but must be a-z, A-Z, 0-9, with a length of 9"
+    fake = Fake(Server(SERVERS["Mistral's ids"].refuses, openai(words), ""))
+    await fake.client().complete(MODEL, CONTEXT)
+    added = ["reasoning_content" in replies(body)[1] for body in fake.bodies]
+    assert added == [False, True, False]
+
+
 def test_the_exception_of_a_template_is_a_refusal() -> None:
     words = json.dumps(SERVERS["gpt-oss on llama.cpp"].answer).encode()
     assert isinstance(body_error(MODEL, 500, {}, words), BadRequestError)

@@ -91,7 +91,7 @@ def _begins_another(known: _StreamedCall, call_id: str, name: str, arguments: st
     """Whether a delta at the place of a call begins another one."""
     if call_id and known.id:
         return call_id != known.id
-    if not name or not known.is_complete:
+    if not (name and known.name) or not known.is_complete:
         return False
     # Some servers repeat the name in each delta.
     return bool(call_id) or name != known.name or arguments not in ("", known.text)
