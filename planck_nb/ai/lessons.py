@@ -155,10 +155,13 @@ _IDS = _pattern(
     r"invalid.{0,30}(tool[_ ]?call[_ ]?id|call_id)",
 )
 _LENGTH = re.compile(r"length of (\d+)")
-_OUTPUT = _pattern(r"response_format|json_schema|output_config|output_format|structured output|text\.format|guided")
+_OUTPUT = _pattern(
+    r"response_format|json_schema|output_config|output_format|structured[- ]outputs?|text\.format|guided"
+)
 _NULL = _pattern(
     r"content.{0,60}(got null|null value|must not be null|cannot be null|should be a valid string|is required)",
-    r"(null|None|nil).{0,40}content|missing.{0,20}`?content`?\b|content must be a string",
+    r"(null|None|nil).{0,40}content|missing.{0,20}`?content`?\b",
+    r"content['\"`]?( type: <nil>| must be a string| to be a string)",
 )
 _SIGNATURE = _pattern(r"missing (a )?`?thought_?signature|thought_?signature.{0,30}(missing|required)")
 _SCHEMA = _pattern(

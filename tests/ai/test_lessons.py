@@ -248,6 +248,28 @@ SERVERS = {
         openai("Invalid value for 'content': expected a string, got null."),
         "https://github.com/charmbracelet/crush/issues/279",
     ),
+    "llama.cpp without null": Server(
+        lambda body: any(message["content"] is None for message in replies(body)),
+        {
+            "error": {
+                "code": 500,
+                "message": "Expected 'content' to be a string or an array",
+                "type": "server_error",
+            }
+        },
+        "https://github.com/ggml-org/llama.cpp/issues/13471",
+        500,
+    ),
+    "Docker's runner": Server(
+        lambda body: any(message["content"] is None for message in replies(body)),
+        openai("Missing 'content' in message"),
+        "https://github.com/docker/docker-agent/issues/63",
+    ),
+    "Ollama's": Server(
+        lambda body: any(message["content"] is None for message in replies(body)),
+        openai("invalid message content type: <nil>"),
+        "https://github.com/SAIL-Research-Lab/cheetahclaws/pull/72",
+    ),
     "Gemini through a proxy": Server(
         lambda body: any("extra_content" not in message["tool_calls"][0] for message in replies(body)),
         openai(
@@ -385,6 +407,34 @@ OPTIONS = {
             lambda body: "response_format" in body,
             extra_forbidden("response_format"),
             "https://github.com/steilerDev/cornerstone/pull/1561",
+            422,
+        ),
+        "schema is in the prompt",
+    ),
+    "a proxy of Claude": (
+        ai.Options(output=SCHEMA),
+        Server(
+            lambda body: "response_format" in body,
+            openai("output_config.format: Extra inputs are not permitted"),
+            "https://github.com/MattJColes/lgtmaybe/pull/470",
+        ),
+        "schema is in the prompt",
+    ),
+    "a router": (
+        ai.Options(output=SCHEMA),
+        Server(
+            lambda body: "response_format" in body,
+            openai("The model does not support feature: structured-outputs"),
+            "https://github.com/ttlequals0/MinusPod/pull/628",
+        ),
+        "schema is in the prompt",
+    ),
+    "FastAPI": (
+        ai.Options(output=SCHEMA),
+        Server(
+            lambda body: "response_format" in body,
+            {"detail": [{"type": "extra_forbidden", "loc": ["body", "response_format"], "msg": "Extra inputs"}]},
+            "https://github.com/NousResearch/hermes-agent/issues/110631",
             422,
         ),
         "schema is in the prompt",

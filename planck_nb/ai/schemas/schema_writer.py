@@ -175,7 +175,7 @@ class SchemaWriter:
             return self._split(plain, depth)
         if is_open_object(plain) and rules.open_objects != "kept":
             return self._open_object(plain, depth)
-        if is_open_object(plain) and rules.keywords is not None:  # say it in the one keyword that is accepted
+        if is_open_object(plain) and rules.keywords is not None:  # in the keyword that is accepted
             rest = {name: value for name, value in plain.items() if name != "patternProperties"}
             return self._keywords({**rest, "additionalProperties": _value_schema(plain)}, depth)
         if not rules.untyped and not {"type", "anyOf", "oneOf", "allOf", "enum", "const"} & plain.keys():
