@@ -260,7 +260,8 @@ class _Text:
         at, tag = min(places)
         before, self.pending = self.pending[:at], self.pending[at:]
         if tag in closings:
-            if self.pending == tag and not before.endswith("\n") and not self._ended:
+            shown = before or "".join((self._watched or [])[-1:])
+            if self.pending == tag and not shown.endswith("\n") and not self._ended:
                 self.pending = before + tag  # what follows says whether it ends a line
             else:
                 yield from self._end_thinking(before, self.pending[len(tag) :], tag)
@@ -282,7 +283,7 @@ class _Text:
         """Make thinking of what came before a closing tag, unless the tag stands within a sentence."""
         watched, self._watched = self._watched or [], None
         thought = "".join([*watched, before])
-        is_tag = before.endswith("\n") or rest.startswith("\n") or not rest
+        is_tag = thought.endswith("\n") or rest.startswith("\n") or not rest
         if not is_tag or any(opening in thought for opening, _ in self._reply.tags):
             self.pending = rest
             yield from self._shown(before + tag)

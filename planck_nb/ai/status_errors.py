@@ -113,7 +113,8 @@ _TEMPLATE = re.compile(
     # What a chat template says of messages that it does not accept: https://github.com/mistralai/mistral-vibe/issues/255
     r"raise_exception|jinja|templateerror|\bat row \d+, column \d+|roles must alternate"
     # llama.cpp of a message without content: https://github.com/ggml-org/llama.cpp/issues/13471
-    r"|cannot pass both content and thinking|expected 'content' to be|(apply|render|pars)\w*( \w+){0,3} (chat )?(template|input messages)",
+    r"|expected 'content' to be"
+    r"|cannot pass both content and thinking|(apply|render|pars)\w*( \w+){0,3} (chat )?(template|input messages)",
     re.IGNORECASE,
 )
 _THINKING = re.compile(
