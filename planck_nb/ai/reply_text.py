@@ -260,7 +260,7 @@ class _Text:
         at, tag = min(places)
         before, self.pending = self.pending[:at], self.pending[at:]
         if tag in closings:
-            shown = before or "".join((self._watched or [])[-1:])
+            shown = before or (self._watched[-1] if self._watched else "")
             if self.pending == tag and not shown.endswith("\n") and not self._ended:
                 self.pending = before + tag  # what follows says whether it ends a line
             else:
@@ -272,7 +272,7 @@ class _Text:
 
     def _watch(self, text: str) -> Iterator[StreamEvent]:
         """Show text, which may still turn out to be thinking."""
-        if self._watched is not None:
+        if self._watched is not None and text:
             self._watched.append(text)
             self._size += len(text)
             if self._size > _MAX_WATCHED:
