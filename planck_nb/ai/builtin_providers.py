@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from planck_nb.ai.compatible_servers import COMPATIBLE
 from planck_nb.ai.registry import REGISTRY, Provider
+from planck_nb.ai.schemas.schema_rules import OF_GRAMMARS
 from planck_nb.ai.server_rules import THINK_TAGS, USUAL, ServerRules
 
 _BUILTIN = (
@@ -74,6 +75,7 @@ _BUILTIN = (
                 stop_in_responses=True,
                 calls_in_text=True,
                 think_tags=THINK_TAGS,
+                tool_schemas=OF_GRAMMARS,
                 reports_window=True,
             ),
         ),

@@ -328,7 +328,7 @@ class Client:
                 except ProviderError as error:
                     builder.is_sent = builder.has_content or builder.usage is not None
                     _redact(error, pending.secrets)
-                    told, delay = pending.after(error, attempts)
+                    notices, delay = pending.after(error, attempts)
                 else:
                     pending.accepted()
                     if not paused:
@@ -336,7 +336,7 @@ class Client:
                     pending.resume()
                     attempts.begin(continues=True)
                     continue
-                yield builder.feed(told)
+                yield builder.feed(notices)
                 await self._retries.sleep(0 if request_info.without_delay else delay)
 
     def _about_encryption(self, pending: PendingRequest, cassette: Cassette | None) -> Iterator[str]:

@@ -1,7 +1,7 @@
-"""What a server teaches when it refuses a request: another form in which the request is sent once more.
+"""Lessons from refusals: another form for the request, tried once.
 
-A lesson changes the `ServerRules` of one model at one address. Sentences are recognised by their words, because servers
-of one format agree on no status and no code for them.
+A lesson changes `ServerRules` for one model at one address. Sentences are recognised by their words, because servers
+with the same format differ in status and code.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from planck_nb.base.json_types import JsonObject
 
 @dataclass(frozen=True, slots=True)
 class Lesson:
-    """A change to the rules of a server.
+    """A change to a server's rules.
 
     Args:
-        changes: Names of fields of `ServerRules` with their new values. A set is added to the one that is there.
-        sentence: What the person should know; empty if only the form of the request changes.
+        changes: Fields in `ServerRules` with their new values. A set is added to the one before.
+        sentence: What the person should know; empty if only the request's form changes.
 
     Example:
         >>> Lesson((("alternates", True),)).applied_to(ServerRules()).alternates
@@ -54,7 +54,7 @@ class Lesson:
 
 
 class Lessons:
-    """The lessons of a client, by model and address."""
+    """A client's lessons, by model and address."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[str, str, str], tuple[Lesson, ...]] = {}
@@ -62,16 +62,16 @@ class Lessons:
     def add(self, model: Model, lessons: Iterable[Lesson]) -> None:
         """Remember lessons about the model at its address."""
         place = _place(model)
-        known = self._known.get(place, ())
-        self._known[place] = (*known, *(lesson for lesson in lessons if lesson not in known))
+        earlier = self._known.get(place, ())
+        self._known[place] = (*earlier, *(lesson for lesson in lessons if lesson not in earlier))
 
     def applied_to(self, model: Model) -> Model:
-        """The model with the rules that its server has taught."""
+        """The model with the rules its server has taught."""
         return with_lessons(model, self._known.get(_place(model), ())) if self._known else model
 
 
 def with_lessons(model: Model, lessons: Iterable[Lesson]) -> Model:
-    """The model with the rules that the lessons change."""
+    """The model with changed rules."""
     rules = first = rules_of(model)
     for lesson in lessons:
         rules = lesson.applied_to(rules)
@@ -83,16 +83,16 @@ def _place(model: Model) -> tuple[str, str, str]:
 
 
 def lessons_of(error: ProviderError, model: Model, tools: Sequence[ToolSpec], body: JsonObject) -> Iterator[Lesson]:
-    """What a refusal may teach, the most likely first.
+    """Yield lessons from a refusal, the most likely first.
 
     Args:
         error: The refusal.
-        model: The model that was asked, with the rules that the request followed.
-        tools: The tools of the conversation.
-        body: The body that was refused.
+        model: The model, with the rules for this request.
+        tools: The tools in the conversation.
+        body: The refused body.
 
     Yields:
-        Lessons; those that change nothing have been followed already.
+        Lessons; one without effect has been followed already.
     """
     if not isinstance(error, BadRequestError) or isinstance(error, ContextOverflowError):
         return
@@ -155,10 +155,13 @@ _IDS = _pattern(
     r"invalid.{0,30}(tool[_ ]?call[_ ]?id|call_id)",
 )
 _LENGTH = re.compile(r"length of (\d+)")
-_OUTPUT = _pattern(r"response_format|json_schema|output_config|output_format|structured output|text\.format|guided")
+_OUTPUT = _pattern(
+    r"response_format|json_schema|output_config|output_format|structured[- ]outputs?|text\.format|guided"
+)
 _NULL = _pattern(
     r"content.{0,60}(got null|null value|must not be null|cannot be null|should be a valid string|is required)",
-    r"(null|None|nil).{0,40}content|missing.{0,20}`?content`?\b|content must be a string",
+    r"(null|None|nil).{0,40}content|missing.{0,20}`?content`?\b",
+    r"content['\"`]?( type: <nil>| must be a string| to be a string)",
 )
 _SIGNATURE = _pattern(r"missing (a )?`?thought_?signature|thought_?signature.{0,30}(missing|required)")
 _SCHEMA = _pattern(
@@ -194,11 +197,11 @@ def _of_signatures(refusal: _Refusal) -> Iterator[Lesson]:
 
 
 def _of_tools(refusal: _Refusal) -> Iterator[Lesson]:
-    """A schema that is refused: in fewer keywords, or if the refusal names a tool, without that tool."""
+    """Narrow schemas, or leave out a tool named in the refusal."""
     if not refusal.tools or not refusal.says(_SCHEMA) or refusal.says(_NOT_OF_A_TOOL):
         return
     names = _sent_names(refusal.body)
-    name = next((each for each in names if re.search(rf"['\"`]{re.escape(each)}['\"`]", refusal.words)), None)
+    name = next((name for name in names if re.search(rf"['\"`]{re.escape(name)}['\"`]", refusal.words)), None)
     if name is None and (positions := _POSITION.findall(refusal.words)):
         place = int(positions[-1])
         name = names[place] if place < len(names) else None
@@ -215,11 +218,11 @@ def _of_tools(refusal: _Refusal) -> Iterator[Lesson]:
 
 
 def _sent_names(body: JsonObject) -> list[str]:
-    """The names of the tools in a body, in their order."""
+    """Names in the body's tools, in their order."""
     return [
-        str(each.get("name") or each.get("type") or "")
+        str(declaration.get("name") or declaration.get("type") or "")
         for tool in body.get("tools") or ()
-        for each in tool.get("functionDeclarations") or (tool.get("function") or tool,)
+        for declaration in tool.get("functionDeclarations") or (tool.get("function") or tool,)
     ]
 
 
@@ -258,7 +261,7 @@ def _of_output(refusal: _Refusal) -> Iterator[Lesson]:
 
 
 def _of_fields(refusal: _Refusal) -> Iterator[Lesson]:
-    """A field that the server does not know: it is not sent any more."""
+    """Leave out a field unknown to the server."""
     body = refusal.body
     for match in _FIELD.finditer(refusal.words):
         path = next(filter(None, match.groups()))

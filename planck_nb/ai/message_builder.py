@@ -42,11 +42,11 @@ from planck_nb.base.json_types import JsonObject, without_lone_surrogates
 
 
 class MessageBuilder:
-    """Collects the events of one reply. Chunks are kept as they come and joined when the message is built.
+    """Collects the events of one reply; joins chunks when the message is built.
 
     `usage` is the last count reported, `stop_reason` the provider's own, None until it arrives. `prefix` is the digest
     of the request that is answered, if its provider binds signatures to it. `tools` and `output` convert what the model
-    writes for schemas in another form, and `text` takes thinking and calls out of the text. `is_sent` says whether a
+    writes for schemas in another form, and `text` removes thinking and calls from text parts. `is_sent` says whether a
     request was sent that a server may have begun to answer. `api` is the wire format that the reply's provider state
     belongs to.
     """
@@ -161,14 +161,14 @@ class MessageBuilder:
         """
         reason = stop_reason or self.stop_reason or "stop"
         interrupted = reason in {"aborted", "error"}
-        held = {} if self.text is None else self.text.held()
-        found = {index + self._offset: _Draft("text", [text]) for index, text in held.items()}
-        for index, draft in found.items():
-            if (known := self._parts.get(index)) is not None:
-                draft.chunks, draft.state = [*known.chunks, *draft.chunks], known.state
+        held_texts = {} if self.text is None else self.text.held()
+        held_drafts = {index + self._offset: _Draft("text", [text]) for index, text in held_texts.items()}
+        for index, draft in held_drafts.items():
+            if (part := self._parts.get(index)) is not None:
+                draft.chunks, draft.state = [*part.chunks, *draft.chunks], part.state
         drafts = [
             draft
-            for _, draft in sorted({**self._parts, **found}.items())
+            for _, draft in sorted({**self._parts, **held_drafts}.items())
             if not draft.is_empty and not (interrupted and draft.is_unfinished_call)
         ]
         cut = drafts[-1] if drafts and reason in {"length", "refusal"} else None
@@ -293,9 +293,9 @@ def tool_name(given: object) -> str:
 def parse_arguments(text: str) -> JsonObject | None:
     """A call's arguments; None if the text is not a JSON object.
 
-    An empty text and null mean none. An object may be in a fenced block or in a JSON text, and an empty one may precede
-    it. The two halves of a surrogate pair are joined; a lone half is replaced. A
-    number such as 1e999 is not a JSON number.
+    An empty text and null mean an empty object. An object may be in a fenced block or in a JSON text, and an empty one
+    may precede it. Both halves in a surrogate pair are joined; a lone half is replaced. A number such as 1e999 is not a
+    JSON number.
     """
     if not text.strip():
         return {}
@@ -311,28 +311,28 @@ _MAX_WRAPS = 3
 
 
 def _unwrapped(value: Any) -> Any:  # noqa: ANN401 - any JSON value
-    """The object in a value, or the value itself; a text that is no JSON may contain it."""
+    """Take the object out of a text or block around it."""
     for _ in range(_MAX_WRAPS):
         if value is None:
             return {}
         if isinstance(value, str):
             text = value.strip()
-            if fenced := _FENCE.fullmatch(text):
-                text = fenced[1]
-            # What the call began with, and then all of them: https://github.com/BerriAI/litellm/issues/4537
+            if block := _FENCE.fullmatch(text):
+                text = block[1]
+            # An empty object first, then the whole one: https://github.com/BerriAI/litellm/issues/4537
             value = _parsed(text.removeprefix("{}") or "{}")
     return value
 
 
 def _parsed(text: str) -> Any:  # noqa: ANN401 - any JSON value
-    """The JSON value of a text, `_INVALID` if it is none."""
+    """Parse a JSON text; `_INVALID` if it is not one."""
     if not text.isascii():
         text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     try:
         return from_json(text, allow_inf_nan=False)
     except ValueError:
         pass
-    try:  # a half of a pair that is written as an escape
+    try:  # half a pair, written as an escape
         return without_lone_surrogates(json.loads(text, parse_constant=_refuse))
     except (ValueError, RecursionError):
         return _INVALID

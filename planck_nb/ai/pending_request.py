@@ -42,8 +42,8 @@ _STREAM_HEADERS = {"accept": "text/event-stream, application/x-ndjson", "content
 class PendingRequest:
     """The request for one message, and the further ones if the first does not complete it.
 
-    `refused` are the digests of thinking that a server has refused; more are added as they are refused. `lessons` are
-    those of the client; what this request learns is added once the server has accepted it.
+    `refused` are digests of refused thinking; more are added as servers refuse them. `lessons` are the client's; those
+    from this request are added once the server has accepted it.
     """
 
     def __init__(
@@ -73,6 +73,7 @@ class PendingRequest:
         self._learned: list[Lesson] = []
         self._tried: set[Lesson] = set()
         self._latest_refusal = ""
+        self._told: set[str] = set()
         self._pauses = 0
         self._messages = without_signatures(context.messages, refused)[0] if refused else context.messages
         self._partial: Sequence[Message] = ()
@@ -87,7 +88,7 @@ class PendingRequest:
 
     @property
     def secrets(self) -> set[str]:
-        """What must not appear in messages."""
+        """Secrets, which must not appear in messages."""
         return self.request_info.secrets
 
     async def encoded(self) -> tuple[str, dict[str, str], bytes]:
@@ -101,12 +102,12 @@ class PendingRequest:
 
     @property
     def exposes_credentials(self) -> bool:
-        """Whether credentials are sent in a way that lets others read them in transit."""
+        """Tell if others can read credentials in transit."""
         credentials = self.key or self.auth is not None or self.address.headers
         return bool(credentials) and is_readable_in_transit(self.request.url)
 
     def accepted(self) -> None:
-        """Remember what the server has taught, because it has accepted the request that followed it."""
+        """Remember lessons after the server has accepted a request with them."""
         if self._learned:
             self._lessons.add(self._first_model, self._learned)
             self._learned = []
@@ -131,7 +132,7 @@ class PendingRequest:
         return events, 0.0
 
     def _without_thinking(self) -> list[StreamEvent] | None:
-        """Leave out earlier thinking. None if there is none."""
+        """Leave out earlier thinking; None without any."""
         self._messages, found = without_signatures(self._messages)
         self._partial, found_in_partial = without_signatures(self._partial)
         if not (found or found_in_partial):  # a second time there is nothing left to leave out
@@ -142,12 +143,12 @@ class PendingRequest:
         return [StreamWarning(warning)]
 
     def _learn(self, error: ProviderError) -> list[StreamEvent] | None:
-        """Build the request as the refusal says; None if it says nothing that is new.
+        """Build the request by a new lesson, if the refusal teaches one.
 
-        A lesson that has not helped is dropped before the next one is tried.
+        A useless lesson is dropped before the next one is tried.
         """
-        said = str(error)
-        if said == self._latest_refusal:
+        words = str(error)
+        if words == self._latest_refusal:
             self._learned = self._learned[:-1]
         before, warnings = self.request.body, self.request.warnings
         context = self._context
@@ -158,22 +159,24 @@ class PendingRequest:
             model = self._servers.accepting(with_lessons(self._first_model, [*self._learned, lesson]))
             if model.rules == self.model.rules:
                 continue
-            self.model, kept = model, self.model
+            self.model, former = model, self.model
             request = self._request()
             if request.body == before:
-                self.model = kept
+                self.model = former
                 continue
             self._learned.append(lesson)
-            self._latest_refusal = said
+            self._latest_refusal = words
             self._set_request(request)
-            sentences = [lesson.sentence, *(each for each in request.warnings if each not in warnings)]
-            return [StreamWarning(each) for each in sentences if each]
+            sentences = [lesson.sentence, *(text for text in request.warnings if text not in warnings)]
+            new = [text for text in sentences if text and text not in self._told]
+            self._told.update(new)
+            return [StreamWarning(text) for text in new]
         return None
 
     def _as_recorded(self, error: ProviderError, attempts: RequestAttempts) -> list[StreamEvent]:
-        """Send the request once more if the recording did so. Raises the error otherwise.
+        """Send the request again if recorded so; raise the error otherwise.
 
-        Whoever is first in a replay need not be the one that was first, and learned from a refusal, in the recording.
+        The first agent in a replay need not be the first, and refused, one in the recording.
         """
         if isinstance(error, BadRequestError) and attempts.has_further_answer():
             return []
@@ -211,7 +214,7 @@ class PendingRequest:
         builder.prefix, builder.tools, builder.output = request.prefix, request.tools, request.output
 
     def reply_text(self) -> ReplyText | None:
-        """What takes thinking and calls out of the reply's text; None if the server does that."""
+        """Make the filter for thinking and calls in text, if needed."""
         rules, context, options = rules_of(self.model), self._context, self._options
         tools = (
             [tool.name for tool in context.tools]
@@ -249,7 +252,7 @@ def _has_images(message: Message) -> bool:
 
 
 def _has_called(messages: Sequence[Message], model: Model) -> bool:
-    """Whether the model has made a call in this conversation that its server took out of the text."""
+    """Tell if the model has made a native call in this conversation."""
     return any(
         IN_TEXT not in (part.provider_state or ())
         for message in messages

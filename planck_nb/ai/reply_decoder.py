@@ -1,4 +1,4 @@
-"""Decodes the HTTP response to a request: the events of a stream, or the error that it reports."""
+"""Decoder for an HTTP response: events in a stream, or an error."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class ReplyDecoder:
         self._decoder = wire.decoder(model)
         self._ended = False
         self._document: bytes | None = None
-        """A body that is one JSON document, as far as it was received, though its type is that of a stream."""
+        """Beginning of a JSON document which has the type for a stream."""
         self._is_first = wire.framing == "sse"
         self._complete = False
         """Whether the last event of the message was returned."""
@@ -118,7 +118,7 @@ class ReplyDecoder:
         batch.extend(self._decoder.end())
 
     def _look_at(self, chunk: bytes) -> None:
-        """Keep the beginning of a body that is no stream."""
+        """Keep the beginning of a JSON document."""
         if self._document is not None:
             self._document += chunk[: max(0, _MAX_DOCUMENT - len(self._document))]
         elif chunk.lstrip().startswith((b"{", b"[")):

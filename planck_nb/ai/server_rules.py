@@ -144,7 +144,13 @@ THINK_TAGS = (
 )
 """Tags which open models write around their thinking."""
 
-OPAQUE_FIELDS = ("extra_content", "reasoning_details")
+OPAQUE_FIELDS = (
+    "extra_content",  # Google
+    "reasoning_details",  # OpenRouter
+    "thinking_blocks",  # LiteLLM
+    "provider_specific_fields",  # LiteLLM
+    "reasoning_opaque",  # Copilot
+)
 """Fields in replies and calls which have to come back unread."""
 
 

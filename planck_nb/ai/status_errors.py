@@ -110,8 +110,10 @@ _LOADING = re.compile(  # llama.cpp's and others'
     r"loading model|model( \S+)? is (\w+ )?loading|currently loading|unavailable_error", re.IGNORECASE
 )
 _TEMPLATE = re.compile(
-    # What a chat template says of messages that it does not accept: https://github.com/mistralai/mistral-vibe/issues/255
+    # Refusals by a chat template: https://github.com/mistralai/mistral-vibe/issues/255
     r"raise_exception|jinja|templateerror|\bat row \d+, column \d+|roles must alternate"
+    # llama.cpp, for a message without content: https://github.com/ggml-org/llama.cpp/issues/13471
+    r"|expected 'content' to be"
     r"|cannot pass both content and thinking|(apply|render|pars)\w*( \w+){0,3} (chat )?(template|input messages)",
     re.IGNORECASE,
 )
@@ -266,7 +268,7 @@ _OF_WORDS: tuple[tuple[frozenset[int], re.Pattern[str], _Meaning], ...] = (
     (frozenset({503}), _LOADING, _OF_LOADING),
     (frozenset({_FAILED}), _TEMPLATE, _OF_4XX),
 )
-"""What a status means if the message contains certain words."""
+"""Meanings for a status with certain words."""
 
 
 def _meaning(status: int, words: str) -> _Meaning:
@@ -341,7 +343,7 @@ def is_about_thinking(error: ProviderError) -> bool:
 
 
 def is_about_images(error: ProviderError) -> bool:
-    """Whether the server refused the images of the request."""
+    """Tell if the server refused images."""
     return isinstance(error, ProviderStatusError) and _refuses_images(error.status, str(error))
 
 
@@ -400,7 +402,7 @@ def truncated(model: Model) -> StreamTruncated:
 
 
 def cut_off(model: Model, word: str) -> StreamWarning:
-    """The warning about a reply that ended for a reason which is not one of success.
+    """Warn about a reply with an unknown finish reason.
 
     Args:
         model: The model that was asked.
@@ -415,36 +417,36 @@ def cut_off(model: Model, word: str) -> StreamWarning:
 
 
 def error_in(data: Mapping[str, Any]) -> Any:  # noqa: ANN401 - any JSON value
-    """The error in a document that has no answer, in any of the shapes of the servers.
+    """Find the error in a document without an answer.
 
     Args:
-        data: An event of a stream, or a whole body.
+        data: A stream's event, or a whole body.
 
     Returns:
-        What `words_and_kind` understands; None if there is no error.
+        Input for `words_and_kind`; None without an error.
     """
     if error := data.get("error"):
         return error
     if data.get("choices"):
         return None
-    status = data.get("base_resp")  # MiniMax: https://github.com/zed-industries/zed/issues/45512
+    status = data.get("base_resp")  # MiniMax: https://github.com/milind-soni/OpenMausBot/pull/1200
     if isinstance(status, dict) and status.get("status_code"):
         return {"message": status.get("status_msg"), "code": status["status_code"]}
-    told = next(
+    text = next(
         (data[name] for name in _ERROR_TEXTS if isinstance(data.get(name), (str, list, dict)) and data[name]), None
     )
-    return None if told is None or str(told).lower() in _NO_ERRORS else {**data, "message": told}
+    return None if text is None or str(text).lower() in _NO_ERRORS else {**data, "message": text}
 
 
 def reported_error(model: Model, data: Any) -> ProviderError | None:  # noqa: ANN401 - any JSON value
-    """The error that a body reports although its HTTP status is 200.
+    """Find the error in a body with HTTP status 200.
 
     Args:
         model: The model that was asked.
-        data: The JSON value of the body.
+        data: The body's JSON value.
 
     Returns:
-        The error, to be raised; None if the body is something else. Without a status of its own it is a refusal.
+        The error, to be raised; None for other bodies. Without its own status it is a refusal.
     """
     if isinstance(data, list) and data:
         data = data[0]

@@ -12,13 +12,13 @@ Its values are JSON values; `Any` because another schema defines their shape.
 
 
 def without_lone_surrogates(value: Any) -> Any:  # noqa: ANN401 - any JSON value
-    """A JSON value in which U+FFFD replaces halves of surrogate pairs, which have no UTF-8 form.
+    """Replace halves of surrogate pairs by U+FFFD; they lack a UTF-8 form.
 
     Args:
         value: Any JSON value.
 
     Returns:
-        The value with texts that can be encoded.
+        The value, ready to be encoded.
     """
     if isinstance(value, str):
         return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

@@ -1,6 +1,6 @@
-"""Validates arguments and answers against JSON Schemas, with jsonschema, which is imported on first use.
+"""Validation against JSON Schemas, with jsonschema, which is imported on first use.
 
-Arguments that a model wrapped once more than the schema says are unwrapped before.
+Arguments with a wrapping too many are unwrapped before.
 """
 
 from __future__ import annotations
@@ -64,25 +64,25 @@ def errors_of(checker: Draft202012Validator, value: object) -> list[ValidationEr
 
 
 def unwrapped(args: JsonObject, schema: JsonObject) -> JsonObject:
-    """Arguments without what a model wrapped around them.
+    """Unwrap arguments.
 
-    A list or an object that is written as JSON text becomes one if the schema allows no text there, and a null is left
-    out if the argument is optional and may not be null: https://github.com/jlowin/fastmcp/issues/932
+    A list or an object in JSON text becomes one if the schema rules out text there, and a null is left out if the
+    argument is optional and may not be null: https://github.com/jlowin/fastmcp/issues/932
 
     Args:
         args: The arguments as the model wrote them.
-        schema: The JSON Schema of the tool's parameters.
+        schema: The JSON Schema for the tool's parameters.
 
     Returns:
-        The arguments; the same object if nothing was wrapped.
+        The arguments; the same object if they were not wrapped.
 
     Example:
         >>> ids = {"type": "array", "items": {"type": "string"}}
         >>> unwrapped({"ids": '["k1", "k2"]'}, {"type": "object", "properties": {"ids": ids}})
         {'ids': ['k1', 'k2']}
     """
-    found = _unwrapped(args, schema, schema, _MAX_DEPTH)
-    return found if isinstance(found, dict) else args
+    value = _unwrapped(args, schema, schema, _MAX_DEPTH)
+    return value if isinstance(value, dict) else args
 
 
 _MAX_DEPTH = 16
@@ -98,14 +98,14 @@ def _unwrapped(value: object, schema: object, root: JsonObject, depth: int) -> o
     if isinstance(value, str) and types and "string" not in types:
         value = _value_of_text(value, types)
     if isinstance(value, dict) and isinstance(properties := plain.get("properties"), dict):
-        required = plain.get("required") or ()
-        changed = {
+        needed_names = plain.get("required") or ()
+        inner_values = {
             name: _unwrapped(inner, properties[name], root, depth - 1) if name in properties else inner
             for name, inner in value.items()
-            if not (inner is None and name not in required and _forbids_null(properties.get(name), root))
+            if not (inner is None and name not in needed_names and _forbids_null(properties.get(name), root))
         }
-        if len(changed) < len(value) or any(changed[name] is not value[name] for name in changed):
-            return changed
+        if len(inner_values) < len(value) or any(inner_values[name] is not value[name] for name in inner_values):
+            return inner_values
     elif isinstance(value, list) and isinstance(plain.get("items"), dict):
         items = [_unwrapped(inner, plain["items"], root, depth - 1) for inner in value]
         if any(map(operator.is_not, items, value)):
@@ -114,7 +114,7 @@ def _unwrapped(value: object, schema: object, root: JsonObject, depth: int) -> o
 
 
 def _value_of_text(text: str, types: frozenset[str]) -> object:
-    """The value of a JSON text if it is of one of the types, otherwise the text."""
+    """Parse a JSON text if its value has one of the types."""
     try:
         value = from_json(text, allow_inf_nan=False)
     except ValueError:
@@ -132,7 +132,7 @@ def _forbids_null(schema: object, root: JsonObject) -> bool:
 
 
 def _resolved(schema: object, root: JsonObject) -> JsonObject | None:
-    """The schema itself or the definition that it refers to, with the one object or list among its branches."""
+    """Follow a reference, and take the one object or list among the branches."""
     for _ in range(_MAX_DEPTH):
         if not isinstance(schema, dict):
             return None
@@ -148,7 +148,7 @@ def _resolved(schema: object, root: JsonObject) -> JsonObject | None:
 
 
 def _types_of(schema: JsonObject, root: JsonObject) -> frozenset[str]:
-    """The types that a schema allows; none if it allows any."""
+    """The types in a schema; empty if it allows any."""
     branches = schema.get("anyOf") or schema.get("oneOf")
     if branches:
         kinds = [_types_of(plain, root) for branch in branches if (plain := _resolved(branch, root)) is not None]

@@ -1,8 +1,7 @@
-"""Assembles the tool calls of a streamed Chat Completions reply.
+"""Tool calls in a streamed Chat Completions reply.
 
-OpenAI sends the id and the name of a call in its first delta, and the same index in all of them. Other servers leave
-out ids or indexes, give several calls one index, send a name in pieces or after the arguments, and repeat what they
-have sent.
+OpenAI sends id and name in the first delta for a call, and the same index in each. Other servers leave out ids or
+indexes, give several calls one index, send a name in pieces or after the arguments, and repeat deltas.
 """
 
 from __future__ import annotations
@@ -16,11 +15,11 @@ from planck_nb.base.json_types import JsonObject
 
 
 class StreamedCalls:
-    """The calls of one reply.
+    """Calls in one reply.
 
     Args:
-        next_index: Returns the index of a new part.
-        opaque_fields: The fields of a call that go back to the server unread.
+        next_index: Returns the index for a new part.
+        opaque_fields: Fields to be sent back to the server unread.
     """
 
     def __init__(self, next_index: Callable[[], int], opaque_fields: tuple[str, ...]) -> None:
@@ -34,9 +33,9 @@ class StreamedCalls:
         """Decode one delta.
 
         Args:
-            delta: An entry of `tool_calls`.
-            place: Its index; where it stands if it has none; None if it stands alone, so that only the last call is
-                near.
+            delta: An entry in `tool_calls`.
+            place: Its index; its position if the index is missing; None if it stands alone, and belongs to the last
+                call.
 
         Yields:
             The events. A call starts with its arguments, because only then is its name complete.
@@ -51,7 +50,7 @@ class StreamedCalls:
         yield from call.feed(name, arguments)
 
     def end(self) -> Iterator[StreamEvent]:
-        """Start the calls that have no arguments.
+        """Start calls without arguments.
 
         Yields:
             The events.
@@ -60,41 +59,41 @@ class StreamedCalls:
             yield from call.end()
 
     def states(self, endpoint: str) -> dict[int, JsonObject]:
-        """What goes back to the server with each call, by the index of its part."""
+        """Fields to be sent back to the server, by part index."""
         states = ((call.index, call.state(endpoint)) for call in self._calls)
         return {index: state for index, state in states if state}
 
     def _find(self, call_id: str, place: object, name: str, arguments: str) -> _StreamedCall:
-        """The call that a delta belongs to, which may be a new one."""
-        known = self._by_id.get(call_id) if call_id else None
-        if known is not None and name and place is not None and self._by_place.get(place) is not known:
-            known = None if known.is_complete else known  # some servers give every call the same id
-        elif known is None:
+        """Find the call for a delta, or begin one."""
+        call = self._by_id.get(call_id) if call_id else None
+        if call is not None and name and place is not None and self._by_place.get(place) is not call:
+            call = None if call.is_complete else call  # some servers give every call the same id
+        elif call is None:
             is_rest = not (call_id or name)  # https://github.com/agno-agi/agno/pull/8880
-            known = self._by_place.get(place)
-            if known is None and self._calls and (is_rest or place is None):
-                known = self._calls[-1]
-            if known is not None and not is_rest and _begins_another(known, call_id, name, arguments):
-                known = None
-        if known is None:
-            known = _StreamedCall(self._next_index())
-            self._calls.append(known)
+            call = self._by_place.get(place)
+            if call is None and self._calls and (is_rest or place is None):
+                call = self._calls[-1]
+            if call is not None and not is_rest and _begins_another(call, call_id, name, arguments):
+                call = None
+        if call is None:
+            call = _StreamedCall(self._next_index())
+            self._calls.append(call)
         if place is not None:
-            self._by_place[place] = known
+            self._by_place[place] = call
         if call_id:
-            known.id = known.id or call_id
-            self._by_id[call_id] = known
-        return known
+            call.id = call.id or call_id
+            self._by_id[call_id] = call
+        return call
 
 
-def _begins_another(known: _StreamedCall, call_id: str, name: str, arguments: str) -> bool:
-    """Whether a delta at the place of a call begins another one."""
-    if call_id and known.id:
-        return call_id != known.id
-    if not name or not known.is_complete:
+def _begins_another(call: _StreamedCall, call_id: str, name: str, arguments: str) -> bool:
+    """Tell if a delta in a call's place begins another one."""
+    if call_id and call.id:
+        return call_id != call.id
+    if not (name and call.name) or not call.is_complete:
         return False
     # Some servers repeat the name in each delta.
-    return bool(call_id) or name != known.name or arguments not in ("", known.text)
+    return bool(call_id) or name != call.name or arguments not in ("", call.text)
 
 
 class _StreamedCall:
@@ -111,7 +110,7 @@ class _StreamedCall:
 
     @property
     def is_complete(self) -> bool:
-        """Whether there are arguments that are a whole object."""
+        """Tell if the arguments are a whole object."""
         return self.length > 0 and parse_arguments(self.text) is not None
 
     @property
@@ -124,9 +123,9 @@ class _StreamedCall:
             # Sent again, or as far as it is known, or in pieces.
             self.name = name if name.startswith(self.name) else self.name + name
         if arguments:
-            # All arguments so far instead of what is new: two objects that begin alike are no JSON.
-            if 0 < self.length <= len(arguments) and arguments[0] == "{" and arguments.startswith(known := self.text):
-                arguments = arguments[len(known) :]
+            # Repeated from the beginning: two objects which begin alike are not JSON.
+            if 0 < self.length <= len(arguments) and arguments[0] == "{" and arguments.startswith(text := self.text):
+                arguments = arguments[len(text) :]
             self._pieces.append(arguments)
             self.length += len(arguments)
         if self._is_shown:
@@ -145,29 +144,29 @@ class _StreamedCall:
             yield ToolArgsChunk(self.index, self.text)
 
     def state(self, endpoint: str) -> JsonObject:
-        """What goes back to the server with the call."""
+        """State to be sent back to the server with the call."""
         state: JsonObject = {"fields": self.fields} if self.fields else {}
         if len(self.id) > MAX_ID_LENGTH:
             state["id"] = self.id
         return {**state, "endpoint": endpoint} if state else state
 
 
-def merged_details(known: Iterable[JsonObject], details: object) -> list[JsonObject]:
-    """Add pieces of `reasoning_details` to those that came before, so that each detail is whole when it goes back.
+def merged_details(earlier: Iterable[JsonObject], details: object) -> list[JsonObject]:
+    """Join pieces of `reasoning_details`, so each detail is whole again.
 
     Args:
-        known: The details so far.
-        details: The value of the field in a delta.
+        earlier: The details so far.
+        details: The field in a delta.
 
     Returns:
-        All details; pieces of one kind and index are one detail.
+        All details; pieces with one kind and index are one detail.
 
     Example:
         >>> first = {"type": "reasoning.text", "index": 0, "text": "Let me"}
         >>> merged_details([first], [{"type": "reasoning.text", "index": 0, "text": " see.", "signature": "c2ln"}])
         [{'type': 'reasoning.text', 'index': 0, 'text': 'Let me see.', 'signature': 'c2ln'}]
     """
-    whole = [*known]
+    whole = [*earlier]
     for detail in details if isinstance(details, list) else [details]:
         if not isinstance(detail, dict):
             continue
@@ -176,13 +175,13 @@ def merged_details(known: Iterable[JsonObject], details: object) -> list[JsonObj
         if not continues or ("signature" in last and "index" not in last and "signature" not in detail):
             whole.append(detail)
             continue
-        joined = {**last}
+        detail_so_far = {**last}
         for name, value in detail.items():
-            if name in _TEXTS and isinstance(value, str) and isinstance(joined.get(name), str):
-                joined[name] += value
+            if name in _TEXTS and isinstance(value, str) and isinstance(detail_so_far.get(name), str):
+                detail_so_far[name] += value
             elif value is not None:
-                joined[name] = value
-        whole[-1] = joined
+                detail_so_far[name] = value
+        whole[-1] = detail_so_far
     return whole
 
 

@@ -1,8 +1,7 @@
-"""The messages of a Chat Completions request, in the order and with the fields that its server accepts.
+"""Messages in a Chat Completions request, ordered as its server accepts them.
 
-`provider_state` of a part contains what goes back to the server: "field" is the field that reasoning was received in,
-"fields" are the fields that have to come back unread, at the server whose digest is "endpoint", and "id" is the id of a
-call that is too long for a message of ours.
+A part's `provider_state` is sent back: "field" is the field in which reasoning was received, "fields" have to come back
+unread to the server with the digest "endpoint", and "id" is a call id too long for our messages.
 """
 
 from __future__ import annotations
@@ -34,10 +33,13 @@ from planck_nb.base.json_types import JsonObject
 _USUAL_FIELD = "reasoning_content"
 
 _BRIDGE = {"role": "assistant", "content": "I have read the results."}
-"""Stands between results and a prompt where roles must alternate: a template takes results for a part of the reply."""
+"""Separates results from a prompt where roles alternate.
+
+Templates count results as a part of the reply.
+"""
 
 _BEGINNING = {"role": "user", "content": "Go on."}
-"""Stands where roles must alternate and a conversation begins or ends with a reply."""
+"""Precedes or follows a reply where roles alternate."""
 
 
 def encode_message(
@@ -58,13 +60,13 @@ def encode_message(
                 {"role": "tool", "tool_call_id": ids.get(part.id, part.id), "content": part.text}
                 for part in message.content
             ]
-            if shown := _shown(model, message, warnings):
-                results.append({"role": "user", "content": [_content(model, part) for part in shown]})
+            if images := _shown(model, message, warnings):
+                results.append({"role": "user", "content": [_content(model, part) for part in images]})
             return results
 
 
 def arrange(messages: Iterable[JsonObject], rules: ServerRules) -> list[JsonObject]:
-    r"""Arrange messages as the server accepts them: neighbours of one role are one message.
+    r"""Arrange messages for the server: neighbours in one role are one message.
 
     Args:
         messages: The messages, which are not changed.
@@ -77,20 +79,20 @@ def arrange(messages: Iterable[JsonObject], rules: ServerRules) -> list[JsonObje
         >>> arrange([{"role": "user", "content": "Hi."}, {"role": "user", "content": "Hello?"}], ServerRules())
         [{'role': 'user', 'content': 'Hi.\n\nHello?'}]
     """
-    arranged: list[JsonObject] = []
+    ordered_messages: list[JsonObject] = []
     last = ""
     for message in messages:
         role = message["role"]
         if role == last and role != "tool":
-            arranged[-1] = _joined(arranged[-1], message)
+            ordered_messages[-1] = _joined(ordered_messages[-1], message)
         else:
-            arranged.append(message)
+            ordered_messages.append(message)
             last = role
-    return _alternating(arranged) if rules.alternates else arranged
+    return _alternating(ordered_messages) if rules.alternates else ordered_messages
 
 
 def with_system(messages: list[JsonObject], system: str, rules: ServerRules) -> list[JsonObject]:
-    """Put the system prompt before the messages, or into the first of them if the server knows no such role."""
+    """Put the system prompt before the messages, or into the first."""
     if rules.system_role:
         return [{"role": "system", "content": system}, *messages]
     first: JsonObject = {"role": "user", "content": system}
@@ -100,7 +102,7 @@ def with_system(messages: list[JsonObject], system: str, rules: ServerRules) -> 
 
 
 def endpoint_of(model: Model) -> str:
-    """A digest of the address of the model's server, which is no secret and needs no space."""
+    """A short digest for the server's address, without its secrets."""
     return _digest(base_url_of(model))
 
 
@@ -110,26 +112,26 @@ def _digest(url: str) -> str:
 
 
 def _alternating(messages: list[JsonObject]) -> list[JsonObject]:
-    arranged: list[JsonObject] = []
+    ordered_messages: list[JsonObject] = []
     for message in messages:
-        before = arranged[-1]["role"] if arranged else "system"
+        before = ordered_messages[-1]["role"] if ordered_messages else "system"
         if message["role"] == "user" and before == "tool":
-            arranged.append(_BRIDGE)
+            ordered_messages.append(_BRIDGE)
         elif message["role"] == "assistant" and before == "system":
-            arranged.append(_BEGINNING)
-        arranged.append(message)
-    if arranged and arranged[-1]["role"] == "assistant":
-        arranged.append(_BEGINNING)
-    return arranged
+            ordered_messages.append(_BEGINNING)
+        ordered_messages.append(message)
+    if ordered_messages and ordered_messages[-1]["role"] == "assistant":
+        ordered_messages.append(_BEGINNING)
+    return ordered_messages
 
 
 def _joined(first: JsonObject, second: JsonObject) -> JsonObject:
-    """Two messages of one role as one. Reasoning of the first is left out if the second has its own."""
-    one, other = first.get("content"), second.get("content")
-    if isinstance(one, list) or isinstance(other, list):
-        content: object = [*_parts(one), *_parts(other)]
+    """Join two messages; the second's reasoning replaces the first's."""
+    former, latter = first.get("content"), second.get("content")
+    if isinstance(former, list) or isinstance(latter, list):
+        content: object = [*_parts(former), *_parts(latter)]
     else:
-        content = "\n\n".join(filter(None, (one, other))) or other
+        content = "\n\n".join(filter(None, (former, latter))) or latter
     return {**first, **second, "content": content}
 
 
@@ -164,12 +166,12 @@ def _content(model: Model, part: UserPart) -> JsonObject:
 
 
 def _shown(model: Model, message: ToolResultMessage, warnings: list[str]) -> list[TextPart | ImagePart]:
-    """The images in tool results. A tool message may contain only text, so they go into a user message after it."""
-    shown: list[TextPart | ImagePart] = []
+    """Images in tool results; tool messages contain text only."""
+    visible_parts: list[TextPart | ImagePart] = []
     for part in message.content:
         if images := images_of(model, part, warnings):
-            shown += [TextPart(f"{part.name} returned (call {part.id}):"), *images]
-    return shown
+            visible_parts += [TextPart(f"{part.name} returned (call {part.id}):"), *images]
+    return visible_parts
 
 
 def _assistant(model: Model, message: AssistantMessage) -> JsonObject:
@@ -199,13 +201,16 @@ def _wire_id(model: Model, call: ToolCallPart) -> str:
 
 
 def _add_reasoning(wire: JsonObject, model: Model, message: AssistantMessage, rules: ServerRules) -> None:
-    """Add earlier reasoning, in the field that it was received in; templates of interleaved models need it."""
+    """Add earlier reasoning to the message, in its original field.
+
+    Templates for interleaved models need it.
+    """
     if rules.reasoning == "refused":
         return
     if rules.text_beside_reasoning or not (wire["content"] and "tool_calls" in wire):
         for part in message.content:
-            if part.type == "thinking" and (own := (part.provider_state or {}).get("field")):
-                field = rules.reasoning_field or own
+            if part.type == "thinking" and (source := (part.provider_state or {}).get("field")):
+                field = rules.reasoning_field or source
                 wire[field] = wire.get(field, "") + part.text
     for part in message.content:
         if part.type != "tool_call":
@@ -215,7 +220,7 @@ def _add_reasoning(wire: JsonObject, model: Model, message: AssistantMessage, ru
 
 
 def _fields(model: Model, part: AssistantPart) -> JsonObject:
-    """The fields that the server wants back with a part."""
+    """Find fields to be sent back with a part."""
     state = part.provider_state
     if not state or "fields" not in state or state.get("endpoint") != endpoint_of(model):
         return {}

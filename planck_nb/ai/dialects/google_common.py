@@ -32,8 +32,8 @@ TOOL_SCHEMAS = SchemaRules(
     beside_references=False,
     recursion=False,
 )
-"""The keywords that `responseJsonSchema` and `parametersJsonSchema` support; a reference has nothing beside it, and a
-repetition is only followed to some depth (ai.google.dev, reference of GenerationConfig)."""
+"""Keywords in `responseJsonSchema` and `parametersJsonSchema`; a reference stands alone, and a
+repetition is only followed to some depth (ai.google.dev, GenerationConfig)."""
 
 OUTPUT_SCHEMAS = replace(TOOL_SCHEMAS, untyped=False)
 

@@ -130,8 +130,8 @@ class GenerateContent:
 
     def request(self, model: Model, context: Context, options: Options, key: str | None) -> WireRequest:
         """Build the request for one streamed reply."""
-        context, changed = fit_context(model, context, TOOL_SCHEMAS)
-        body: JsonObject = {"contents": _contents(context, model, changed)}
+        context, fitted_tools = fit_context(model, context, TOOL_SCHEMAS)
+        body: JsonObject = {"contents": _contents(context, model, fitted_tools)}
         if context.system:
             body["systemInstruction"] = {"parts": [{"text": context.system}]}
         if context.tools:
@@ -158,7 +158,7 @@ class GenerateContent:
             body=body,
             headers=headers_for(key),
             warnings=tuple(warnings),
-            tools=changed,
+            tools=fitted_tools,
             output=output,
         )
 
@@ -189,8 +189,8 @@ def _add_server_tools(body: JsonObject, model: Model, context: Context) -> None:
         body["toolConfig"] = {"includeServerSideToolInvocations": True}
 
 
-def _contents(context: Context, model: Model, changed: Mapping[str, FittedTool]) -> list[JsonObject]:
-    history = encode_history(context, model, _content, changed=changed)
+def _contents(context: Context, model: Model, fitted_tools: Mapping[str, FittedTool]) -> list[JsonObject]:
+    history = encode_history(context, model, _content, fitted_tools=fitted_tools)
     return [content for content in history.wire if content["parts"]]
 
 

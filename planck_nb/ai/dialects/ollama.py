@@ -46,7 +46,7 @@ _STOP_REASONS: Mapping[str, StopReason] = {
 }
 
 _SCHEMAS = SchemaRules(properties=False, only_any_of=True, references=False, recursion=False)
-"""The server reads properties with type, items, anyOf, enum and description, and passes on no other keyword."""
+"""The server reads properties with type, items, anyOf, enum and description, and drops other keywords."""
 
 _EFFORTS = {
     "off": "low",
@@ -67,9 +67,9 @@ class Ollama:
 
     def request(self, model: Model, context: Context, options: Options, key: str | None) -> WireRequest:
         """Build the request for one streamed reply."""
-        context, changed = fit_context(model, context, _SCHEMAS)
+        context, fitted_tools = fit_context(model, context, _SCHEMAS)
         messages: list[JsonObject] = [{"role": "system", "content": context.system}] if context.system else []
-        history = encode_history(context, model, _messages, changed=changed)
+        history = encode_history(context, model, _messages, fitted_tools=fitted_tools)
         messages.extend(chain.from_iterable(history.wire))
         body: JsonObject = {"model": model.id, "messages": messages, "stream": True}
         if context.tools and options.tool_choice != "none":
@@ -91,7 +91,7 @@ class Ollama:
             body=body,
             headers={"authorization": f"Bearer {key}"} if key else {},
             warnings=tuple(warnings),
-            tools=changed,
+            tools=fitted_tools,
         )
 
     def decoder(self, model: Model) -> Decoder:

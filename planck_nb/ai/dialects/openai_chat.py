@@ -51,7 +51,7 @@ https://api-docs.deepseek.com/guides/kv_cache, https://platform.moonshot.ai/docs
 _REASONING_FIELDS = ("reasoning_content", "reasoning", "reasoning_text")
 
 _THOUGHTS = frozenset({"thinking", "reasoning"})
-"""Types of the parts of a content that are thinking."""
+"""Types for thinking among the parts in a content."""
 
 
 class Chat:
@@ -61,8 +61,8 @@ class Chat:
 
     def request(self, model: Model, context: Context, options: Options, key: str | None) -> WireRequest:
         """Build the request for one streamed reply."""
-        context, changed = fit_context(model, context, SCHEMAS)
-        history = encode_history(context, model, encode_message, changed=changed)
+        context, fitted_tools = fit_context(model, context, SCHEMAS)
+        history = encode_history(context, model, encode_message, fitted_tools=fitted_tools)
         messages = arrange(chain.from_iterable(history.wire), rules_of(model))
         if system := "\n\n".join(filter(None, (context.system, output_prompt(rules_of(model), options)))):
             messages = with_system(messages, system, rules_of(model))
@@ -81,7 +81,7 @@ class Chat:
             body=body,
             headers={"authorization": f"Bearer {key}"} if key else {},
             warnings=tuple(warnings),
-            tools=changed,
+            tools=fitted_tools,
         )
 
     def decoder(self, model: Model) -> Decoder:
@@ -196,7 +196,7 @@ class ChatDecoder:
             yield from self._calls.feed({"function": function}, "function_call")
 
     def _end_for(self, word: str) -> None:
-        """Note the finish reason. An unknown word means that the reply is not complete."""
+        """Note the finish reason; an unknown word cuts the reply off."""
         known = self._rules.finish_reasons
         reason = known.get(word) or known.get(word.lower())
         self._reason = reason or "length"
@@ -251,7 +251,7 @@ class ChatDecoder:
 
 
 def _reasoning(delta: JsonObject) -> tuple[str, str]:
-    """The field of a delta that contains reasoning, and its text; both are empty if there is none."""
+    """Find reasoning in a delta: its field and text, or empty texts."""
     for field in _REASONING_FIELDS:
         if isinstance(text := delta.get(field), str) and text:
             return field, text
@@ -263,7 +263,7 @@ def _reasoning(delta: JsonObject) -> tuple[str, str]:
 
 
 def _thought(part: JsonObject) -> str:
-    """The thinking in a part of the content, as Magistral sends it: https://docs.mistral.ai/capabilities/reasoning."""
+    """Thinking in a content part, in Magistral's form: https://docs.mistral.ai/capabilities/reasoning."""
     if part.get("type") not in _THOUGHTS:
         return ""
     for name in ("thinking", "reasoning", "text"):
@@ -275,7 +275,7 @@ def _thought(part: JsonObject) -> str:
 
 
 def _more_of(known: Any, value: Any) -> Any:  # noqa: ANN401 - any JSON value
-    """The value of an opaque field so far, with that of another delta."""
+    """Join an opaque field's value so far with another delta's."""
     if isinstance(value, list):
         return merged_details(known if isinstance(known, list) else (), value)
     return {**known, **value} if isinstance(known, dict) and isinstance(value, dict) else value

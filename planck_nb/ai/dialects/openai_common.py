@@ -28,7 +28,7 @@ _STRICT_KEYWORDS = frozenset(
     "type properties required additionalProperties items enum const anyOf $defs definitions title description pattern "
     "format multipleOf minimum maximum exclusiveMinimum exclusiveMaximum minItems maxItems".split()
 )
-"""The keywords that OpenAI's guide to structured outputs allows in a strict schema."""
+"""Keywords in a strict schema, from OpenAI's guide to structured outputs."""
 
 SCHEMAS = SchemaRules()
 """OpenAI demands "type 'object'" and refuses "'oneOf'/'anyOf'/'allOf'/'enum'/'not' at the top level"."""
@@ -92,7 +92,7 @@ def offered_tools(
 def effort(model: Model, options: Options, warnings: list[str]) -> str | None:
     """The reasoning effort to send; None if no level was requested, or the model or its server has no levels.
 
-    A level that the model does not support is replaced by the nearest one.
+    An unsupported level is replaced by the nearest one.
     """
     level = options.thinking
     if level is None or rules_of(model).thinking_control == "enable_thinking":

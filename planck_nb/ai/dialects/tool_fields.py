@@ -1,4 +1,4 @@
-"""The tools in a request: the agent's own, those that the server runs, and those in the caller's own fields."""
+"""Tools in a request: from the agent, the server and the caller's fields."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def fit_context(model: Model, context: Context, usual: SchemaRules) -> tuple[Con
     Args:
         model: The model that may call them.
         context: The conversation and the tools.
-        usual: The part of JSON Schema that servers of the wire format accept.
+        usual: The rules for schemas in this wire format.
 
     Returns:
         The context, and the tools whose arguments are sent under other names or in another form, by name.
@@ -36,8 +36,8 @@ def fit_context(model: Model, context: Context, usual: SchemaRules) -> tuple[Con
         tools = [tool for tool in tools if tool_key(tool) not in rules.refused_tools]
     fitted = fit_tools(tools, _schema_rules(rules.tool_schemas or usual, rules.refused_keywords))
     if tools is context.tools and all(map(operator.is_, fitted.specs, tools)):
-        return context, fitted.changed
-    return replace(context, tools=fitted.specs), fitted.changed
+        return context, fitted.renamed_tools
+    return replace(context, tools=fitted.specs), fitted.renamed_tools
 
 
 @lru_cache

@@ -33,7 +33,7 @@ _SEAL = "planck_prefix"
 """The key of a signed part's state that holds the digest of what preceded it; never sent."""
 
 IN_TEXT = "planck_in_text"
-"""The key of a call's state that says that the model wrote the call as text; never sent."""
+"""Marks a call's state if the model wrote the call as text; never sent."""
 
 _SIGNATURES = frozenset({"signature", "thoughtSignature", "thought_signature", "fields"})
 
@@ -72,17 +72,17 @@ class Preparation:
     Args:
         model: The model that they are sent to.
         prefix: Stands for what is sent before the messages, and is added to; see `prepare`.
-        changed: The tools whose arguments are sent under other names, by name.
+        fitted_tools: The tools whose arguments are sent under other names, by name.
     """
 
     def __init__(
         self,
         model: Model,
         prefix: Prefix | None = None,
-        changed: Mapping[str, FittedTool] = MappingProxyType({}),
+        fitted_tools: Mapping[str, FittedTool] = MappingProxyType({}),
     ) -> None:
         self.prefix = prefix
-        self._changed = changed
+        self._fitted_tools = fitted_tools
         self._model = model
         self._call_ids = rules_of(model).call_ids
         self._used: set[str] = set()
@@ -91,7 +91,7 @@ class Preparation:
 
     def copy(self) -> Preparation:
         """A preparation that continues from here without changing this one."""
-        copy = Preparation(self._model, None if self.prefix is None else self.prefix.copy(), self._changed)
+        copy = Preparation(self._model, None if self.prefix is None else self.prefix.copy(), self._fitted_tools)
         copy._used, copy._numbers = set(self._used), dict(self._numbers)
         return copy
 
@@ -134,12 +134,12 @@ class Preparation:
         return free
 
     def _with_sent_names(self, message: PreparedMessage) -> PreparedMessage:
-        """The message with the arguments of its calls under the names that the model knows."""
-        if not self._changed or message.type != "assistant":
+        """Rename arguments in calls to the names the model knows."""
+        if not self._fitted_tools or message.type != "assistant":
             return message
         content = [
             replace(part, args=tool.sent(part.args))
-            if part.type == "tool_call" and (tool := self._changed.get(part.name))
+            if part.type == "tool_call" and (tool := self._fitted_tools.get(part.name))
             else part
             for part in message.content
         ]
@@ -228,17 +228,17 @@ def _own_parts(content: Iterable[AssistantPart], prefix: Prefix | None) -> Itera
     """The parts of a model's own reply, without thinking that was signed for anything but what now precedes it."""
     running = Prefix(prefix.digest) if prefix is not None else None
     for part in content:
-        kept = part
+        kept_part = part
         if isinstance(part, ThinkingPart) and part.provider_state and _SEAL in part.provider_state:
             if running is not None and part.provider_state[_SEAL] != running.digest:
                 continue
             state = {name: value for name, value in part.provider_state.items() if name != _SEAL}
-            kept = replace(part, provider_state=state)
+            kept_part = replace(part, provider_state=state)
         elif part.type == "tool_call" and part.provider_state and IN_TEXT in part.provider_state:
-            kept = replace(part, provider_state=None)
+            kept_part = replace(part, provider_state=None)
         if running is not None:
-            running.add(kept)
-        yield kept
+            running.add(kept_part)
+        yield kept_part
 
 
 def _portable(content: Iterable[AssistantPart]) -> Iterable[AssistantPart]:

@@ -130,7 +130,7 @@ class RequestAttempts:
         return self._policy.delay(error, self.number) or _retry_after(error) or 0.0
 
     def has_further_answer(self) -> bool:
-        """Whether the answer was a recorded one, and another one to the same request follows it."""
+        """Tell if the answer was recorded and a further one follows it."""
         return self._request_info.replayed and self._has_recorded_answer()
 
     def _has_recorded_answer(self) -> bool:

@@ -1,1 +1,1 @@
-"""JSON Schemas in the subset that a server accepts: of tools, and of structured answers."""
+"""JSON Schemas for tools and answers, written in a server's subset."""

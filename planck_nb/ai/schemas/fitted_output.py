@@ -1,4 +1,4 @@
-"""The schema of a structured answer as a server accepts it."""
+"""The schema for a structured answer, as a server accepts it."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from planck_nb.base.json_types import JsonObject
 
 @dataclass(frozen=True, slots=True)
 class FittedOutput:
-    """The schema of a structured answer as it is sent.
+    """The schema for a structured answer in a request.
 
     Args:
         schema: The JSON Schema.
-        read: Converts the text of an answer to one for the schema that was asked for; None if they are the same.
+        read: Converts an answer to one for the requested schema; None if they are equal.
     """
 
     schema: JsonObject
@@ -27,14 +27,14 @@ class FittedOutput:
 
 
 def fit_output(schema: JsonObject, rules: SchemaRules) -> FittedOutput:
-    """Write the schema of a structured answer in the part of JSON Schema that a server accepts.
+    """Write an answer's schema in a server's part of JSON Schema.
 
     Args:
-        schema: The schema that was asked for.
-        rules: What the server accepts.
+        schema: The requested schema.
+        rules: The server's rules.
 
     Returns:
-        The schema as it is sent.
+        The schema for the request.
 
     Example:
         >>> rules = SchemaRules(open_objects="pairs", closed=True)
@@ -58,14 +58,14 @@ def fit_output(schema: JsonObject, rules: SchemaRules) -> FittedOutput:
 
 
 def with_objects(schema: JsonObject, value: Any) -> Any:  # noqa: ANN401 - any JSON value
-    """The beginning of an answer, with an object where a list of pairs stands for one.
+    """Convert the beginning of an answer, with objects for pairs.
 
     Args:
-        schema: The schema that was asked for.
-        value: The answer as far as the model has written it.
+        schema: The requested schema.
+        value: The answer so far.
 
     Returns:
-        The value in the form of the schema.
+        The value in the schema's form.
     """
     read = SchemaWriter(schema, _PAIRS).write().read
     return value if read is None else read(value)

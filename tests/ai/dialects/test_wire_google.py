@@ -188,7 +188,7 @@ def test_options() -> None:
         stop=list("abcdef"),
         thinking="low",
         tool_choice="look",
-        output={"type": "object"},
+        output={"type": "array", "items": {"type": "string"}},
         extra={"generationConfig": {"seed": 1}, "safetySettings": []},
     )
     assert made.url == f"{HERE}/v1beta/models/gemini-3.5-flash:streamGenerateContent?alt=sse"
@@ -200,7 +200,7 @@ def test_options() -> None:
         "stopSequences": list("abcde"),
         "thinkingConfig": {"thinkingLevel": "LOW", "includeThoughts": True},
         "responseMimeType": "application/json",
-        "responseJsonSchema": {"type": "object"},
+        "responseJsonSchema": {"type": "array", "items": {"type": "string"}},
         "seed": 1,
     }
     assert made.body["toolConfig"]["functionCallingConfig"] == {"mode": "ANY", "allowedFunctionNames": ["look"]}

@@ -174,6 +174,9 @@ async def test_steps_go_back_as_they_came() -> None:
     ]
 
 
+LIST = {"type": "array", "items": {"type": "string"}}
+
+
 def test_nothing_is_stored_at_the_vendor() -> None:
     made = request(
         max_tokens=9,
@@ -181,7 +184,7 @@ def test_nothing_is_stored_at_the_vendor() -> None:
         stop=["a"],
         thinking="off",
         tool_choice="look",
-        output={"type": "object"},
+        output=LIST,
         extra={"generation_config": {"seed": 3}},
     )
     assert made.url == "http://127.0.0.1:9/v1beta/interactions"
@@ -193,7 +196,7 @@ def test_nothing_is_stored_at_the_vendor() -> None:
         "store": False,
         "system_instruction": "S",
         "tools": [{"type": "function", "name": "look", "description": "Looks.", "parameters": TOOLS[0].parameters}],
-        "response_format": {"type": "text", "mime_type": "application/json", "schema": {"type": "object"}},
+        "response_format": {"type": "text", "mime_type": "application/json", "schema": LIST},
         "generation_config": {
             "max_output_tokens": 9,
             "top_p": 0.5,
