@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
@@ -130,8 +131,9 @@ class MemberReader:
             self.fail(field, f"has {len(text):,} characters; at most {longest} are allowed")
         if any(char in "\n\t" or is_hidden(char) for char in text):
             self.fail(field, f"{named(text)!r} has characters that cannot be seen; write it without them")
-        spelling = visible(text, lookalikes=True)
-        if spelling != visible(text):
+        plain = unicodedata.normalize("NFKC", text)  # names are compared in this form
+        spelling = visible(plain, lookalikes=True)
+        if spelling != visible(plain):
             self.fail(field, f"{spelling!r} has letters that look like others; write it in one alphabet")
         return text
 

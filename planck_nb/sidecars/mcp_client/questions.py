@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 from planck_nb.agent.calling.json_schema import errors_of, problem_of, validator
-from planck_nb.ai.server_address import shown_host
 from planck_nb.ai.messages import ImagePart
+from planck_nb.ai.server_address import shown_host
 from planck_nb.base.errors import ToolError
 from planck_nb.base.json_types import JsonObject
 from planck_nb.base.visible import visible
