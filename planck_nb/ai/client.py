@@ -199,9 +199,9 @@ class Client:
         pending = await self._pending(model, context, options, MessageBuilder(model), needs_key=False)
         _, headers, body = await pending.encoded()
         secrets = {*secrets_in(headers), *((pending.key,) if pending.key else ())}
-        shown_headers = {name: redacted(value, secrets) for name, value in headers.items()}
+        shown = {name: redacted(value, secrets) for name, value in headers.items()}
         url = redacted(pending.request.url, secrets)  # without the query of base_url, which may be a key
-        return RequestPreview("POST", url, shown_headers, from_json(body), pending.request.warnings)
+        return RequestPreview("POST", url, shown, from_json(body), pending.request.warnings)
 
     async def aclose(self) -> None:
         """Close all connections. The client may be used again and then opens new ones."""
@@ -290,8 +290,8 @@ class Client:
             return
         cassette = self._active_cassette
         pending = await self._pending(model, context, options, builder, needs_key=cassette is None)
-        if warnings := [*pending.request.warnings, *self._about_encryption(pending, cassette)]:
-            notice: list[StreamEvent] = [StreamWarning(text) for text in warnings]
+        if found := [*pending.request.warnings, *self._about_encryption(pending, cassette)]:
+            notice: list[StreamEvent] = [StreamWarning(text) for text in found]
             builder.feed(notice)
             yield notice
         request_info = pending.request_info
@@ -328,7 +328,7 @@ class Client:
                 except ProviderError as error:
                     builder.is_sent = builder.has_content or builder.usage is not None
                     _redact(error, pending.secrets)
-                    reports, delay = pending.after(error, attempts)
+                    notices, delay = pending.after(error, attempts)
                 else:
                     pending.accepted()
                     if not paused:
@@ -336,7 +336,7 @@ class Client:
                     pending.resume()
                     attempts.begin(continues=True)
                     continue
-                yield builder.feed(reports)
+                yield builder.feed(notices)
                 await self._retries.sleep(0 if request_info.without_delay else delay)
 
     def _about_encryption(self, pending: PendingRequest, cassette: Cassette | None) -> Iterator[str]:

@@ -26,7 +26,7 @@ class WireRequest:
         warnings: Sentences about options left out.
         prefix: A digest of all that is sent, if the vendor binds its signatures to that.
         tools: The tools whose arguments are sent under other names or in another form, by name.
-        output: The schema of a structured answer that is sent in another form.
+        output: The schema for a structured answer, if sent in another form.
     """
 
     url: str

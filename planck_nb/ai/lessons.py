@@ -1,7 +1,7 @@
-"""Lessons from a server's refusals: other forms for the same request.
+"""Lessons from refusals: another form for the request, tried once.
 
-The request is sent once more in such a form. A lesson changes the `ServerRules` for one model at one address. Sentences
-are recognised by their words, because servers with one format do not agree on a status or a code for them.
+A lesson changes `ServerRules` for one model at one address. Sentences are recognised by their words, because servers
+with the same format differ in status and code.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Lesson:
     """A change to a server's rules.
 
     Args:
-        changes: Names of fields in `ServerRules` with their new values. A set is added to the present one.
+        changes: Fields in `ServerRules` with their new values. A set is added to the one before.
         sentence: What the person should know; empty if only the request's form changes.
 
     Example:
@@ -62,16 +62,16 @@ class Lessons:
     def add(self, model: Model, lessons: Iterable[Lesson]) -> None:
         """Remember lessons about the model at its address."""
         place = _place(model)
-        old_lessons = self._known.get(place, ())
-        self._known[place] = (*old_lessons, *(lesson for lesson in lessons if lesson not in old_lessons))
+        earlier = self._known.get(place, ())
+        self._known[place] = (*earlier, *(lesson for lesson in lessons if lesson not in earlier))
 
     def applied_to(self, model: Model) -> Model:
-        """Return the model with the rules its server has taught."""
+        """The model with the rules its server has taught."""
         return with_lessons(model, self._known.get(_place(model), ())) if self._known else model
 
 
 def with_lessons(model: Model, lessons: Iterable[Lesson]) -> Model:
-    """Return the model with the rules changed by the lessons."""
+    """The model with changed rules."""
     rules = first = rules_of(model)
     for lesson in lessons:
         rules = lesson.applied_to(rules)
@@ -83,16 +83,16 @@ def _place(model: Model) -> tuple[str, str, str]:
 
 
 def lessons_of(error: ProviderError, model: Model, tools: Sequence[ToolSpec], body: JsonObject) -> Iterator[Lesson]:
-    """Yield a refusal's possible lessons, the most likely first.
+    """Yield lessons from a refusal, the most likely first.
 
     Args:
         error: The refusal.
-        model: The model which was asked, with the rules followed by the request.
-        tools: The conversation's tools.
+        model: The model, with the rules for this request.
+        tools: The tools in the conversation.
         body: The refused body.
 
     Yields:
-        Lessons; those without a change have been followed already.
+        Lessons; one without effect has been followed already.
     """
     if not isinstance(error, BadRequestError) or isinstance(error, ContextOverflowError):
         return
@@ -137,7 +137,7 @@ _REFUSED_REASONING = _pattern(
 )
 _BESIDE = _pattern(r"(content and thinking|thinking and content|both content and (reasoning|thinking))")
 _ROLES = _pattern(
-    # Templates by Mistral, Gemma and others: https://github.com/mistralai/mistral-vibe/issues/255
+    # Templates of Mistral, Gemma and others: https://github.com/mistralai/mistral-vibe/issues/255
     r"roles must alternate|alternating user|must alternate (between )?user",
     # Mistral's own API: https://github.com/zed-industries/zed/issues/37021
     r"unexpected role '\w+' after role '\w+'|expected last role user",
@@ -197,14 +197,11 @@ def _of_signatures(refusal: _Refusal) -> Iterator[Lesson]:
 
 
 def _of_tools(refusal: _Refusal) -> Iterator[Lesson]:
-    """Send a refused schema in fewer keywords, or leave a tool out.
-
-    A tool is left out if the refusal names it.
-    """
+    """Narrow schemas, or leave out a tool named in the refusal."""
     if not refusal.tools or not refusal.says(_SCHEMA) or refusal.says(_NOT_OF_A_TOOL):
         return
     names = _sent_names(refusal.body)
-    name = next((item for item in names if re.search(rf"['\"`]{re.escape(item)}['\"`]", refusal.words)), None)
+    name = next((name for name in names if re.search(rf"['\"`]{re.escape(name)}['\"`]", refusal.words)), None)
     if name is None and (positions := _POSITION.findall(refusal.words)):
         place = int(positions[-1])
         name = names[place] if place < len(names) else None
@@ -221,11 +218,11 @@ def _of_tools(refusal: _Refusal) -> Iterator[Lesson]:
 
 
 def _sent_names(body: JsonObject) -> list[str]:
-    """Return the tools' names in a body, in their order."""
+    """Names in the body's tools, in their order."""
     return [
-        str(item.get("name") or item.get("type") or "")
+        str(declaration.get("name") or declaration.get("type") or "")
         for tool in body.get("tools") or ()
-        for item in tool.get("functionDeclarations") or (tool.get("function") or tool,)
+        for declaration in tool.get("functionDeclarations") or (tool.get("function") or tool,)
     ]
 
 
@@ -264,7 +261,7 @@ def _of_output(refusal: _Refusal) -> Iterator[Lesson]:
 
 
 def _of_fields(refusal: _Refusal) -> Iterator[Lesson]:
-    """Leave out a field which the server does not know."""
+    """Leave out a field unknown to the server."""
     body = refusal.body
     for match in _FIELD.finditer(refusal.words):
         path = next(filter(None, match.groups()))

@@ -42,13 +42,11 @@ from planck_nb.base.json_types import JsonObject, without_lone_surrogates
 
 
 class MessageBuilder:
-    """Collector for one reply's events.
+    """Collects the events of one reply; joins chunks when the message is built.
 
-    Chunks are kept as they come and joined when the message is built.
-
-    `usage` is the last count reported, `stop_reason` the provider's own, None until it arrives. `prefix` is the
-    answered request's digest, if its provider binds signatures to it. `tools` and `output` convert what the model
-    writes for schemas in another form, and `text` takes thinking and calls out of the text. `is_sent` says whether a
+    `usage` is the last count reported, `stop_reason` the provider's own, None until it arrives. `prefix` is the digest
+    of the request that is answered, if its provider binds signatures to it. `tools` and `output` convert what the model
+    writes for schemas in another form, and `text` removes thinking and calls from text parts. `is_sent` says whether a
     request was sent that a server may have begun to answer. `api` is the wire format that the reply's provider state
     belongs to.
     """
@@ -155,7 +153,7 @@ class MessageBuilder:
                 self.usage, self._latest, self._reported_cost = self._usage_before, None, None
 
     def build(self, stop_reason: StopReason | None = None, error: str | None = None) -> AssistantMessage:
-        """Return the message as far as it was received.
+        """The message as far as it was received.
 
         Without `stop_reason` it is the provider's. In a message that was "aborted" or ended in an "error", text and
         thinking stay and only complete tool calls are kept. In one that a limit or a refusal ended, a last call without
@@ -166,8 +164,8 @@ class MessageBuilder:
         held_texts = {} if self.text is None else self.text.held()
         held_drafts = {index + self._offset: _Draft("text", [text]) for index, text in held_texts.items()}
         for index, draft in held_drafts.items():
-            if (earlier := self._parts.get(index)) is not None:
-                draft.chunks, draft.state = [*earlier.chunks, *draft.chunks], earlier.state
+            if (part := self._parts.get(index)) is not None:
+                draft.chunks, draft.state = [*part.chunks, *draft.chunks], part.state
         drafts = [
             draft
             for _, draft in sorted({**self._parts, **held_drafts}.items())
@@ -207,26 +205,26 @@ class MessageBuilder:
         return None if time is None or self._sent_at is None else round(time - self._sent_at, 4)
 
     def _cost(self) -> float | None:
-        """Return the cost, request by request, because rates may depend on a request's length."""
+        """The cost, request by request, because rates may depend on the length of each."""
         cost = self._model.cost(self._latest if self._earlier else self.usage)
         latest = self._reported_cost if cost is None else cost
         if not self._earlier:
             return latest
         return None if latest is None or self._cost_before is None else self._cost_before + latest
 
-    def _unique(self, server_id: str) -> str:
+    def _unique(self, given: str) -> str:
         """The id itself, or one that depends only on the calls before it."""
         number = len(self._ids) + 1
-        unique = server_id or f"call_{number}"
+        unique = given or f"call_{number}"
         while unique in self._ids:
-            unique = f"{server_id or 'call'}_{number}"
+            unique = f"{given or 'call'}_{number}"
             number += 1
         self._ids.add(unique)
         return unique
 
 
 _DELTAS = (TextChunk, ThinkingChunk, ToolArgsChunk)
-_COUNTS = tuple(field.name for field in fields(Usage))
+_COUNTS = tuple(each.name for each in fields(Usage))
 MAX_ID_LENGTH = 512
 _MAX_NAME_LENGTH = 128
 _KIND = {TextChunk: "text", ThinkingChunk: "thinking", ToolArgsChunk: "tool_call"}
@@ -264,11 +262,11 @@ class _Draft:
 
 
 def _check_usage(event: UsageUpdate) -> None:
-    """Mark counts that cannot be right as unknown. Another package's dialect may have passed them on."""
+    """Mark counts that cannot be right as unknown. A dialect of another package may have passed them on."""
     usage = event.usage
-    cache_counts = (usage.cache_read_tokens, usage.cache_write_tokens)
-    valid = are_counts(usage.input_tokens, usage.output_tokens, *cache_counts, usage.thinking_tokens)
-    if valid and sum(cache_counts) <= usage.input_tokens:  # as nearly always
+    cached = (usage.cache_read_tokens, usage.cache_write_tokens)
+    valid = are_counts(usage.input_tokens, usage.output_tokens, *cached, usage.thinking_tokens)
+    if valid and sum(cached) <= usage.input_tokens:  # as nearly always
         return
     counts = usage_counts({name: getattr(usage, name) for name in _COUNTS})
     if counts is None:
@@ -277,33 +275,27 @@ def _check_usage(event: UsageUpdate) -> None:
         event.usage = Usage(**counts)
 
 
-def call_id(value: object) -> str:
-    """Return a call's id as the server sent it.
-
-    It is empty if it is not usable, so that one is generated.
-    """
-    usable = isinstance(value, str) and len(value) <= MAX_ID_LENGTH and value.isprintable()
-    return value if usable and isinstance(value, str) else ""
+def call_id(given: object) -> str:
+    """The id of a call as the server sent it; empty if it is not usable, so that one is generated."""
+    usable = isinstance(given, str) and len(given) <= MAX_ID_LENGTH and given.isprintable()
+    return given if usable and isinstance(given, str) else ""
 
 
-def tool_name(value: object) -> str:
-    """Return a tool's name as the server sent it.
-
-    A name which is not usable is cut, and its unprintable characters are replaced.
-    """
-    if not isinstance(value, str):
+def tool_name(given: object) -> str:
+    """The name of a tool as the server sent it; if not usable, cut and with unprintable characters replaced."""
+    if not isinstance(given, str):
         return ""
-    if len(value) <= _MAX_NAME_LENGTH and value.isprintable():
-        return value
-    return "".join(character if character.isprintable() else "\ufffd" for character in value[:_MAX_NAME_LENGTH])
+    if len(given) <= _MAX_NAME_LENGTH and given.isprintable():
+        return given
+    return "".join(each if each.isprintable() else "\ufffd" for each in given[:_MAX_NAME_LENGTH])
 
 
 def parse_arguments(text: str) -> JsonObject | None:
     """A call's arguments; None if the text is not a JSON object.
 
-    An empty text and null stand for an empty object. An object may be in a fenced block or in a JSON text, and an empty
-    one may precede it. The two halves of a surrogate pair are joined; a lone half is replaced. A number such as 1e999
-    is not a JSON number.
+    An empty text and null mean an empty object. An object may be in a fenced block or in a JSON text, and an empty one
+    may precede it. Both halves in a surrogate pair are joined; a lone half is replaced. A number such as 1e999 is not a
+    JSON number.
     """
     if not text.strip():
         return {}
@@ -319,31 +311,28 @@ _MAX_WRAPS = 3
 
 
 def _unwrapped(value: Any) -> Any:  # noqa: ANN401 - any JSON value
-    """Return the object in a value, or the value itself.
-
-    A text other than JSON may contain it.
-    """
+    """Take the object out of a text or block around it."""
     for _ in range(_MAX_WRAPS):
         if value is None:
             return {}
         if isinstance(value, str):
             text = value.strip()
-            if match := _FENCE.fullmatch(text):
-                text = match[1]
-            # What the call began with, and then all of them: https://github.com/BerriAI/litellm/issues/4537
+            if block := _FENCE.fullmatch(text):
+                text = block[1]
+            # An empty object first, then the whole one: https://github.com/BerriAI/litellm/issues/4537
             value = _parsed(text.removeprefix("{}") or "{}")
     return value
 
 
 def _parsed(text: str) -> Any:  # noqa: ANN401 - any JSON value
-    """Return a text's JSON value, `_INVALID` for any other text."""
+    """Parse a JSON text; `_INVALID` if it is not one."""
     if not text.isascii():
         text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     try:
         return from_json(text, allow_inf_nan=False)
     except ValueError:
         pass
-    try:  # a half of a pair that is written as an escape
+    try:  # half a pair, written as an escape
         return without_lone_surrogates(json.loads(text, parse_constant=_refuse))
     except (ValueError, RecursionError):
         return _INVALID
@@ -354,7 +343,7 @@ def _refuse(constant: str) -> object:
 
 
 def _without_infinities(value: Any) -> Any:  # noqa: ANN401 - any JSON value
-    """Replace infinite numbers by None: journals and requests cannot hold them."""
+    """The value with None instead of infinite numbers, which no journal and no request can hold."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""A request for one message, changed if the server refuses it or pauses."""
+"""The request for one message: built, encoded, and changed if the server refuses it or pauses."""
 
 from __future__ import annotations
 
@@ -29,24 +29,21 @@ from planck_nb.base.errors import AuthenticationError, BadRequestError, Provider
 from planck_nb.base.threads import run_in_thread
 
 _ENCODE_IN_THREAD_FROM = 4_000_000
-"""Characters from which a conversation is encoded in a thread.
-
-Encoding it in the event loop would block the loop for more than 10 ms.
-"""
+"""Characters from which a conversation is encoded in a thread: it would block the event loop for more than 10 ms."""
 
 _UNAUTHORIZED = 401
 
 _MAX_PAUSES = 20
-"""Pauses allowed in one answer; each costs a further request."""
+"""Pauses that a server may make in one answer; each costs a further request."""
 
 _STREAM_HEADERS = {"accept": "text/event-stream, application/x-ndjson", "content-type": "application/json"}
 
 
 class PendingRequest:
-    """A request for one message, and further ones until it is complete.
+    """The request for one message, and the further ones if the first does not complete it.
 
-    `refused` are the digests of thinking which a server has refused; more are added as they are refused. `lessons` are
-    those of the client; what this request learns is added once the server has accepted it.
+    `refused` are digests of refused thinking; more are added as servers refuse them. `lessons` are the client's; those
+    from this request are added once the server has accepted it.
     """
 
     def __init__(
@@ -80,7 +77,7 @@ class PendingRequest:
         self._pauses = 0
         self._messages = without_signatures(context.messages, refused)[0] if refused else context.messages
         self._partial: Sequence[Message] = ()
-        """The answer so far if the server has paused: later requests continue it."""
+        """The answer so far, if the server has paused in it: every later request continues it."""
         self._is_long = characters(context) > _ENCODE_IN_THREAD_FROM
         self.request: WireRequest
         request_info.auth = self.auth
@@ -91,7 +88,7 @@ class PendingRequest:
 
     @property
     def secrets(self) -> set[str]:
-        """Texts which must not appear in messages."""
+        """Secrets, which must not appear in messages."""
         return self.request_info.secrets
 
     async def encoded(self) -> tuple[str, dict[str, str], bytes]:
@@ -105,21 +102,18 @@ class PendingRequest:
 
     @property
     def exposes_credentials(self) -> bool:
-        """True if others can read credentials in transit."""
+        """Tell if others can read credentials in transit."""
         credentials = self.key or self.auth is not None or self.address.headers
         return bool(credentials) and is_readable_in_transit(self.request.url)
 
     def accepted(self) -> None:
-        """Remember what the server has taught: it has accepted the request built with it."""
+        """Remember lessons after the server has accepted a request with them."""
         if self._learned:
             self._lessons.add(self._first_model, self._learned)
             self._learned = []
 
     def after(self, error: ProviderError, attempts: RequestAttempts) -> tuple[list[StreamEvent], float]:
-        """Return the events to report and the seconds before the next attempt.
-
-        Raises the error if another attempt would not help.
-        """
+        """The events to report and the seconds to wait before the next attempt. Raises the error if none would help."""
         if self._builder.has_content:
             raise error
         attempt = attempts.number
@@ -138,23 +132,23 @@ class PendingRequest:
         return events, 0.0
 
     def _without_thinking(self) -> list[StreamEvent] | None:
-        """Leave out earlier thinking; return None if the messages have none."""
-        self._messages, digests = without_signatures(self._messages)
-        self._partial, digests_in_partial = without_signatures(self._partial)
-        if not (digests or digests_in_partial):  # a second time there is nothing left to leave out
+        """Leave out earlier thinking; None without any."""
+        self._messages, found = without_signatures(self._messages)
+        self._partial, found_in_partial = without_signatures(self._partial)
+        if not (found or found_in_partial):  # a second time there is nothing left to leave out
             return None
-        self._refused |= digests | digests_in_partial
+        self._refused |= found | found_in_partial
         self._set_request(self._request())
         warning = f"{self.model} did not accept its earlier thinking; the request is sent again without it."
         return [StreamWarning(warning)]
 
     def _learn(self, error: ProviderError) -> list[StreamEvent] | None:
-        """Build the request as the refusal says; return None if it says nothing new.
+        """Build the request by a new lesson, if the refusal teaches one.
 
-        A lesson which has not helped is dropped before the next one is tried.
+        A useless lesson is dropped before the next one is tried.
         """
-        refusal = str(error)
-        if refusal == self._latest_refusal:
+        words = str(error)
+        if words == self._latest_refusal:
             self._learned = self._learned[:-1]
         before, warnings = self.request.body, self.request.warnings
         context = self._context
@@ -165,34 +159,32 @@ class PendingRequest:
             model = self._servers.accepting(with_lessons(self._first_model, [*self._learned, lesson]))
             if model.rules == self.model.rules:
                 continue
-            self.model, earlier_model = model, self.model
+            self.model, former = model, self.model
             request = self._request()
             if request.body == before:
-                self.model = earlier_model
+                self.model = former
                 continue
             self._learned.append(lesson)
-            self._latest_refusal = refusal
+            self._latest_refusal = words
             self._set_request(request)
-            sentences = [lesson.sentence, *(sentence for sentence in request.warnings if sentence not in warnings)]
-            news = [sentence for sentence in sentences if sentence and sentence not in self._told]
-            self._told.update(news)
-            return [StreamWarning(sentence) for sentence in news]
+            sentences = [lesson.sentence, *(text for text in request.warnings if text not in warnings)]
+            new = [text for text in sentences if text and text not in self._told]
+            self._told.update(new)
+            return [StreamWarning(text) for text in new]
         return None
 
     def _as_recorded(self, error: ProviderError, attempts: RequestAttempts) -> list[StreamEvent]:
-        """Send the request once more if the recording did so.
+        """Send the request again if recorded so; raise the error otherwise.
 
-        Otherwise raises the error. The first request in a replay need not be the one which was first, and learned from
-        a refusal, in the recording.
+        The first agent in a replay need not be the first, and refused, one in the recording.
         """
         if isinstance(error, BadRequestError) and attempts.has_further_answer():
             return []
         raise error
 
     def _without_images(self, error: ProviderError) -> StreamEvent:
-        """Leave out the images returned by tools.
+        """Leave out the images that tools returned. Raises the error if there are none.
 
-        Raises the error if there are none.
         Raises `UnsupportedFeatureError` if a prompt contains an image.
         """
         if not (self.model.takes("image") and any(map(_has_images, self._messages))):
@@ -203,10 +195,7 @@ class PendingRequest:
         return StreamWarning(f"{self.model} does not accept images; the request is sent again without them.")
 
     def resume(self) -> None:
-        """Request the rest of a message in which the server paused.
-
-        It may do so `_MAX_PAUSES` times.
-        """
+        """Request the rest of a message in which the server paused, which it may do `_MAX_PAUSES` times."""
         self._pauses += 1
         if self.auth is not None:
             self.auth.rejected = False
@@ -225,10 +214,7 @@ class PendingRequest:
         builder.prefix, builder.tools, builder.output = request.prefix, request.tools, request.output
 
     def reply_text(self) -> ReplyText | None:
-        """Return the separator for thinking and calls in the reply's text.
-
-        It is None if the server separates them.
-        """
+        """Make the filter for thinking and calls in text, if needed."""
         rules, context, options = rules_of(self.model), self._context, self._options
         tools = (
             [tool.name for tool in context.tools]
@@ -266,10 +252,7 @@ def _has_images(message: Message) -> bool:
 
 
 def _has_called(messages: Sequence[Message], model: Model) -> bool:
-    """Return whether the server took a call out of the text.
-
-    Only this model's calls in this conversation count.
-    """
+    """Tell if the model has made a native call in this conversation."""
     return any(
         IN_TEXT not in (part.provider_state or ())
         for message in messages

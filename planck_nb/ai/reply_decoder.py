@@ -1,4 +1,4 @@
-"""Decoder for HTTP responses: the events in a stream, or the reported error."""
+"""Decoder for an HTTP response: events in a stream, or an error."""
 
 from __future__ import annotations
 
@@ -23,13 +23,10 @@ _MAX_REASON_LENGTH = 200
 _OK = 200
 
 _MAX_DOCUMENT = 65_536
-"""Bytes in the longest error."""
+"""Bytes that an error may have."""
 
 _END_TIMEOUT = 0.2
-"""Seconds to wait for an answer's end once its message is complete.
-
-Afterwards its connection can be reused.
-"""
+"""Seconds to wait for the end of an answer whose message is complete, so that its connection can be reused."""
 
 _ENDS = frozenset({"finish", "pause"})
 
@@ -49,10 +46,10 @@ async def raise_for_error(reply: HttpResponse, wire: Dialect, model: Model, secr
     if (error := reported_error(model, _parsed(body))) is not None:
         error.request_id = _request_id(reply)
         raise error
-    content = "an HTML page" if "html" in kind else "one JSON document"
+    what = "an HTML page" if "html" in kind else "one JSON document"
     raise ProviderProtocolError(
-        f"{base_url_of(model)} answered with {content} instead of a stream "
-        f"({body[:200].decode('utf-8', 'replace')!r}); check base_url.",
+        f"{base_url_of(model)} answered with {what} instead of a stream ({body[:200].decode('utf-8', 'replace')!r}); "
+        "check base_url.",
         provider=model.provider,
         model=model.id,
         request_id=_request_id(reply),
@@ -67,9 +64,7 @@ def _parsed(body: bytes) -> object:
 
 
 class ReplyDecoder:
-    """Reader for one stream's events.
-
-    Events decoded before an error are returned before it is raised.
+    """Reads the events of one stream. Events that were decoded before an error are returned before it is raised.
 
     It is not an asynchronous generator, because the event loop would have to register and close one for each reply.
     """
@@ -81,14 +76,14 @@ class ReplyDecoder:
         self._decoder = wire.decoder(model)
         self._ended = False
         self._document: bytes | None = None
-        """A body with one JSON document, as far as received, though its type names a stream."""
+        """Beginning of a JSON document which has the type for a stream."""
         self._is_first = wire.framing == "sse"
         self._complete = False
-        """True once the message's last event was returned."""
+        """Whether the last event of the message was returned."""
         self._failure: ProviderError | None = None
 
     async def next_batch(self) -> list[StreamEvent | Pause] | None:
-        """Return the events in the next data which has any, None after the last."""
+        """The events in the next piece of data that has any, None after the last."""
         while self._failure is None and not self._ended and not self._complete:
             batch: list[StreamEvent | Pause] = []
             try:
@@ -123,7 +118,7 @@ class ReplyDecoder:
         batch.extend(self._decoder.end())
 
     def _look_at(self, chunk: bytes) -> None:
-        """Keep the beginning of a body that is no stream."""
+        """Keep the beginning of a JSON document."""
         if self._document is not None:
             self._document += chunk[: max(0, _MAX_DOCUMENT - len(self._document))]
         elif chunk.lstrip().startswith((b"{", b"[")):
@@ -142,7 +137,7 @@ class ReplyDecoder:
 
 
 def _feed_last(decoder: Decoder, frames: list[bytes], batch: list[StreamEvent | Pause]) -> None:
-    """Decode a frame cut off where the data ends: it may be complete or useless."""
+    """Decode a frame that the end of the data cut off, which may be complete or useless."""
     for data in frames:
         try:
             batch.extend(decoder.feed(data))

@@ -1,8 +1,8 @@
-"""Take from a reply's text what is not meant for the reader.
+"""Separates thinking in tags, and calls as JSON, from a reply's text.
 
-These are thinking in tags, and tool calls as JSON. Open models write both, and not every server takes them out of the
-text. Thinking is recognised at a text's beginning; a call only if nothing else is written, or if it is in its own tags.
-Text which may become either is held back until this is certain, so it is never shown twice.
+Open models write both, and some servers leave them in the text. Thinking is recognised at a text's beginning; a call
+only if it stands alone, ends the text in a fenced block, or has its own tags. Text which may become either is held back
+until this is certain, so it is never shown twice.
 """
 
 from __future__ import annotations
@@ -42,20 +42,20 @@ _FENCES = ("```json", "```tool")
 _FENCE_HEAD = re.compile(r"```\w{0,12}[ \t]*")
 _LANGUAGES = frozenset({"", "json", "tool_call", "tool", "tool_code"})
 _LONGEST_HEAD = 200
-"""Characters within which a call's first key and name must come."""
+"""Characters with a call's first key and its name."""
 
 _MAX_WATCHED = 200_000
-"""Characters before a closing tag which may turn out to be thinking."""
+"""Characters before a closing tag which may prove to be thinking."""
 
 _Mode = Literal["start", "thinking", "plain", "call"]
 
 
 class ReplyText:
-    """The texts in one reply.
+    """Texts in one reply.
 
     Args:
-        tags: Pairs of tags around thinking.
-        tools: Names of tools which a call in the text may name; empty if calls are not looked for.
+        tags: Pairs with tags around thinking.
+        tools: Tool names for calls in the text; empty if calls stay text.
         may_lack_opening: Whether thinking may begin without its opening tag, which some templates put into the prompt.
     """
 
@@ -66,7 +66,7 @@ class ReplyText:
         self.tools = frozenset(tools)
         self.may_lack_opening = may_lack_opening
         self.inserted = 0
-        """Parts inserted so far."""
+        """Number of inserted parts."""
         self._texts: dict[int, _Text] = {}
         self._places: dict[int, int] = {}
         self._is_plain = False
@@ -78,7 +78,7 @@ class ReplyText:
             events: The decoder's events.
 
         Returns:
-            The events to build the message from; the same object if they stay as they are.
+            The events for the message; the same object if unchanged.
         """
         if self._is_plain:
             return events
@@ -90,24 +90,24 @@ class ReplyText:
         return result
 
     def held(self) -> dict[int, str]:
-        """Return the text which is held back, by its part's index."""
+        """Text held back, by part index."""
         return {self.place(index): text.pending for index, text in self._texts.items() if text.pending}
 
     def place(self, index: int) -> int:
-        """Return a part's index, counting the inserted parts."""
+        """A part's index after insertions."""
         if index not in self._places:
             self._places[index] = self.new_place(index)
         return self._places[index]
 
     def new_place(self, index: int) -> int:
-        """Return a free index for a part inserted in another one's place."""
+        """A free index near another part."""
         place = index + self.inserted
         while place in self._places.values():
             place += 1
         return place
 
     def insert(self, index: int) -> int:
-        """Return the index for a new part before this index's part."""
+        """Insert a part before another one; return its index."""
         place = self.new_place(index)
         self.inserted += 1
         self._places[-1 - len(self._places)] = place  # reserves it
@@ -124,7 +124,7 @@ class ReplyText:
                 event.index = self.place(event.index)
                 yield event
             case ToolCallStart():
-                self.tools = frozenset()  # the server itself takes calls out of the text
+                self.tools = frozenset()  # the server finds calls itself
                 yield from self._end()
                 event.index = self.place(event.index)
                 yield event
@@ -147,13 +147,13 @@ class ReplyText:
 
 
 class _Text:
-    """One text part while it is received."""
+    """One text part, as it is received."""
 
     def __init__(self, reply: ReplyText, index: int) -> None:
         self.pending = ""
-        """The text held back."""
+        """Text held back."""
         self.remaining: str | None = None
-        """The text without thinking which began without a tag."""
+        """The text after thinking without an opening tag."""
         self._reply = reply
         self._index = index
         self._mode: _Mode = "start"
@@ -167,7 +167,7 @@ class _Text:
 
     @property
     def is_plain(self) -> bool:
-        """Return whether whatever follows is text."""
+        """Tell if only text can follow."""
         return self._mode == "plain" and not self.pending and not self._reply.tools and self._watched is None
 
     def feed(self, text: str) -> Iterator[StreamEvent]:
@@ -187,23 +187,25 @@ class _Text:
                 return
 
     def end(self) -> Iterator[StreamEvent]:
-        """Decide on what is held back, at the text's end."""
+        """Decide on text held back, at the end."""
         if self._ended:
             return
         self._ended = True
         if self._mode == "plain" and self._watched is not None and self.pending:
             yield from self._say()
-        pending, self.pending = self.pending, ""
+        rest, self.pending = self.pending, ""
         if self._mode == "thinking":
-            if pending:
-                yield ThinkingChunk(self._part, pending)
+            if rest:
+                yield ThinkingChunk(self._part, rest)
             yield PartEnd(self._part)
         else:
-            yield from self._decide(pending)
+            yield from self._decide(rest)
 
-    def _decide(self, text: str) -> Iterator[StreamEvent]:
-        """Show what was held back, as calls or as text."""
-        calls, rest = calls_in(text, self._reply.tools) if self._reply.tools and text.strip() else ([], text)
+    def _decide(self, held_text: str) -> Iterator[StreamEvent]:
+        """Show held text as calls if it contains some."""
+        calls, rest = (
+            calls_in(held_text, self._reply.tools) if self._reply.tools and held_text.strip() else ([], held_text)
+        )
         yield from self._shown(rest)
         if calls:
             self._reply.place(self._index)
@@ -214,11 +216,11 @@ class _Text:
             yield PartEnd(part, {IN_TEXT: True})
 
     def _begin(self) -> Iterator[StreamEvent]:
-        """Begin with thinking in tags, a call, or text."""
-        stripped = self.pending.lstrip()
+        """At the beginning: thinking in tags, a call, or text."""
+        beginning = self.pending.lstrip()
         for opening, closing in self._reply.tags:
-            if stripped.startswith(opening):
-                self.pending = stripped[len(opening) :]
+            if beginning.startswith(opening):
+                self.pending = beginning[len(opening) :]
                 self._mode, self._closing, self._is_empty = "thinking", closing, True
                 self._part = self._reply.insert(self._index)
                 self._watched = None
@@ -226,9 +228,9 @@ class _Text:
                 return
         openings = [opening for opening, _ in self._reply.tags]
         openings += [opening for opening, _ in _CALL_TAGS] if self._reply.tools else []
-        if any(opening.startswith(stripped) for opening in openings):
+        if any(opening.startswith(beginning) for opening in openings):
             return  # not decided, or only white space
-        if self._reply.tools and _may_be_call(stripped, self._reply.tools):
+        if self._reply.tools and _may_be_call(beginning, self._reply.tools):
             return
         if self._has_thought:
             self.pending = self.pending.lstrip("\n")
@@ -260,8 +262,8 @@ class _Text:
         at, tag = min(places)
         before, self.pending = self.pending[:at], self.pending[at:]
         if tag in closings:
-            shown_text = before or "".join((self._watched or [])[-1:])
-            if self.pending == tag and not shown_text.endswith("\n") and not self._ended:
+            last_text = before or (self._watched[-1] if self._watched else "")
+            if self.pending == tag and not last_text.endswith("\n") and not self._ended:
                 self.pending = before + tag  # what follows says whether it ends a line
             else:
                 yield from self._end_thinking(before, self.pending[len(tag) :], tag)
@@ -272,7 +274,7 @@ class _Text:
 
     def _watch(self, text: str) -> Iterator[StreamEvent]:
         """Show text, which may still turn out to be thinking."""
-        if self._watched is not None:
+        if self._watched is not None and text:
             self._watched.append(text)
             self._size += len(text)
             if self._size > _MAX_WATCHED:
@@ -280,26 +282,23 @@ class _Text:
         yield from self._shown(text)
 
     def _end_thinking(self, before: str, rest: str, tag: str) -> Iterator[StreamEvent]:
-        """Make text before a closing tag thinking.
-
-        It stays text if the tag stands within a sentence.
-        """
-        parts, self._watched = self._watched or [], None
-        thought = "".join([*parts, before])
+        """Make text before a closing tag thinking, except within a sentence."""
+        pieces, self._watched = self._watched or [], None
+        thought = "".join([*pieces, before])
         is_tag = thought.endswith("\n") or rest.startswith("\n") or not rest
         if not is_tag or any(opening in thought for opening, _ in self._reply.tags):
             self.pending = rest
             yield from self._shown(before + tag)
             return
-        part = -1 if parts else self._reply.insert(self._index)
+        part = -1 if pieces else self._reply.insert(self._index)
         self.pending = rest
-        self.remaining = "" if parts else None
+        self.remaining = "" if pieces else None
         self._mode, self._has_thought = "start", True
         yield ThinkingChunk(part, thought)
         yield PartEnd(part)
 
     def _call(self) -> Iterator[StreamEvent]:
-        """Hold back tagged calls, and fenced blocks which may be calls."""
+        """Hold back text in call tags, or in a possible fenced call."""
         if not self._closing:
             if not _may_be_call(self.pending, self._reply.tools):
                 text, self.pending = self.pending[: len(_FENCES[0])], self.pending[len(_FENCES[0]) :]
@@ -309,9 +308,9 @@ class _Text:
         end = self.pending.find(self._closing)
         if end >= 0:
             end += len(self._closing)
-            call, self.pending = self.pending[:end], self.pending[end:]
+            text, self.pending = self.pending[:end], self.pending[end:]
             self._mode = "plain"
-            yield from self._decide(call)
+            yield from self._decide(text)
 
     def _shown(self, text: str) -> Iterator[StreamEvent]:
         if not text:
@@ -322,15 +321,15 @@ class _Text:
 
 
 def calls_in(text: str, tools: Collection[str]) -> tuple[list[tuple[str, str]], str]:
-    """Return the tool calls at a text's beginning, and its rest.
+    """Find calls at the beginning of a text.
 
     Args:
-        text: A whole text, or one within a call's tags.
-        tools: The tools' names.
+        text: A whole text, or one in call tags.
+        tools: The tool names.
 
     Returns:
-        Each call's name and arguments, and the text after them; no call and the whole text if it begins with anything
-        else. A call which is not valid JSON has its text as arguments, which is reported to the model.
+        Name and arguments for each call, and the text after them; an empty list and the whole text if it begins
+        otherwise. Arguments with invalid JSON are reported to the model as text.
 
     Example:
         >>> calls_in('{"name": "get_weather", "arguments": {"city": "Paris"}}', ["get_weather"])
@@ -344,13 +343,13 @@ def calls_in(text: str, tools: Collection[str]) -> tuple[list[tuple[str, str]], 
     values, after = _values(inner)
     calls: list[tuple[str, str]] = []
     for value in values:
-        more = _calls_of(value, tools)
-        if not more:
+        value_calls = _calls_of(value, tools)
+        if not value_calls:
             return [], text
-        calls += more
+        calls += value_calls
     if not calls:
-        broken_call = _broken_call(inner, tools)
-        return (broken_call, "") if broken_call else ([], text)
+        calls = _broken_call(inner, tools)
+        return (calls, "") if calls else ([], text)
     if _may_be_call(after, tools):  # a further call, cut off
         after = ""
     rest = f"{after}\n{rest}".strip()
@@ -360,7 +359,7 @@ def calls_in(text: str, tools: Collection[str]) -> tuple[list[tuple[str, str]], 
 
 
 class _Object(dict[str, Any]):
-    """A JSON object which remembers keys it has several times."""
+    """A JSON object with its repeated keys."""
 
     def __init__(self, pairs: list[tuple[str, Any]]) -> None:
         super().__init__(pairs)
@@ -371,10 +370,7 @@ _DECODER = json.JSONDecoder(object_pairs_hook=_Object)
 
 
 def _values(text: str) -> tuple[list[Any], str]:
-    """Return the JSON values at a text's beginning, and what follows.
-
-    A list's values are returned one by one.
-    """
+    """Parse JSON values at a text's beginning; return them and the rest."""
     values: list[Any] = []
     at = 0
     while at < len(text):
@@ -391,8 +387,8 @@ def _values(text: str) -> tuple[list[Any], str]:
 def _calls_of(value: Any, tools: Collection[str]) -> list[tuple[str, str]]:  # noqa: ANN401 - any JSON value
     if not isinstance(value, _Object):
         return []
-    if isinstance(calls := value.get("tool_calls"), list) and len(value) == 1:
-        return [call for item in calls for call in _calls_of(item, tools)]
+    if isinstance(items := value.get("tool_calls"), list) and len(value) == 1:
+        return [call for item in items for call in _calls_of(item, tools)]
     if isinstance(inner := value.get("function"), _Object):
         value = inner
     if not value.keys() <= _KEYS:
@@ -406,15 +402,12 @@ def _calls_of(value: Any, tools: Collection[str]) -> list[tuple[str, str]]:  # n
 
 
 def _is_definition(arguments: object) -> bool:
-    """Return whether a model has repeated a tool's own parameters."""
+    """Tell if a model has repeated a tool's parameters."""
     return isinstance(arguments, dict) and arguments.get("type") == "object" and "properties" in arguments
 
 
 def _written(arguments: object) -> list[str]:
-    """Return the arguments as JSON text.
-
-    The texts are for several calls if each key is there as often.
-    """
+    """Write arguments as JSON text, for several calls if keys are repeated."""
     if isinstance(arguments, str):
         return [arguments]
     if isinstance(arguments, _Object) and len(arguments) < len(arguments.pairs):
@@ -427,24 +420,21 @@ def _written(arguments: object) -> list[str]:
 
 
 def _broken_call(text: str, tools: Collection[str]) -> list[tuple[str, str]]:
-    """Return a known tool's call in invalid JSON.
-
-    The model is to correct it.
-    """
-    match = _NAMED.search(text[:_LONGEST_HEAD])
-    if match is None or match[1] not in tools or not _may_be_call(text, tools):
+    """Find a call with invalid JSON, for the model to correct."""
+    name = _NAMED.search(text[:_LONGEST_HEAD])
+    if name is None or name[1] not in tools or not _may_be_call(text, tools):
         return []
     arguments = _ARGUMENTS_TEXT.search(text)
-    return [(match[1], arguments[1] if arguments else text)]
+    return [(name[1], arguments[1] if arguments else text)]
 
 
 def _may_be_call(text: str, tools: Collection[str]) -> bool:
-    """Return whether a text which has just begun may become a call."""
+    """Tell if a beginning text may become a call."""
     if text.startswith("`"):
         if "```".startswith(text) or _FENCE_HEAD.fullmatch(text):
             return True
-        match = _FENCE.fullmatch(text)
-        return match is not None and match[1] in _LANGUAGES and _may_be_call(match[2].lstrip(), tools)
+        block = _FENCE.fullmatch(text)
+        return block is not None and block[1] in _LANGUAGES and _may_be_call(block[2].lstrip(), tools)
     if any(text.startswith(opening) for opening, _ in _CALL_TAGS):
         return True
     head = text[:_LONGEST_HEAD]
@@ -454,28 +444,25 @@ def _may_be_call(text: str, tools: Collection[str]) -> bool:
 
 
 def _may_name_call(first_key: str, head: str, tools: Collection[str]) -> bool:
-    """Return whether an object which has just begun may name a tool.
+    """Tell if a beginning object may name a tool.
 
-    After an unknown name, arguments say so.
+    With an unknown name, arguments must follow.
     """
-    if (match := _NAMED.search(head)) is None:
+    if (name := _NAMED.search(head)) is None:
         return len(head) < _LONGEST_HEAD or first_key in {*_ARGUMENTS, "tool_calls"}
-    follows = head[match.end() :].lstrip().removeprefix(",").lstrip()
+    follows = head[name.end() :].lstrip().removeprefix(",").lstrip()
     has_arguments = any(f'"{key}"'.startswith(follows[: len(key) + 2]) for key in _ARGUMENTS)
-    return has_arguments or match[1] in tools or first_key in _ARGUMENTS
+    return has_arguments or name[1] in tools or first_key in _ARGUMENTS
 
 
 def _unfenced(text: str) -> tuple[str, str]:
-    """Return a text's fenced block at its beginning, and what follows.
-
-    Without such a block, return the text itself.
-    """
-    match = _FENCED.match(text)
-    return (match[1].strip(), text[match.end() :].strip()) if match else (text, "")
+    """Split a fenced block at the beginning from the text after it."""
+    block = _FENCED.match(text)
+    return (block[1].strip(), text[block.end() :].strip()) if block else (text, "")
 
 
 def _without_beginning_of(text: str, tags: Sequence[str]) -> tuple[str, str]:
-    """Split off a text's end which may begin a tag."""
+    """Split an end which may begin a tag from a text."""
     for length in range(min(len(text), max(map(len, tags), default=1) - 1), 0, -1):
         end = text[-length:]
         if any(tag.startswith(end) for tag in tags):

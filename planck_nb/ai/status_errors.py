@@ -1,6 +1,4 @@
-"""Conversion from server errors to exceptions with advice.
-
-An exception's sentence says what happened and what to do.
+"""Turns a server's error into one of our exceptions, with a sentence that says what to do.
 
 The same for every dialect: a dialect finds the status and the vendor's message, this module the class and the sentence.
 """
@@ -68,7 +66,7 @@ _OVERFLOW = re.compile(
             r"model (only )?supports (only )?up to \d+( tokens)?|context (length|limit)( has been)? (exceeded|reached)",
             r"token limit exceeded|context (the )?overflow|exceeds the model's maximum context",
             r"maximum number of tokens allowed",
-            # other consequences when a conversation is too long
+            # something else that the length of the conversation causes
             r"max_tokens`? must be at least 1, got -\d|expected maxLength: \d+, actual: \d+",
             r"string with maximum length \d{5}",
         )
@@ -95,7 +93,7 @@ _MAY_BE_OVERFLOW = re.compile(
     ),
     re.IGNORECASE,
 )
-"""Sentences from unknown servers, except those about another length or token count."""
+"""Sentences of servers that are not known, unless they are about something else with a length or a number of tokens."""
 _OTHER_LENGTH = re.compile(
     r"output|completion|max_(new_)?tokens|thinking|reasoning|budget|\b(name|names|call_id|stop|tools?|functions?|schema)\b"
     r"|image|document|file|audio|video|quota|credit|balance|\bper\b|input should|deadline|time(d )?.?out",
@@ -105,16 +103,16 @@ _TOLD_IN_STREAM = re.compile(
     r"\d{3}|exceed|too long|too large|too many|(longer|larger|greater|more) than", re.IGNORECASE
 )
 _TOO_LARGE_FOR_A_MINUTE = re.compile(r"request too large .{0,120}tokens per min", re.IGNORECASE | re.DOTALL)
-"""Larger than what the account may send in a minute: such a request never passes."""
+"""A request that is larger than what the account may send in a minute never passes."""
 _QUOTA = re.compile(r"insufficient_quota|billing_error|credit balance|billing_hard_limit", re.IGNORECASE)
 _BAD_KEY = re.compile(r"API_KEY_INVALID|api key (not valid|expired)", re.IGNORECASE)  # Google's, with status 400
 _LOADING = re.compile(  # llama.cpp's and others'
     r"loading model|model( \S+)? is (\w+ )?loading|currently loading|unavailable_error", re.IGNORECASE
 )
 _TEMPLATE = re.compile(
-    # What a chat template says about messages it does not accept: https://github.com/mistralai/mistral-vibe/issues/255
+    # Refusals by a chat template: https://github.com/mistralai/mistral-vibe/issues/255
     r"raise_exception|jinja|templateerror|\bat row \d+, column \d+|roles must alternate"
-    # llama.cpp about a message without content: https://github.com/ggml-org/llama.cpp/issues/13471
+    # llama.cpp, for a message without content: https://github.com/ggml-org/llama.cpp/issues/13471
     r"|expected 'content' to be"
     r"|cannot pass both content and thinking|(apply|render|pars)\w*( \w+){0,3} (chat )?(template|input messages)",
     re.IGNORECASE,
@@ -149,10 +147,10 @@ _DOCUMENTS = re.compile(
             r"\bfile (is |was )?(corrupt|damaged|encrypted|password)|password[- ]protected",
             r"\b(invalid|unsupported|corrupt(ed)?|damaged|malformed|encrypted)[ _](\w+ ){0,2}(pdf|document|file)\b",
             r"document_parser_|\bfile_data\b|document\.source|document source bytes|context stuffing file type",
-            # it is too long
+            # there is too much of it
             r"too many pages|maximum of \d+ (pdf )?pages|\bpage limit|number of pages.{0,40}exceed",
             r"referenced files bytes are too large",
-            # the model or the server does not take documents
+            # the model or the server has no documents
             r"support (file|pdf|document)s? inputs?|(file|pdf|document) inputs? (is|are) not (supported|enabled)",
             r"invalid value: '?(input_)?file'?\.|unknown (part|content) type:? .?(input_)?(file|document)\b",
             r"unknown variant `?(input_)?(file|document)\b|unsupported content\[\]\.type",
@@ -175,10 +173,7 @@ _UNREADABLE_IMAGES = re.compile(
     re.IGNORECASE,
 )
 _OF_ANOTHER_SERVER = "Provider returned error"
-"""OpenRouter's message if the server behind it refused the request.
-
-The other server's words are in the metadata.
-"""
+"""What OpenRouter says if the server that it asked refused the request. That server's words are in the metadata."""
 _MEDIA_STATUSES = frozenset({400, 404, 415, 422, 500, 501})
 _TITLE = re.compile(r"<title[^<>]*>([^<]*)</title>", re.IGNORECASE)
 
@@ -191,7 +186,7 @@ def status_error(
     kind: str = "",
     headers: Mapping[str, str] | None = None,
 ) -> ProviderStatusError:
-    """Return the error for an HTTP status, or for its equivalent inside a stream.
+    """The error for an HTTP status, or for its equivalent inside a stream.
 
     Args:
         model: The model that was asked.
@@ -273,7 +268,7 @@ _OF_WORDS: tuple[tuple[frozenset[int], re.Pattern[str], _Meaning], ...] = (
     (frozenset({503}), _LOADING, _OF_LOADING),
     (frozenset({_FAILED}), _TEMPLATE, _OF_4XX),
 )
-"""Meanings for a status if the message contains certain words."""
+"""Meanings for a status with certain words."""
 
 
 def _meaning(status: int, words: str) -> _Meaning:
@@ -320,7 +315,7 @@ def _cannot_read_images(status: int, words: str) -> bool:
 
 
 def _is_refusal(status: int, words: str) -> bool:
-    """Return whether the same request would fail again, whatever the status says."""
+    """Whether the same request would fail again, whatever the status says."""
     if status == _FAILED and _TEMPLATE.search(words) is not None:
         return True
     refuses = (_refuses_images, _cannot_read_images, _refuses_documents)
@@ -343,44 +338,38 @@ def _is_overflow(status: int, words: str) -> bool:
 
 
 def is_about_thinking(error: ProviderError) -> bool:
-    """Return whether the server refused the earlier thinking sent back to it."""
+    """Whether the server refused the earlier thinking that was sent back to it."""
     return isinstance(error, BadRequestError) and _THINKING.search(str(error)) is not None
 
 
 def is_about_images(error: ProviderError) -> bool:
-    """Return whether the server refused the request's images."""
+    """Tell if the server refused images."""
     return isinstance(error, ProviderStatusError) and _refuses_images(error.status, str(error))
 
 
 def is_about_unreadable_images(error: ProviderError) -> bool:
-    """Return whether the server could not read an image in the request.
-
-    The model accepts images in this case.
-    """
+    """Whether the server could not read an image of the request, though the model accepts images."""
     if not isinstance(error, ProviderStatusError) or isinstance(error, ContextOverflowError):
         return False
     return _cannot_read_images(error.status, str(error))
 
 
 def is_about_documents(error: ProviderError) -> bool:
-    """Return whether the server refused a document in the request.
-
-    The server or the model cannot read it.
-    """
+    """Whether the server refused a document of the request, which it or the model cannot read."""
     if not isinstance(error, ProviderStatusError) or isinstance(error, ContextOverflowError):
         return False
     return _refuses_documents(error.status, str(error))
 
 
 def body_error(model: Model, status: int, headers: Mapping[str, str], body: bytes) -> ProviderError:
-    """Return the error for an HTTP answer with a body in any usual shape.
+    """The error for an HTTP answer with a body in any of the shapes that vendors use.
 
-    These are `{"error": {"message", "type", "code"}}`, `{"error": "…"}`, `{"message"}`, `{"detail"}`, text, and
-    the HTML from a proxy in between.
+    These are `{"error": {"message", "type", "code"}}`, `{"error": "…"}`, `{"message"}`, `{"detail"}`, text, and the
+    HTML of a proxy in between.
 
     Args:
         model: The model that was asked.
-        status: The answer's HTTP status.
+        status: The HTTP status of the answer.
         headers: Its headers, in which a server may say when to ask again.
         body: Its body.
 
@@ -413,7 +402,7 @@ def truncated(model: Model) -> StreamTruncated:
 
 
 def cut_off(model: Model, word: str) -> StreamWarning:
-    """Return the warning about a reply which did not end with success.
+    """Warn about a reply with an unknown finish reason.
 
     Args:
         model: The model that was asked.
@@ -428,13 +417,13 @@ def cut_off(model: Model, word: str) -> StreamWarning:
 
 
 def error_in(data: Mapping[str, Any]) -> Any:  # noqa: ANN401 - any JSON value
-    """Return the error in a document without an answer, in any server's shape.
+    """Find the error in a document without an answer.
 
     Args:
         data: A stream's event, or a whole body.
 
     Returns:
-        An error for `words_and_kind`; None for a document without error.
+        Input for `words_and_kind`; None without an error.
     """
     if error := data.get("error"):
         return error
@@ -443,21 +432,21 @@ def error_in(data: Mapping[str, Any]) -> Any:  # noqa: ANN401 - any JSON value
     status = data.get("base_resp")  # MiniMax: https://github.com/milind-soni/OpenMausBot/pull/1200
     if isinstance(status, dict) and status.get("status_code"):
         return {"message": status.get("status_msg"), "code": status["status_code"]}
-    told = next(
+    text = next(
         (data[name] for name in _ERROR_TEXTS if isinstance(data.get(name), (str, list, dict)) and data[name]), None
     )
-    return None if told is None or str(told).lower() in _NO_ERRORS else {**data, "message": told}
+    return None if text is None or str(text).lower() in _NO_ERRORS else {**data, "message": text}
 
 
 def reported_error(model: Model, data: Any) -> ProviderError | None:  # noqa: ANN401 - any JSON value
-    """Return the error reported by a body although its HTTP status is 200.
+    """Find the error in a body with HTTP status 200.
 
     Args:
         model: The model that was asked.
-        data: The JSON value of the body.
+        data: The body's JSON value.
 
     Returns:
-        The error, to be raised; None if the body is something else. Without its own status it is a refusal.
+        The error, to be raised; None for other bodies. Without its own status it is a refusal.
     """
     if isinstance(data, list) and data:
         data = data[0]
@@ -475,10 +464,7 @@ _ERROR_TEXTS = ("message", "detail", "errors", "error_message", "error_msg", "er
 
 
 def words_and_kind(data: Any) -> tuple[str, str]:  # noqa: ANN401 - any JSON value
-    """Return the vendor's message and its name for the error.
-
-    The error object may have any known shape.
-    """
+    """The vendor's message and its name for the error, out of an error object of any known shape."""
     if isinstance(data, list) and data:
         data = data[0]
     inner = data.get("error", data) if isinstance(data, dict) else data
@@ -488,14 +474,14 @@ def words_and_kind(data: Any) -> tuple[str, str]:  # noqa: ANN401 - any JSON val
     kinds = [inner.get("type"), inner.get("code"), inner.get("status")]
     metadata = inner.get("metadata")
     if words == _OF_ANOTHER_SERVER and isinstance(metadata, dict) and (raw := metadata.get("raw")):
-        reason, kind = words_and_kind(_parsed(raw))
-        words = f"{words}: {reason}"
+        said, kind = words_and_kind(_parsed(raw))
+        words = f"{words}: {said}"
         kinds.append(kind)
     return str(words), " ".join(str(kind) for kind in kinds if kind)
 
 
 def _parsed(raw: Any) -> Any:  # noqa: ANN401 - any JSON value
-    """Return the JSON value in a text, or the value itself if it is not JSON text."""
+    """The JSON value in a text, or the value itself if it is not the text of one."""
     try:
         return from_json(raw) if isinstance(raw, str) else raw
     except ValueError:
@@ -503,7 +489,7 @@ def _parsed(raw: Any) -> Any:  # noqa: ANN401 - any JSON value
 
 
 def plain_words(body: bytes) -> str:
-    """Return the message in a body without JSON: a page's title, or the text itself."""
+    """The message in a body that is not JSON: a page's title, or the text itself."""
     text = body[:65536].decode("utf-8", "replace").strip()
     if not text.startswith("<"):
         return text
@@ -522,11 +508,8 @@ _UNITS = ((172_800, 86400, "days"), (7200, 3600, "hours"), (180, 60, "minutes"))
 
 
 def quoted(words: str) -> str:
-    """Shorten a server's words for use in a sentence.
-
-    The result is one line without control characters.
-    """
-    words = "".join(character if character.isprintable() else " " for character in words[:_MAX_EXAMINED])
+    """A server's words as a part of a sentence: on one line, without control characters, and not too long."""
+    words = "".join(each if each.isprintable() else " " for each in words[:_MAX_EXAMINED])
     words = " ".join(words.split()).strip().strip('"').rstrip(".")
     if len(words) <= _MAX_QUOTE_LENGTH:
         return words

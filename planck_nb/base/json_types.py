@@ -1,4 +1,4 @@
-"""JSON data: its type, and texts which are valid in it."""
+"""JSON data: its type, and texts that are valid in it."""
 
 from __future__ import annotations
 
@@ -12,15 +12,13 @@ Its values are JSON values; `Any` because another schema defines their shape.
 
 
 def without_lone_surrogates(value: Any) -> Any:  # noqa: ANN401 - any JSON value
-    """Return a JSON value without halves of surrogate pairs.
-
-    U+FFFD replaces them, because they have no UTF-8 form.
+    """Replace halves of surrogate pairs by U+FFFD; they lack a UTF-8 form.
 
     Args:
         value: Any JSON value.
 
     Returns:
-        The value, with texts which can be encoded.
+        The value, ready to be encoded.
     """
     if isinstance(value, str):
         return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

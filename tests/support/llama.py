@@ -22,11 +22,16 @@ _STARTS_WITHIN = 60.0
 
 @contextmanager
 def llama_server(
-    folder: pathlib.Path, script: Sequence[dict[str, object]] | None = None, *, window: int = 8192
+    folder: pathlib.Path,
+    script: Sequence[dict[str, object]] | None = None,
+    *,
+    window: int = 8192,
+    guard: str | None = None,
 ) -> Iterator[str]:
     """The address of a running server, unpacked into `folder`. Skips where it cannot run.
 
     Its model says `script`, one round after another, or without one what the recorded model says.
+    `guard` is put before the chat template: what it raises is how the server refuses a conversation.
     """
     packed = evidence("llama", "llama")
     if sys.platform != "linux" or platform.machine() != "x86_64":
@@ -44,6 +49,9 @@ def llama_server(
         *("--port", str(port), "--ctx-size", str(window), "--temp", "0"),
         *("--threads", "1"),  # several threads wait for one another in loops, which takes the CPU of other tests
     ]
+    if guard is not None:
+        (folder / "template.jinja").write_text(guard + (packed / "chat_template.jinja").read_text())
+        command += ["--chat-template-file", str(folder / "template.jinja")]
     with (folder / "log").open("wb") as log, subprocess.Popen(command, stdout=log, stderr=log) as process:
         try:
             _wait_for(f"http://127.0.0.1:{port}/health", process)

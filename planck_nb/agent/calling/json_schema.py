@@ -1,7 +1,6 @@
-"""Validate arguments and answers against JSON Schemas.
+"""Validation against JSON Schemas, with jsonschema, which is imported on first use.
 
-jsonschema does so; it is imported on first use. Arguments which a model wrapped once more than the schema says are
-unwrapped before.
+Arguments with a wrapping too many are unwrapped before.
 """
 
 from __future__ import annotations
@@ -24,15 +23,12 @@ if TYPE_CHECKING:
 
 
 def problem_of(schema: JsonObject) -> str:
-    """Return a JSON Schema's problem, empty if it is valid."""
+    """What is wrong with a JSON Schema; empty if it is valid."""
     return _problem_of(json.dumps(schema, default=str))
 
 
 def drop_infinite(node: object) -> None:
-    """Remove the keywords whose number JSON cannot have.
-
-    A default may be NaN, for example.
-    """
+    """Remove the keywords whose value is a number that JSON cannot have, such as a default of NaN."""
     if isinstance(node, dict):
         for key in [key for key, value in node.items() if isinstance(value, float) and not math.isfinite(value)]:
             del node[key]
@@ -41,10 +37,7 @@ def drop_infinite(node: object) -> None:
 
 
 def validator(schema: JsonObject) -> Draft202012Validator:
-    """Make a validator for the schema.
-
-    It never fetches schemas to which this one refers.
-    """
+    """Make a validator for the schema; it never fetches schemas that this one refers to."""
     with without_iri_parser():
         from jsonschema import Draft202012Validator  # noqa: PLC0415 - 40 ms that most programs never need
     from referencing import Registry  # noqa: PLC0415 - as above
@@ -53,10 +46,10 @@ def validator(schema: JsonObject) -> Draft202012Validator:
 
 
 def errors_of(checker: Draft202012Validator, value: object) -> list[ValidationError]:
-    """Return a value's errors.
+    """The errors of a value.
 
     Raises:
-        ToolError: If the schema refers to a schema which it does not contain, or to itself without end.
+        ToolError: If the schema refers to a schema that it does not contain, or to itself without end.
     """
     from referencing.exceptions import Unresolvable  # noqa: PLC0415 - loaded with the validator
 
@@ -71,14 +64,14 @@ def errors_of(checker: Draft202012Validator, value: object) -> list[ValidationEr
 
 
 def unwrapped(args: JsonObject, schema: JsonObject) -> JsonObject:
-    """Return arguments without a model's wrapping around them.
+    """Unwrap arguments.
 
-    A list or an object written as JSON text becomes one if the schema forbids text there, and a null is left
-    out if the argument is optional and may not be null: https://github.com/jlowin/fastmcp/issues/932
+    A list or an object in JSON text becomes one if the schema rules out text there, and a null is left out if the
+    argument is optional and may not be null: https://github.com/jlowin/fastmcp/issues/932
 
     Args:
         args: The arguments as the model wrote them.
-        schema: The JSON Schema of the tool's parameters.
+        schema: The JSON Schema for the tool's parameters.
 
     Returns:
         The arguments; the same object if they were not wrapped.
@@ -88,8 +81,8 @@ def unwrapped(args: JsonObject, schema: JsonObject) -> JsonObject:
         >>> unwrapped({"ids": '["k1", "k2"]'}, {"type": "object", "properties": {"ids": ids}})
         {'ids': ['k1', 'k2']}
     """
-    result = _unwrapped(args, schema, schema, _MAX_DEPTH)
-    return result if isinstance(result, dict) else args
+    value = _unwrapped(args, schema, schema, _MAX_DEPTH)
+    return value if isinstance(value, dict) else args
 
 
 _MAX_DEPTH = 16
@@ -105,14 +98,14 @@ def _unwrapped(value: object, schema: object, root: JsonObject, depth: int) -> o
     if isinstance(value, str) and types and "string" not in types:
         value = _value_of_text(value, types)
     if isinstance(value, dict) and isinstance(properties := plain.get("properties"), dict):
-        required_names = plain.get("required") or ()
-        members = {
+        needed_names = plain.get("required") or ()
+        inner_values = {
             name: _unwrapped(inner, properties[name], root, depth - 1) if name in properties else inner
             for name, inner in value.items()
-            if not (inner is None and name not in required_names and _forbids_null(properties.get(name), root))
+            if not (inner is None and name not in needed_names and _forbids_null(properties.get(name), root))
         }
-        if len(members) < len(value) or any(members[name] is not value[name] for name in members):
-            return members
+        if len(inner_values) < len(value) or any(inner_values[name] is not value[name] for name in inner_values):
+            return inner_values
     elif isinstance(value, list) and isinstance(plain.get("items"), dict):
         items = [_unwrapped(inner, plain["items"], root, depth - 1) for inner in value]
         if any(map(operator.is_not, items, value)):
@@ -121,7 +114,7 @@ def _unwrapped(value: object, schema: object, root: JsonObject, depth: int) -> o
 
 
 def _value_of_text(text: str, types: frozenset[str]) -> object:
-    """Return a JSON text's value, or the text for other types."""
+    """Parse a JSON text if its value has one of the types."""
     try:
         value = from_json(text, allow_inf_nan=False)
     except ValueError:
@@ -139,10 +132,7 @@ def _forbids_null(schema: object, root: JsonObject) -> bool:
 
 
 def _resolved(schema: object, root: JsonObject) -> JsonObject | None:
-    """Return the schema, or the definition to which it refers.
-
-    The only object or list among its branches is merged into it.
-    """
+    """Follow a reference, and take the one object or list among the branches."""
     for _ in range(_MAX_DEPTH):
         if not isinstance(schema, dict):
             return None
@@ -158,7 +148,7 @@ def _resolved(schema: object, root: JsonObject) -> JsonObject | None:
 
 
 def _types_of(schema: JsonObject, root: JsonObject) -> frozenset[str]:
-    """Return the types which a schema allows, empty if it allows any."""
+    """The types in a schema; empty if it allows any."""
     branches = schema.get("anyOf") or schema.get("oneOf")
     if branches:
         kinds = [_types_of(plain, root) for branch in branches if (plain := _resolved(branch, root)) is not None]

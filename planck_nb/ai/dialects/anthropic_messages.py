@@ -113,8 +113,8 @@ class Messages:
 
     def request(self, model: Model, context: Context, options: Options, key: str | None) -> WireRequest:
         """Build the request for one streamed reply."""
-        context, changed = fit_context(model, context, TOOL_SCHEMAS)
-        history = encode_history(context, model, _blocks, prefix_of(model, context), changed)
+        context, fitted_tools = fit_context(model, context, TOOL_SCHEMAS)
+        history = encode_history(context, model, _blocks, prefix_of(model, context), fitted_tools)
         body: JsonObject = {
             "model": model.id,
             "max_tokens": options.max_tokens or model.max_output or _DEFAULT_MAX_TOKENS,
@@ -138,7 +138,7 @@ class Messages:
         if key:
             headers["x-api-key"] = key
         return WireRequest(
-            f"{base_url_of(model)}/messages", body, headers, tuple(warnings), history.digest, changed, output
+            f"{base_url_of(model)}/messages", body, headers, tuple(warnings), history.digest, fitted_tools, output
         )
 
     def decoder(self, model: Model) -> Decoder:

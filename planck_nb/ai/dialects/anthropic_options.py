@@ -38,7 +38,7 @@ _ADAPTIVE = {"type": "adaptive", "display": "summarized"}
 _CHOICES = {"auto": "auto", "none": "none", "required": "any"}
 
 TOOL_SCHEMAS = SchemaRules(keys="[a-zA-Z0-9_.-]{1,64}", top_conditions=True)
-"""The API refuses unions at the top of a tool's schema, and other letters in the names of its arguments.
+"""The API refuses unions at the top in a tool's schema, and other letters in the names it gives arguments.
 
 https://github.com/zereight/gitlab-mcp/pull/551, https://github.com/decocms/studio/pull/6874; conditions such as `not`
 are accepted at the top: https://github.com/kenn-io/kata/pull/365

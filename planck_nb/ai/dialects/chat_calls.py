@@ -1,8 +1,7 @@
-"""Tool calls from a streamed Chat Completions reply.
+"""Tool calls in a streamed Chat Completions reply.
 
-OpenAI sends a call's id and name in its first delta, and the same index in all its deltas. Other servers leave
-out ids or indexes, give several calls one index, send a name in pieces or after the arguments, and repeat what they
-have sent.
+OpenAI sends id and name in the first delta for a call, and the same index in each. Other servers leave out ids or
+indexes, give several calls one index, send a name in pieces or after the arguments, and repeat deltas.
 """
 
 from __future__ import annotations
@@ -16,11 +15,11 @@ from planck_nb.base.json_types import JsonObject
 
 
 class StreamedCalls:
-    """One reply's calls.
+    """Calls in one reply.
 
     Args:
-        next_index: Returns a new part's index.
-        opaque_fields: The fields in a call which go back to the server unread.
+        next_index: Returns the index for a new part.
+        opaque_fields: Fields to be sent back to the server unread.
     """
 
     def __init__(self, next_index: Callable[[], int], opaque_fields: tuple[str, ...]) -> None:
@@ -35,8 +34,8 @@ class StreamedCalls:
 
         Args:
             delta: An entry in `tool_calls`.
-            place: Its index, or where it stands without an index; None if it stands alone, so that only the last call
-                is near.
+            place: Its index; its position if the index is missing; None if it stands alone, and belongs to the last
+                call.
 
         Yields:
             The events. A call starts with its arguments, because only then is its name complete.
@@ -51,7 +50,7 @@ class StreamedCalls:
         yield from call.feed(name, arguments)
 
     def end(self) -> Iterator[StreamEvent]:
-        """Start the calls without arguments.
+        """Start calls without arguments.
 
         Yields:
             The events.
@@ -60,12 +59,12 @@ class StreamedCalls:
             yield from call.end()
 
     def states(self, endpoint: str) -> dict[int, JsonObject]:
-        """Return the state to send back with each call, by part index."""
+        """Fields to be sent back to the server, by part index."""
         states = ((call.index, call.state(endpoint)) for call in self._calls)
         return {index: state for index, state in states if state}
 
     def _find(self, call_id: str, place: object, name: str, arguments: str) -> _StreamedCall:
-        """Return the call for a delta, which may be a new one."""
+        """Find the call for a delta, or begin one."""
         call = self._by_id.get(call_id) if call_id else None
         if call is not None and name and place is not None and self._by_place.get(place) is not call:
             call = None if call.is_complete else call  # some servers give every call the same id
@@ -88,7 +87,7 @@ class StreamedCalls:
 
 
 def _begins_another(call: _StreamedCall, call_id: str, name: str, arguments: str) -> bool:
-    """Return whether a delta at a call's place begins another call."""
+    """Tell if a delta in a call's place begins another one."""
     if call_id and call.id:
         return call_id != call.id
     if not (name and call.name) or not call.is_complete:
@@ -111,7 +110,7 @@ class _StreamedCall:
 
     @property
     def is_complete(self) -> bool:
-        """True if the arguments are a whole object."""
+        """Tell if the arguments are a whole object."""
         return self.length > 0 and parse_arguments(self.text) is not None
 
     @property
@@ -124,7 +123,7 @@ class _StreamedCall:
             # Sent again, or as far as it is known, or in pieces.
             self.name = name if name.startswith(self.name) else self.name + name
         if arguments:
-            # All arguments so far instead of what is new: two objects which begin alike are not JSON.
+            # Repeated from the beginning: two objects which begin alike are not JSON.
             if 0 < self.length <= len(arguments) and arguments[0] == "{" and arguments.startswith(text := self.text):
                 arguments = arguments[len(text) :]
             self._pieces.append(arguments)
@@ -145,7 +144,7 @@ class _StreamedCall:
             yield ToolArgsChunk(self.index, self.text)
 
     def state(self, endpoint: str) -> JsonObject:
-        """Return the state to send back with the call."""
+        """State to be sent back to the server with the call."""
         state: JsonObject = {"fields": self.fields} if self.fields else {}
         if len(self.id) > MAX_ID_LENGTH:
             state["id"] = self.id
@@ -153,13 +152,11 @@ class _StreamedCall:
 
 
 def merged_details(earlier: Iterable[JsonObject], details: object) -> list[JsonObject]:
-    """Add pieces of `reasoning_details` to the earlier ones.
-
-    Each detail has to be whole when it goes back.
+    """Join pieces of `reasoning_details`, so each detail is whole again.
 
     Args:
         earlier: The details so far.
-        details: The field's value in a delta.
+        details: The field in a delta.
 
     Returns:
         All details; pieces with one kind and index are one detail.
@@ -178,13 +175,13 @@ def merged_details(earlier: Iterable[JsonObject], details: object) -> list[JsonO
         if not continues or ("signature" in last and "index" not in last and "signature" not in detail):
             whole.append(detail)
             continue
-        longer = {**last}
+        detail_so_far = {**last}
         for name, value in detail.items():
-            if name in _TEXTS and isinstance(value, str) and isinstance(longer.get(name), str):
-                longer[name] += value
+            if name in _TEXTS and isinstance(value, str) and isinstance(detail_so_far.get(name), str):
+                detail_so_far[name] += value
             elif value is not None:
-                longer[name] = value
-        whole[-1] = longer
+                detail_so_far[name] = value
+        whole[-1] = detail_so_far
     return whole
 
 

@@ -1,10 +1,7 @@
-"""Messages in a Chat Completions request.
+"""Messages in a Chat Completions request, ordered as its server accepts them.
 
-They have the order and the fields which the server accepts.
-
-A part's `provider_state` contains what goes back to the server: "field" is the field in which reasoning was received,
-"fields" are the fields which have to come back unread, at the server whose digest is "endpoint", and "id" is a call's
-id which is too long for our messages.
+A part's `provider_state` is sent back: "field" is the field in which reasoning was received, "fields" have to come back
+unread to the server with the digest "endpoint", and "id" is a call id too long for our messages.
 """
 
 from __future__ import annotations
@@ -36,13 +33,13 @@ from planck_nb.base.json_types import JsonObject
 _USUAL_FIELD = "reasoning_content"
 
 _BRIDGE = {"role": "assistant", "content": "I have read the results."}
-"""Message between results and a prompt where roles must alternate.
+"""Separates results from a prompt where roles alternate.
 
-A template takes results for a part of the reply.
+Templates count results as a part of the reply.
 """
 
 _BEGINNING = {"role": "user", "content": "Go on."}
-"""Message beside a first or last reply where roles must alternate."""
+"""Precedes or follows a reply where roles alternate."""
 
 
 def encode_message(
@@ -63,15 +60,13 @@ def encode_message(
                 {"role": "tool", "tool_call_id": ids.get(part.id, part.id), "content": part.text}
                 for part in message.content
             ]
-            if shown_parts := _shown(model, message, warnings):
-                results.append({"role": "user", "content": [_content(model, part) for part in shown_parts]})
+            if images := _shown(model, message, warnings):
+                results.append({"role": "user", "content": [_content(model, part) for part in images]})
             return results
 
 
 def arrange(messages: Iterable[JsonObject], rules: ServerRules) -> list[JsonObject]:
-    r"""Arrange messages as the server accepts them.
-
-    Neighbours with one role are one message.
+    r"""Arrange messages for the server: neighbours in one role are one message.
 
     Args:
         messages: The messages, which are not changed.
@@ -84,23 +79,20 @@ def arrange(messages: Iterable[JsonObject], rules: ServerRules) -> list[JsonObje
         >>> arrange([{"role": "user", "content": "Hi."}, {"role": "user", "content": "Hello?"}], ServerRules())
         [{'role': 'user', 'content': 'Hi.\n\nHello?'}]
     """
-    result: list[JsonObject] = []
+    ordered_messages: list[JsonObject] = []
     last = ""
     for message in messages:
         role = message["role"]
         if role == last and role != "tool":
-            result[-1] = _joined(result[-1], message)
+            ordered_messages[-1] = _joined(ordered_messages[-1], message)
         else:
-            result.append(message)
+            ordered_messages.append(message)
             last = role
-    return _alternating(result) if rules.alternates else result
+    return _alternating(ordered_messages) if rules.alternates else ordered_messages
 
 
 def with_system(messages: list[JsonObject], system: str, rules: ServerRules) -> list[JsonObject]:
-    """Put the system prompt before the messages.
-
-    It goes into the first message if the server does not know a system role.
-    """
+    """Put the system prompt before the messages, or into the first."""
     if rules.system_role:
         return [{"role": "system", "content": system}, *messages]
     first: JsonObject = {"role": "user", "content": system}
@@ -110,7 +102,7 @@ def with_system(messages: list[JsonObject], system: str, rules: ServerRules) -> 
 
 
 def endpoint_of(model: Model) -> str:
-    """Return a digest of the server's address: short, and not secret."""
+    """A short digest for the server's address, without its secrets."""
     return _digest(base_url_of(model))
 
 
@@ -120,29 +112,26 @@ def _digest(url: str) -> str:
 
 
 def _alternating(messages: list[JsonObject]) -> list[JsonObject]:
-    result: list[JsonObject] = []
+    ordered_messages: list[JsonObject] = []
     for message in messages:
-        before = result[-1]["role"] if result else "system"
+        before = ordered_messages[-1]["role"] if ordered_messages else "system"
         if message["role"] == "user" and before == "tool":
-            result.append(_BRIDGE)
+            ordered_messages.append(_BRIDGE)
         elif message["role"] == "assistant" and before == "system":
-            result.append(_BEGINNING)
-        result.append(message)
-    if result and result[-1]["role"] == "assistant":
-        result.append(_BEGINNING)
-    return result
+            ordered_messages.append(_BEGINNING)
+        ordered_messages.append(message)
+    if ordered_messages and ordered_messages[-1]["role"] == "assistant":
+        ordered_messages.append(_BEGINNING)
+    return ordered_messages
 
 
 def _joined(first: JsonObject, second: JsonObject) -> JsonObject:
-    """Join two messages with one role.
-
-    The first one's reasoning is left out if the second has its own.
-    """
-    content_before, content_after = first.get("content"), second.get("content")
-    if isinstance(content_before, list) or isinstance(content_after, list):
-        content: object = [*_parts(content_before), *_parts(content_after)]
+    """Join two messages; the second's reasoning replaces the first's."""
+    former, latter = first.get("content"), second.get("content")
+    if isinstance(former, list) or isinstance(latter, list):
+        content: object = [*_parts(former), *_parts(latter)]
     else:
-        content = "\n\n".join(filter(None, (content_before, content_after))) or content_after
+        content = "\n\n".join(filter(None, (former, latter))) or latter
     return {**first, **second, "content": content}
 
 
@@ -177,15 +166,12 @@ def _content(model: Model, part: UserPart) -> JsonObject:
 
 
 def _shown(model: Model, message: ToolResultMessage, warnings: list[str]) -> list[TextPart | ImagePart]:
-    """Return the images in tool results, after lines with their calls.
-
-    A tool message may contain only text, so images go into a user message after it.
-    """
-    parts: list[TextPart | ImagePart] = []
+    """Images in tool results; tool messages contain text only."""
+    visible_parts: list[TextPart | ImagePart] = []
     for part in message.content:
         if images := images_of(model, part, warnings):
-            parts += [TextPart(f"{part.name} returned (call {part.id}):"), *images]
-    return parts
+            visible_parts += [TextPart(f"{part.name} returned (call {part.id}):"), *images]
+    return visible_parts
 
 
 def _assistant(model: Model, message: AssistantMessage) -> JsonObject:
@@ -215,7 +201,7 @@ def _wire_id(model: Model, call: ToolCallPart) -> str:
 
 
 def _add_reasoning(wire: JsonObject, model: Model, message: AssistantMessage, rules: ServerRules) -> None:
-    """Add earlier reasoning, in the field in which it was received.
+    """Add earlier reasoning to the message, in its original field.
 
     Templates for interleaved models need it.
     """
@@ -223,8 +209,8 @@ def _add_reasoning(wire: JsonObject, model: Model, message: AssistantMessage, ru
         return
     if rules.text_beside_reasoning or not (wire["content"] and "tool_calls" in wire):
         for part in message.content:
-            if part.type == "thinking" and (received_in := (part.provider_state or {}).get("field")):
-                field = rules.reasoning_field or received_in
+            if part.type == "thinking" and (source := (part.provider_state or {}).get("field")):
+                field = rules.reasoning_field or source
                 wire[field] = wire.get(field, "") + part.text
     for part in message.content:
         if part.type != "tool_call":
@@ -234,7 +220,7 @@ def _add_reasoning(wire: JsonObject, model: Model, message: AssistantMessage, ru
 
 
 def _fields(model: Model, part: AssistantPart) -> JsonObject:
-    """Return the fields the server wants back with a part."""
+    """Find fields to be sent back with a part."""
     state = part.provider_state
     if not state or "fields" not in state or state.get("endpoint") != endpoint_of(model):
         return {}

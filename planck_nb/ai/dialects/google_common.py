@@ -1,4 +1,4 @@
-"""Code for both Google formats: thinking levels, sampling options and errors."""
+"""Code that Google's two formats share: levels of thinking, sampling options and errors."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from planck_nb.base.errors import ProviderError, ProviderStatusError
 from planck_nb.base.json_types import JsonObject
 
 MAX_STOPS = 5
-"""Highest number of stop sequences in a request (API reference, GenerationConfig)."""
+"""The highest number of stop sequences in a request (API reference of GenerationConfig)."""
 
 TOOL_SCHEMAS = SchemaRules(
     keywords=frozenset(
@@ -32,11 +32,8 @@ TOOL_SCHEMAS = SchemaRules(
     beside_references=False,
     recursion=False,
 )
-"""Keywords supported in `responseJsonSchema` and `parametersJsonSchema`.
-
-A reference stands alone, and a repetition is only followed to some depth (ai.google.dev, reference of
-GenerationConfig).
-"""
+"""Keywords in `responseJsonSchema` and `parametersJsonSchema`; a reference stands alone, and a
+repetition is only followed to some depth (ai.google.dev, GenerationConfig)."""
 
 OUTPUT_SCHEMAS = replace(TOOL_SCHEMAS, untyped=False)
 
@@ -63,10 +60,7 @@ _STATUS_OF_ERROR = {
 
 
 def generation(model: Model) -> float:
-    """Return the model's generation, such as 2.5.
-
-    Names such as gemini-flash-latest stand for the newest; other families have 0.
-    """
+    """The model's generation, such as 2.5; the newest for names such as gemini-flash-latest, 0 for other families."""
     if "gemini" not in model.id:
         return 0.0
     number = _GENERATION.search(model.id)
@@ -74,9 +68,9 @@ def generation(model: Model) -> float:
 
 
 def level_for(model: Model, wanted: str) -> tuple[str | None, str | None]:
-    """Return the vendor's name for the nearest thinking level, and a warning.
+    """The vendor's name for the thinking level that is nearest to the requested one, and a warning if they differ.
 
-    The warning is None if the level is the requested one, the name if the model does not think or has no levels.
+    The name is None if the model does not think or has no levels.
     """
     unknown = model.context_window is None and not 0 < generation(model) < _THINKS_SINCE
     if not model.thinking and not unknown:
@@ -92,10 +86,7 @@ def level_for(model: Model, wanted: str) -> tuple[str | None, str | None]:
 
 
 def sampling(model: Model, options: Options) -> tuple[JsonObject, list[str]]:
-    """Return the sampling options under their names in generateContent, and warnings.
-
-    They are temperature, top_p, token limit and stop sequences.
-    """
+    """Temperature, top_p, token limit and stop sequences under the names of generateContent, and warnings."""
     found: JsonObject = {}
     warnings: list[str] = []
     if options.max_tokens is not None:
@@ -131,10 +122,7 @@ def headers_for(key: str | None) -> dict[str, str]:
 
 
 def path_of(model: Model) -> str:
-    """Return the model's path in a URL.
-
-    An id with a collection, such as tunedModels/x, is not changed.
-    """
+    """The path of the model in a URL. An id with a collection, such as tunedModels/x, is not changed."""
     name = quote(model.id, safe="/:@")
     return name if "/" in name else f"models/{name}"
 

@@ -190,7 +190,7 @@ def _add_server_tools(body: JsonObject, model: Model, context: Context) -> None:
 
 
 def _contents(context: Context, model: Model, fitted_tools: Mapping[str, FittedTool]) -> list[JsonObject]:
-    history = encode_history(context, model, _content, changed=fitted_tools)
+    history = encode_history(context, model, _content, fitted_tools=fitted_tools)
     return [content for content in history.wire if content["parts"]]
 
 
@@ -258,8 +258,8 @@ def _result_parts(message: ToolResultMessage, model: Model, given_ids: Mapping[s
     beside: list[JsonObject] = []
     for part in message.content:
         result: JsonObject = {"name": part.name, "response": {"error" if part.is_error else "output": part.text}}
-        if call_id := given_ids.get(part.id):
-            result["id"] = call_id
+        if given := given_ids.get(part.id):
+            result["id"] = given
         for image in part.images:
             inside = image.data is not None and generation(model) >= _SIGNED_SINCE
             (result.setdefault("parts", []) if inside else beside).append(_media(image))

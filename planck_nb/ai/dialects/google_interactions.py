@@ -92,11 +92,11 @@ class Interactions:
 
     def request(self, model: Model, context: Context, options: Options, key: str | None) -> WireRequest:
         """Build the request for one streamed reply."""
-        context, changed = fit_context(model, context, TOOL_SCHEMAS)
+        context, fitted_tools = fit_context(model, context, TOOL_SCHEMAS)
         output = None if options.output is None else fit_output(options.output, OUTPUT_SCHEMAS)
         body: JsonObject = {
             "model": model.id,
-            "input": _joined(encode_history(context, model, _steps, changed=changed).wire),
+            "input": _joined(encode_history(context, model, _steps, fitted_tools=fitted_tools).wire),
             "stream": True,
             "store": False,
         }
@@ -130,7 +130,7 @@ class Interactions:
             body=body,
             headers={**headers_for(key), "api-revision": REVISION},
             warnings=tuple(warnings),
-            tools=changed,
+            tools=fitted_tools,
             output=output,
         )
 

@@ -67,9 +67,9 @@ class Ollama:
 
     def request(self, model: Model, context: Context, options: Options, key: str | None) -> WireRequest:
         """Build the request for one streamed reply."""
-        context, changed = fit_context(model, context, _SCHEMAS)
+        context, fitted_tools = fit_context(model, context, _SCHEMAS)
         messages: list[JsonObject] = [{"role": "system", "content": context.system}] if context.system else []
-        history = encode_history(context, model, _messages, changed=changed)
+        history = encode_history(context, model, _messages, fitted_tools=fitted_tools)
         messages.extend(chain.from_iterable(history.wire))
         body: JsonObject = {"model": model.id, "messages": messages, "stream": True}
         if context.tools and options.tool_choice != "none":
@@ -91,7 +91,7 @@ class Ollama:
             body=body,
             headers={"authorization": f"Bearer {key}"} if key else {},
             warnings=tuple(warnings),
-            tools=changed,
+            tools=fitted_tools,
         )
 
     def decoder(self, model: Model) -> Decoder:

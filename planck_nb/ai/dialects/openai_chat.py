@@ -1,6 +1,6 @@
 """OpenAI Chat Completions, the format that most other servers support, too.
 
-Its stream does not mark where parts end, so all parts end with the message. A reply is complete after a finish
+Its stream does not mark the end of parts, so all of them end with the message. A reply is complete after a finish
 reason or `[DONE]`. Servers differ in the field for reasoning and in the fields that they leave out.
 """
 
@@ -51,7 +51,7 @@ https://api-docs.deepseek.com/guides/kv_cache, https://platform.moonshot.ai/docs
 _REASONING_FIELDS = ("reasoning_content", "reasoning", "reasoning_text")
 
 _THOUGHTS = frozenset({"thinking", "reasoning"})
-"""Types for parts that are thinking."""
+"""Types for thinking among the parts in a content."""
 
 
 class Chat:
@@ -61,8 +61,8 @@ class Chat:
 
     def request(self, model: Model, context: Context, options: Options, key: str | None) -> WireRequest:
         """Build the request for one streamed reply."""
-        context, changed = fit_context(model, context, SCHEMAS)
-        history = encode_history(context, model, encode_message, changed=changed)
+        context, fitted_tools = fit_context(model, context, SCHEMAS)
+        history = encode_history(context, model, encode_message, fitted_tools=fitted_tools)
         messages = arrange(chain.from_iterable(history.wire), rules_of(model))
         if system := "\n\n".join(filter(None, (context.system, output_prompt(rules_of(model), options)))):
             messages = with_system(messages, system, rules_of(model))
@@ -81,7 +81,7 @@ class Chat:
             body=body,
             headers={"authorization": f"Bearer {key}"} if key else {},
             warnings=tuple(warnings),
-            tools=changed,
+            tools=fitted_tools,
         )
 
     def decoder(self, model: Model) -> Decoder:
@@ -112,7 +112,7 @@ def _add_tools(body: JsonObject, model: Model, context: Context, options: Option
 
 
 class ChatDecoder:
-    """Decoder for one streamed reply."""
+    """Decodes one streamed reply."""
 
     def __init__(self, model: Model) -> None:
         self._model = model
@@ -157,10 +157,7 @@ class ChatDecoder:
         return self._mixed(chunk, choice, delta)
 
     def end(self) -> Iterable[StreamEvent]:
-        """Return the last events.
-
-        Raises `StreamTruncated` if neither a finish reason nor `[DONE]` was received.
-        """
+        """The last events. Raises `StreamTruncated` if neither a finish reason nor `[DONE]` was received."""
         if self._finished:
             return ()
         if self._reason is None:
@@ -199,9 +196,9 @@ class ChatDecoder:
             yield from self._calls.feed({"function": function}, "function_call")
 
     def _end_for(self, word: str) -> None:
-        """Note the finish reason. An unknown word means that the reply is not complete."""
-        reasons = self._rules.finish_reasons
-        reason = reasons.get(word) or reasons.get(word.lower())
+        """Note the finish reason; an unknown word cuts the reply off."""
+        known = self._rules.finish_reasons
+        reason = known.get(word) or known.get(word.lower())
         self._reason = reason or "length"
         self._unknown_reason = "" if reason else word
 
@@ -254,10 +251,7 @@ class ChatDecoder:
 
 
 def _reasoning(delta: JsonObject) -> tuple[str, str]:
-    """Return the delta's field for reasoning, and its text.
-
-    Both are empty for a delta without reasoning.
-    """
+    """Find reasoning in a delta: its field and text, or empty texts."""
     for field in _REASONING_FIELDS:
         if isinstance(text := delta.get(field), str) and text:
             return field, text
@@ -269,10 +263,7 @@ def _reasoning(delta: JsonObject) -> tuple[str, str]:
 
 
 def _thought(part: JsonObject) -> str:
-    """Return the thinking in a content part, as Magistral sends it.
-
-    https://docs.mistral.ai/capabilities/reasoning
-    """
+    """Thinking in a content part, in Magistral's form: https://docs.mistral.ai/capabilities/reasoning."""
     if part.get("type") not in _THOUGHTS:
         return ""
     for name in ("thinking", "reasoning", "text"):
@@ -283,11 +274,11 @@ def _thought(part: JsonObject) -> str:
     return ""
 
 
-def _more_of(earlier: Any, value: Any) -> Any:  # noqa: ANN401 - any JSON value
-    """Add another delta's value to an opaque field's value so far."""
+def _more_of(known: Any, value: Any) -> Any:  # noqa: ANN401 - any JSON value
+    """Join an opaque field's value so far with another delta's."""
     if isinstance(value, list):
-        return merged_details(earlier if isinstance(earlier, list) else (), value)
-    return {**earlier, **value} if isinstance(earlier, dict) and isinstance(value, dict) else value
+        return merged_details(known if isinstance(known, list) else (), value)
+    return {**known, **value} if isinstance(known, dict) and isinstance(value, dict) else value
 
 
 def _at(value: Any, path: Path) -> Any:  # noqa: ANN401 - any JSON value
@@ -303,7 +294,7 @@ def _at(value: Any, path: Path) -> Any:  # noqa: ANN401 - any JSON value
 
 
 def _text(content: Any) -> str:  # noqa: ANN401 - any JSON value
-    """Return a content field's text; some servers send a list of parts."""
+    """The text of a content field, which some servers send as a list of parts."""
     if isinstance(content, str):
         return content
     if isinstance(content, list):

@@ -1,7 +1,6 @@
-"""Code for both OpenAI formats, Responses and Chat Completions.
+"""Code that OpenAI's two formats, Responses and Chat Completions, share, for OpenAI and for compatible servers.
 
-It serves OpenAI and compatible servers. Functions leaving an option out of a request add a warning to their argument
-`warnings`.
+Functions that leave an option out of a request add a warning to their argument `warnings`.
 """
 
 from __future__ import annotations
@@ -22,14 +21,14 @@ from planck_nb.base.errors import ProviderError
 from planck_nb.base.json_types import JsonObject
 
 _REASONING_IDS = re.compile(r"o\d|codex|gpt-([5-9]|\d\d)(?!.*chat)")
-"""Matches ids of OpenAI's reasoning models, dated ones included, which the catalogue does not contain yet."""
+"""Matches ids of OpenAI's reasoning models, dated ones included, that the catalogue does not contain yet."""
 
 _STRICT_FORMATS = frozenset("date-time time date duration email hostname ipv4 ipv6 uuid".split())
 _STRICT_KEYWORDS = frozenset(
     "type properties required additionalProperties items enum const anyOf $defs definitions title description pattern "
     "format multipleOf minimum maximum exclusiveMinimum exclusiveMaximum minItems maxItems".split()
 )
-"""Keywords allowed in a strict schema by OpenAI's guide to structured outputs."""
+"""Keywords in a strict schema, from OpenAI's guide to structured outputs."""
 
 SCHEMAS = SchemaRules()
 """OpenAI demands "type 'object'" and refuses "'oneOf'/'anyOf'/'allOf'/'enum'/'not' at the top level"."""
@@ -93,7 +92,7 @@ def offered_tools(
 def effort(model: Model, options: Options, warnings: list[str]) -> str | None:
     """The reasoning effort to send; None if no level was requested, or the model or its server has no levels.
 
-    A level that the model does not support is replaced by the nearest one.
+    An unsupported level is replaced by the nearest one.
     """
     level = options.thinking
     if level is None or rules_of(model).thinking_control == "enable_thinking":

@@ -79,8 +79,8 @@ class Responses:
 
     def request(self, model: Model, context: Context, options: Options, key: str | None) -> WireRequest:
         """Build the request for one streamed reply."""
-        context, changed = fit_context(model, context, SCHEMAS)
-        history = encode_history(context, model, _items, changed=changed)
+        context, fitted_tools = fit_context(model, context, SCHEMAS)
+        history = encode_history(context, model, _items, fitted_tools=fitted_tools)
         warnings = history.warnings
         items = list(chain.from_iterable(history.wire))
         body: JsonObject = {"model": model.id, "input": items, "stream": True, "store": False}
@@ -97,7 +97,7 @@ class Responses:
             body=body,
             headers={"authorization": f"Bearer {key}"} if key else {},
             warnings=tuple(warnings),
-            tools=changed,
+            tools=fitted_tools,
         )
 
     def decoder(self, model: Model) -> Decoder:
@@ -489,7 +489,7 @@ class ResponsesDecoder:
         )
 
     def _end(self, ended: str, response: JsonObject) -> Iterable[StreamEvent]:
-        """The end of the message; the API does not send its reason as one field."""
+        """End the message; the API lacks a field with the reason."""
         reason: StopReason = "stop"
         if ended == "incomplete":
             word = str((response.get("incomplete_details") or {}).get("reason") or "")

@@ -1,4 +1,4 @@
-"""The tools in a request: the agent's, the server's, and those in the caller's fields."""
+"""Tools in a request: from the agent, the server and the caller's fields."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from planck_nb.base.json_types import JsonObject
 
 
 def fit_context(model: Model, context: Context, usual: SchemaRules) -> tuple[Context, Mapping[str, FittedTool]]:
-    """Return the context with its tools as the model's server accepts them.
+    """The context with its tools as the model's server accepts them.
 
     Args:
-        model: The model to call them.
+        model: The model that may call them.
         context: The conversation and the tools.
-        usual: The part of JSON Schema accepted by servers with the wire format.
+        usual: The rules for schemas in this wire format.
 
     Returns:
         The context, and the tools whose arguments are sent under other names or in another form, by name.
@@ -36,8 +36,8 @@ def fit_context(model: Model, context: Context, usual: SchemaRules) -> tuple[Con
         tools = [tool for tool in tools if tool_key(tool) not in rules.refused_tools]
     fitted = fit_tools(tools, _schema_rules(rules.tool_schemas or usual, rules.refused_keywords))
     if tools is context.tools and all(map(operator.is_, fitted.specs, tools)):
-        return context, fitted.changed
-    return replace(context, tools=fitted.specs), fitted.changed
+        return context, fitted.renamed_tools
+    return replace(context, tools=fitted.specs), fitted.renamed_tools
 
 
 @lru_cache
@@ -49,7 +49,7 @@ def wire_tools(model: Model, tools: Iterable[ServerTool], known: Mapping[str, Js
     """The tools as a vendor spells them, with their settings.
 
     Args:
-        model: The model to call them.
+        model: The model that may call them.
         tools: The tools.
         known: The vendor's tools by our names.
 
@@ -76,16 +76,13 @@ def wire_tools(model: Model, tools: Iterable[ServerTool], known: Mapping[str, Js
 
 
 def add_extra(body: JsonObject, extra: Mapping[str, object]) -> None:
-    """Add the caller's own fields.
-
-    Tools are added to the agent's tools; one with the same name is replaced.
-    """
+    """Add the caller's own fields. Tools are added to those of the agent; one of the same name is replaced."""
     for name, value in extra.items():
         body[name] = joined_tools(body.get("tools"), value) if name == "tools" else value
 
 
 def joined_tools(known: object, given: object) -> object:
-    """Join both lists of tools; return `given` itself if either is not a list."""
+    """Both lists of tools as one; `given` itself if either is not a list."""
     if not isinstance(known, list) or not isinstance(given, (list, tuple)):
         return given
     names = {_name(tool) for tool in given} - {None}

@@ -46,7 +46,7 @@ def encode_history(
     model: Model,
     encode: Encode[T],
     prefix: Prefix | None = None,
-    changed: Mapping[str, FittedTool] = MappingProxyType({}),
+    fitted_tools: Mapping[str, FittedTool] = MappingProxyType({}),
 ) -> EncodedHistory[T]:
     """Prepare the messages of a request for the model, and encode them.
 
@@ -58,7 +58,7 @@ def encode_history(
         model: The model that is asked.
         encode: Converts a message to the wire format.
         prefix: Stands for what is sent before the messages, if a digest of everything is needed.
-        changed: The tools whose arguments are sent under other names, by name.
+        fitted_tools: The tools whose arguments are sent under other names, by name.
 
     Returns:
         The encoded messages.
@@ -67,24 +67,26 @@ def encode_history(
         UnsupportedFeatureError: The model or its wire format cannot express a message.
     """
     cache, messages = context.cache or HistoryCache(), context.messages
-    encoder, cache.encoder = cache.encoder, None  # only one request at a time may add to it
-    end = _before_latest_reply(messages)
-    if not isinstance(encoder, _Encoder) or not encoder.continues_with(messages[:end], model, encode, prefix, changed):
-        encoder = _Encoder(model, encode, prefix, changed)
-    encoder.add(messages, end)
-    newest = encoder.copy_without_wire()
+    kept, cache.encoder = cache.encoder, None  # only one request at a time may add to it
+    settled = _before_latest_reply(messages)
+    if not isinstance(kept, _Encoder) or not kept.continues_with(
+        messages[:settled], model, encode, prefix, fitted_tools
+    ):
+        kept = _Encoder(model, encode, prefix, fitted_tools)
+    kept.add(messages, settled)
+    newest = kept.copy_without_wire()
     newest.add(messages, len(messages))
-    if encoder.characters <= KEPT_CHARACTERS:
-        cache.encoder = encoder
-    return EncodedHistory([*encoder.wire, *newest.wire], [*encoder.warnings, *newest.warnings], newest.digest)
+    if kept.characters <= KEPT_CHARACTERS:
+        cache.encoder = kept
+    return EncodedHistory([*kept.wire, *newest.wire], [*kept.warnings, *newest.warnings], newest.digest)
 
 
 def characters(context: Context) -> int:
     """About how many characters the messages of a request have. What its cache holds is not counted again."""
-    encoder = None if context.cache is None else context.cache.encoder
-    if not isinstance(encoder, _Encoder) or encoder.count > len(context.messages):
+    kept = None if context.cache is None else context.cache.encoder
+    if not isinstance(kept, _Encoder) or kept.count > len(context.messages):
         return sum(map(characters_of, context.messages))
-    return encoder.characters + sum(map(characters_of, context.messages[encoder.count :]))
+    return kept.characters + sum(map(characters_of, context.messages[kept.count :]))
 
 
 def characters_of(message: Message) -> int:
@@ -108,15 +110,15 @@ class _Encoder(Generic[T]):
     """Encodes messages in their order, and remembers which ones it has encoded."""
 
     def __init__(
-        self, model: Model, encode: Encode[T], prefix: Prefix | None, changed: Mapping[str, FittedTool]
+        self, model: Model, encode: Encode[T], prefix: Prefix | None, fitted_tools: Mapping[str, FittedTool]
     ) -> None:
         self.wire: list[T] = []
         self.warnings: list[str] = []
         self._model = model
         self._encode = encode
         self._before = None if prefix is None else prefix.digest
-        self._changed = changed
-        self._preparation = Preparation(model, None if prefix is None else prefix.copy(), changed)
+        self._fitted_tools = fitted_tools
+        self._preparation = Preparation(model, None if prefix is None else prefix.copy(), fitted_tools)
         self._messages: list[Message] = []
         self.count = 0
         """How many messages were encoded."""
@@ -134,13 +136,13 @@ class _Encoder(Generic[T]):
         model: Model,
         encode: Encode[Any],
         prefix: Prefix | None,
-        changed: Mapping[str, FittedTool],
+        fitted_tools: Mapping[str, FittedTool],
     ) -> bool:
         """Whether these messages begin with those that were encoded, for the same model and format."""
         return (
             encode is self._encode
             and (model is self._model or model == self._model)
-            and changed == self._changed
+            and fitted_tools == self._fitted_tools
             and self._before == (None if prefix is None else prefix.digest)
             and self.count <= len(messages)
             and all(map(operator.is_, self._messages, messages))
@@ -151,14 +153,14 @@ class _Encoder(Generic[T]):
         for message in self._preparation.add(messages, self.count, end):
             self.wire.append(self._encode(self._model, message, self._latest, self.warnings))
             self._latest = message
-        additions = messages[self.count : end]
-        self._messages.extend(additions)
-        self.characters += sum(map(characters_of, additions))
+        added = messages[self.count : end]
+        self._messages.extend(added)
+        self.characters += sum(map(characters_of, added))
         self.count = end
 
     def copy_without_wire(self) -> _Encoder[T]:
         """An encoder that continues from here without changing this one, and holds only what it encodes itself."""
-        copy = _Encoder(self._model, self._encode, None, self._changed)
+        copy = _Encoder(self._model, self._encode, None, self._fitted_tools)
         copy._preparation, copy._latest, copy.count = self._preparation.copy(), self._latest, self.count
         return copy
 

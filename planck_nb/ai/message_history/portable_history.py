@@ -24,7 +24,7 @@ from planck_nb.ai.providers import rules_of
 from planck_nb.ai.schemas.fitted_tools import FittedTool
 
 INTERRUPTED = "The call was interrupted before it returned."
-"""Result for a call which never returned."""
+"""The result of a call that never returned."""
 
 PreparedMessage: TypeAlias = UserMessage | AssistantMessage | ToolResultMessage
 """A message as it is sent: a summary has become a user's message."""
@@ -33,7 +33,7 @@ _SEAL = "planck_prefix"
 """The key of a signed part's state that holds the digest of what preceded it; never sent."""
 
 IN_TEXT = "planck_in_text"
-"""The key of a call's state that says that the model wrote the call as text; never sent."""
+"""Marks a call's state if the model wrote the call as text; never sent."""
 
 _SIGNATURES = frozenset({"signature", "thoughtSignature", "thought_signature", "fields"})
 
@@ -55,14 +55,14 @@ class Prefix:
             self._hash.update(b"\n")
 
     def copy(self) -> Prefix:
-        """Return a digest with the same values, for adding others."""
+        """A digest of the same values, to which other values can be added."""
         copy = Prefix()
         copy._hash = self._hash.copy()
         return copy
 
     @property
     def digest(self) -> str:
-        """The digest for everything added so far."""
+        """The digest of all that was added so far."""
         return self._hash.hexdigest()
 
 
@@ -70,19 +70,19 @@ class Preparation:
     """Makes messages valid for one model, in the order of the conversation.
 
     Args:
-        model: The model to send them to.
+        model: The model that they are sent to.
         prefix: Stands for what is sent before the messages, and is added to; see `prepare`.
-        changed: The tools whose arguments are sent under other names, by name.
+        fitted_tools: The tools whose arguments are sent under other names, by name.
     """
 
     def __init__(
         self,
         model: Model,
         prefix: Prefix | None = None,
-        changed: Mapping[str, FittedTool] = MappingProxyType({}),
+        fitted_tools: Mapping[str, FittedTool] = MappingProxyType({}),
     ) -> None:
         self.prefix = prefix
-        self._changed = changed
+        self._fitted_tools = fitted_tools
         self._model = model
         self._call_ids = rules_of(model).call_ids
         self._used: set[str] = set()
@@ -91,7 +91,7 @@ class Preparation:
 
     def copy(self) -> Preparation:
         """A preparation that continues from here without changing this one."""
-        copy = Preparation(self._model, None if self.prefix is None else self.prefix.copy(), self._changed)
+        copy = Preparation(self._model, None if self.prefix is None else self.prefix.copy(), self._fitted_tools)
         copy._used, copy._numbers = set(self._used), dict(self._numbers)
         return copy
 
@@ -100,12 +100,12 @@ class Preparation:
 
         The results of calls are searched for up to the next reply, even after `end`.
         """
-        result: list[PreparedMessage] = []
+        prepared: list[PreparedMessage] = []
         for position in range(start, end):
             message = _as_sent(messages[position])
             if message.type == "user":
                 if message.content:
-                    result.append(self._added_to_prefix(message))
+                    prepared.append(self._added_to_prefix(message))
             elif message.type == "assistant":
                 own = _is_own(message, self._model)
                 content = tuple(_own_parts(message.content, self.prefix) if own else _portable(message.content))
@@ -114,10 +114,10 @@ class Preparation:
                 if not content:
                     continue
                 reply = message if content == message.content else replace(message, content=content)
-                result.append(self._with_sent_names(self._added_to_prefix(reply)))
+                prepared.append(self._with_sent_names(self._added_to_prefix(reply)))
                 if ids:
-                    result.append(self._added_to_prefix(_results(message, messages, position + 1, ids)))
-        return result
+                    prepared.append(self._added_to_prefix(_results(message, messages, position + 1, ids)))
+        return prepared
 
     def _free_id(self, call_id: str, *, own: bool) -> str:
         """An unused id which the server accepts."""
@@ -134,12 +134,12 @@ class Preparation:
         return free
 
     def _with_sent_names(self, message: PreparedMessage) -> PreparedMessage:
-        """Rename arguments in the message's calls to the names the model knows."""
-        if not self._changed or message.type != "assistant":
+        """Rename arguments in calls to the names the model knows."""
+        if not self._fitted_tools or message.type != "assistant":
             return message
         content = [
             replace(part, args=tool.sent(part.args))
-            if part.type == "tool_call" and (tool := self._changed.get(part.name))
+            if part.type == "tool_call" and (tool := self._fitted_tools.get(part.name))
             else part
             for part in message.content
         ]
@@ -176,14 +176,14 @@ def seal(content: Iterable[AssistantPart], prefix: str) -> tuple[AssistantPart, 
     `prefix` is the digest of the request that the reply answers.
     """
     running = Prefix(prefix)
-    result: list[AssistantPart] = []
+    signed: list[AssistantPart] = []
     for part in content:
         if isinstance(part, ThinkingPart) and part.provider_state is not None:
-            result.append(replace(part, provider_state={**part.provider_state, _SEAL: running.digest}))
+            signed.append(replace(part, provider_state={**part.provider_state, _SEAL: running.digest}))
         else:
-            result.append(part)
+            signed.append(part)
         running.add(part)
-    return tuple(result)
+    return tuple(signed)
 
 
 def without_signatures(
@@ -193,7 +193,7 @@ def without_signatures(
 
     `only` limits this to the parts with these digests.
     """
-    digests: set[str] = set()
+    found: set[str] = set()
 
     def unsigned(part: AssistantPart) -> AssistantPart | None:
         state = part.provider_state
@@ -201,18 +201,18 @@ def without_signatures(
         digest = Prefix(part).digest if signed else ""
         if not signed or (only is not None and digest not in only):
             return part
-        digests.add(digest)
+        found.add(digest)
         rest = {name: value for name, value in (state or {}).items() if name not in _SIGNATURES}
         return None if part.type == "thinking" else replace(part, provider_state=rest or None)
 
-    result: list[Message] = []
+    kept: list[Message] = []
     for message in messages:
         if message.type == "assistant":
             content = tuple(part for old in message.content if (part := unsigned(old)) is not None)
-            result.append(replace(message, content=content))
+            kept.append(replace(message, content=content))
         else:
-            result.append(message)
-    return result, frozenset(digests)
+            kept.append(message)
+    return kept, frozenset(found)
 
 
 def _as_sent(message: Message) -> PreparedMessage:
@@ -228,17 +228,17 @@ def _own_parts(content: Iterable[AssistantPart], prefix: Prefix | None) -> Itera
     """The parts of a model's own reply, without thinking that was signed for anything but what now precedes it."""
     running = Prefix(prefix.digest) if prefix is not None else None
     for part in content:
-        kept = part
+        kept_part = part
         if isinstance(part, ThinkingPart) and part.provider_state and _SEAL in part.provider_state:
             if running is not None and part.provider_state[_SEAL] != running.digest:
                 continue
             state = {name: value for name, value in part.provider_state.items() if name != _SEAL}
-            kept = replace(part, provider_state=state)
+            kept_part = replace(part, provider_state=state)
         elif part.type == "tool_call" and part.provider_state and IN_TEXT in part.provider_state:
-            kept = replace(part, provider_state=None)
+            kept_part = replace(part, provider_state=None)
         if running is not None:
-            running.add(kept)
-        yield kept
+            running.add(kept_part)
+        yield kept_part
 
 
 def _portable(content: Iterable[AssistantPart]) -> Iterable[AssistantPart]:
@@ -267,17 +267,17 @@ def _results(
 
     The results are in the messages from `start` to the next reply.
     """
-    results_by_id: dict[str, list[ToolResultPart]] = {}
+    found: dict[str, list[ToolResultPart]] = {}
     for position in range(start, len(messages)):
         other = messages[position]
         if other.type == "assistant":
             break
         if other.type == "tool_result":
             for part in other.content:
-                results_by_id.setdefault(part.id, []).append(part)
+                found.setdefault(part.id, []).append(part)
     results = []
     for call, name in zip(message.tool_calls, ids, strict=True):
-        waiting = results_by_id.get(call.id)
+        waiting = found.get(call.id)
         result = waiting.pop(0) if waiting else ToolResultPart(call.id, call.name, INTERRUPTED, is_error=True)
         results.append(result if result.id == name else replace(result, id=name))
     return ToolResultMessage(tuple(results))

@@ -1,7 +1,4 @@
-"""Attempts to send one request.
-
-They decide when each may be made, and whether there is another after a failure.
-"""
+"""The attempts to send one request: when each may be made, and whether there is another after a failure."""
 
 from __future__ import annotations
 
@@ -71,10 +68,7 @@ class RequestAttempts:
             self._limiter.release(self._ticket)
 
     def expected_wait(self) -> StreamRetry | None:
-        """Return the wait for requests made before this one.
-
-        It is None for a short wait or without such requests.
-        """
+        """The wait for the requests that were made before this one, None if there is none or it is short."""
         if (ticket := self._paced_ticket()) is None or (seconds := self._limiter.expected_wait(ticket)) < _SHOWN:
             return None
         model = self._request_info.model
@@ -136,10 +130,7 @@ class RequestAttempts:
         return self._policy.delay(error, self.number) or _retry_after(error) or 0.0
 
     def has_further_answer(self) -> bool:
-        """Return whether another recorded answer follows a recorded one.
-
-        Both are answers to the same request.
-        """
+        """Tell if the answer was recorded and a further one follows it."""
         return self._request_info.replayed and self._has_recorded_answer()
 
     def _has_recorded_answer(self) -> bool:

@@ -1,1 +1,1 @@
-"""JSON Schemas for tools and structured answers, as servers accept them."""
+"""JSON Schemas for tools and answers, written in a server's subset."""

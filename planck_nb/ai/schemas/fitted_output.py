@@ -1,4 +1,4 @@
-"""A structured answer's schema as a server accepts it."""
+"""The schema for a structured answer, as a server accepts it."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from planck_nb.base.json_types import JsonObject
 
 @dataclass(frozen=True, slots=True)
 class FittedOutput:
-    """A structured answer's schema as it is sent.
+    """The schema for a structured answer in a request.
 
     Args:
         schema: The JSON Schema.
-        read: Converts an answer's text to one for the requested schema; None if they are the same.
+        read: Converts an answer to one for the requested schema; None if they are equal.
     """
 
     schema: JsonObject
@@ -27,14 +27,14 @@ class FittedOutput:
 
 
 def fit_output(schema: JsonObject, rules: SchemaRules) -> FittedOutput:
-    """Write a structured answer's schema as a server accepts it.
+    """Write an answer's schema in a server's part of JSON Schema.
 
     Args:
         schema: The requested schema.
-        rules: What the server accepts.
+        rules: The server's rules.
 
     Returns:
-        The schema as it is sent.
+        The schema for the request.
 
     Example:
         >>> rules = SchemaRules(open_objects="pairs", closed=True)
@@ -58,11 +58,11 @@ def fit_output(schema: JsonObject, rules: SchemaRules) -> FittedOutput:
 
 
 def with_objects(schema: JsonObject, value: Any) -> Any:  # noqa: ANN401 - any JSON value
-    """Return an answer's beginning with objects instead of lists of pairs.
+    """Convert the beginning of an answer, with objects for pairs.
 
     Args:
         schema: The requested schema.
-        value: The answer as far as the model has written it.
+        value: The answer so far.
 
     Returns:
         The value in the schema's form.

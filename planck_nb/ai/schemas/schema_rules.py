@@ -1,4 +1,4 @@
-"""The part of JSON Schema a server accepts, as data."""
+"""A server's part of JSON Schema, as data."""
 
 from __future__ import annotations
 
@@ -6,31 +6,28 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 OpenObjects: TypeAlias = Literal["kept", "pairs", "text"]
-"""Form in which an object with unlisted names is sent.
-
-It is sent as it is, as a list with its pairs, or as JSON text.
-"""
+"""Forms for objects with unlisted names: unchanged, pairs, JSON text."""
 
 
 @dataclass(frozen=True, slots=True)
 class SchemaRules:
-    """The part of JSON Schema which a server accepts.
+    """A server's part of JSON Schema.
 
     Args:
-        keys: A regular expression for arguments' names; empty if all are accepted.
-        properties: Whether an object at the top has to list its properties, even if the list is empty.
+        keys: A regular expression for argument names; empty if all are accepted.
+        properties: Whether an object at the top has to list its properties, even an empty list.
         top_unions: Whether `anyOf`, `oneOf` and `allOf` are accepted at the top.
         top_conditions: Whether `not`, `enum`, `if` and the like are accepted there.
-        keywords: The accepted keywords, None for all. The limits in others become words in the description.
-        refused: Keywords which are not accepted, whatever `keywords` has.
+        keywords: The accepted keywords, None for all. Limits in other keywords become words in the description.
+        refused: Keywords left out, whatever `keywords` has.
         formats: The accepted values for `format`, None for all.
-        only_any_of: Whether `anyOf` is the only union: `oneOf` becomes one, and `allOf` has its parts merged.
-        references: Whether `$ref` is accepted; otherwise what it refers to is written out.
+        only_any_of: Whether `anyOf` is the only union: `oneOf` becomes one, and parts in `allOf` are merged.
+        references: Whether `$ref` is accepted; otherwise its target is written out.
         beside_references: Whether a `$ref` may have other keywords beside it.
         recursion: Whether a definition may refer to itself; otherwise its repetition is written as JSON text.
         type_lists: Whether `type` may be a list.
         untyped: Whether a schema without any type is accepted.
-        open_objects: How an object is sent whose names are not listed.
+        open_objects: The form for an object with unlisted names.
         closed: Whether each object must exclude other properties.
         depth: How many levels are accepted, None for any number.
 
@@ -58,9 +55,9 @@ class SchemaRules:
 
 
 OF_GRAMMARS = SchemaRules(properties=False, top_unions=True, top_conditions=True)
-"""For servers which turn a schema into a grammar, such as llama.cpp.
+"""For servers with grammars, such as llama.cpp.
 
-They take it as it is, and understand an empty list of properties as an always empty object.
+They take a schema unchanged, and read an empty list of properties as an object which is always empty.
 """
 
 NARROW = SchemaRules(
@@ -78,9 +75,7 @@ NARROW = SchemaRules(
     open_objects="text",
     depth=8,
 )
-"""Rules which every known server accepts.
-
-They are about the OpenAPI subset in Gemini's `FunctionDeclaration.parameters`.
+"""Accepted by every known server: about Gemini's OpenAPI subset.
 
 https://github.com/zereight/gitlab-mcp/issues/166, https://github.com/MarkusPfundstein/mcp-obsidian/issues/21
 """

@@ -1,8 +1,8 @@
-"""Write a JSON Schema in the part a server accepts.
+"""Writer for JSON Schemas in a server's part of JSON Schema.
 
-What a server accepts is data, `SchemaRules`. The written schema allows each value which the given one allows; limits
-which it cannot express become words in a description. Some values have to be written in another form, an open object as
-a list of pairs or as JSON text; a `Reader` converts them back.
+`SchemaRules` are the server's rules as data. The written schema allows each value the given one allows; other limits
+become words in a description. Some values need another form, an open object as pairs or as JSON text; a `Reader`
+converts them back.
 """
 
 from __future__ import annotations
@@ -17,24 +17,18 @@ from planck_nb.ai.schemas.schema_rules import SchemaRules
 from planck_nb.base.json_types import JsonObject
 
 Reader: TypeAlias = Callable[[Any], Any]
-"""Function from the wire schema's values to the given schema's.
-
-Unknown forms stay.
-"""
+"""Converts values for the wire schema back. Unknown forms stay."""
 
 UNIONS = ("allOf", "anyOf", "oneOf")
 
 _VALUES = frozenset({"default", "const", "enum", "examples", "example"})
-"""Keywords which hold values, possibly null, rather than schemas."""
+"""Keywords with values, which may be null, instead of schemas."""
 
 _LOCAL = frozenset({"$schema", "$id", "$anchor", "$comment", "$defs", "definitions", "$dynamicAnchor", "$vocabulary"})
-"""Keywords without meaning for values.
-
-Definitions are written where they are used.
-"""
+"""Keywords without meaning for values; definitions are written where needed."""
 
 _SILENT = frozenset({"title", "discriminator", "propertyOrdering", "readOnly", "writeOnly", "deprecated", "nullable"})
-"""Keywords to leave out without words."""
+"""Keywords left out without words."""
 
 _INNER = frozenset({"not", "if", "then", "else", "contains", "propertyNames", "unevaluatedItems"})
 _INNER_LISTS = frozenset({"prefixItems"})
@@ -65,20 +59,17 @@ _TYPE_OF_VALUE: Mapping[type, str] = {
 }
 
 _OTHERS = "additional_properties"
-"""Property for an object's pairs beside its listed properties."""
+"""The property for pairs beside listed properties."""
 
 _MAX_NODES = 5_000
-"""Schemas in a schema with its references written out.
-
-From then on they are JSON text.
-"""
+"""Most schemas with references written out; the rest is text."""
 
 _MAX_WORDS = 400
 
 
 @dataclass(frozen=True, slots=True)
 class WireSchema:
-    """A schema as it is sent.
+    """A schema for a request.
 
     Args:
         schema: The JSON Schema.
@@ -90,18 +81,18 @@ class WireSchema:
 
 
 class SchemaWriter:
-    """Writer for one schema, and the definitions it refers to.
+    """Writer for one schema and its definitions.
 
     Args:
         root: The whole schema.
-        rules: What the server accepts.
+        rules: The server's rules.
     """
 
     def __init__(self, root: JsonObject, rules: SchemaRules) -> None:
         self._root = root
         self._rules = rules
         self._stack = ["#"]
-        """The references being written."""
+        """References being written."""
         self._names: dict[str, str] = {}
         self._definitions: dict[str, JsonObject] = {}
         self._readers: dict[str, Reader | None] = {}
@@ -112,10 +103,10 @@ class SchemaWriter:
         """Write the schema.
 
         Args:
-            top: What to write instead of the root itself, with references into it; an object which stays one.
+            top: An object to write instead of the root, with references into it; it stays an object.
 
         Returns:
-            The schema with the definitions it needs.
+            The schema with its definitions.
         """
         wire = self._node(self.opened(self._root), 0) if top is None else self._keywords(top, 0)
         if not self._definitions:
@@ -123,20 +114,17 @@ class SchemaWriter:
         return WireSchema({**wire.schema, "$defs": self._definitions}, wire.read)
 
     def opened(self, schema: Any) -> JsonObject:  # noqa: ANN401 - any JSON value
-        """Return the schema with what its own `$ref` refers to.
-
-        This counts as being written from now on.
-        """
+        """Open a schema's own `$ref`; its target counts as being written."""
         plain = dict(schema) if isinstance(schema, Mapping) else {}
-        seen_references: set[str] = set()
-        while isinstance(reference := plain.pop("$ref", None), str) and reference not in seen_references:
-            seen_references.add(reference)
+        references: set[str] = set()
+        while isinstance(reference := plain.pop("$ref", None), str) and reference not in references:
+            references.add(reference)
             self._stack.append(reference)
             plain = {**(self.resolve(reference) or {}), **plain}
         return plain
 
     def resolve(self, reference: str) -> JsonObject | None:
-        """Find what a reference refers to; None if the schema lacks it."""
+        """Find a reference's target; None if the schema lacks it."""
         node: Any = self._root
         if not reference.startswith("#/"):
             return self._root if reference == "#" else self._named(reference.removeprefix("#"))
@@ -151,7 +139,7 @@ class SchemaWriter:
         return {} if node is True else node if isinstance(node, dict) else None
 
     def _named(self, name: str) -> JsonObject | None:
-        """Return the schema which gives itself this name."""
+        """Find the schema with this name as its own."""
         if self._by_id is None:
             self._by_id = {}
             nodes: list[Any] = [self._root]
@@ -159,8 +147,8 @@ class SchemaWriter:
                 node = nodes.pop()
                 if isinstance(node, Mapping):
                     for key in ("$id", "$anchor", "id"):
-                        if isinstance(node_id := node.get(key), str):
-                            self._by_id.setdefault(node_id, dict(node))
+                        if isinstance(name_of_node := node.get(key), str):
+                            self._by_id.setdefault(name_of_node, dict(node))
                 nodes += node.values() if isinstance(node, Mapping) else node if isinstance(node, list) else ()
         return self._by_id.get(name)
 
@@ -177,10 +165,7 @@ class SchemaWriter:
         return self._in_other_form(plain, depth) or self._keywords(plain, depth)
 
     def _in_other_form(self, plain: JsonObject, depth: int) -> WireSchema | None:
-        """Write a schema with values in another form.
-
-        Return None if its values can be written as they are.
-        """
+        """Write a schema in another form if its values need one."""
         rules = self._rules
         is_deep = rules.depth is not None and depth > rules.depth
         if (is_deep or self._count > _MAX_NODES) and not _is_scalar(plain):
@@ -215,19 +200,16 @@ class SchemaWriter:
             return wire
         wire_name = self._define(reference, target, name, depth)
         read = (lambda value: self._read(reference, value)) if repeats else self._readers.get(reference)
-        result: JsonObject = {"$ref": f"#/$defs/{wire_name}"}
+        link: JsonObject = {"$ref": f"#/$defs/{wire_name}"}
         if not beside:
-            return WireSchema(result, read)
+            return WireSchema(link, read)
         rest = self._keywords(beside, depth).schema
         if rules.closed:
             rest.pop("additionalProperties", None)
-        return WireSchema({**result, **rest} if rules.beside_references else {"anyOf": [result], **rest}, read)
+        return WireSchema({**link, **rest} if rules.beside_references else {"anyOf": [link], **rest}, read)
 
     def _define(self, reference: str, target: JsonObject, name: str, depth: int) -> str:
-        """Return a definition's name in the written schema.
-
-        The definition is written when it is first needed.
-        """
+        """Write a definition when first needed; return its name."""
         if reference in self._names:
             return self._names[reference]
         unique, number = name, 2
@@ -237,7 +219,7 @@ class SchemaWriter:
         if reference == "#":
             target = {key: value for key, value in target.items() if key not in _LOCAL}
         self._stack.append(reference)
-        self._definitions[unique] = {}  # keeps the order of first use
+        self._definitions[unique] = {}  # keeps their order
         wire = self._node(target, depth)
         self._stack.pop()
         self._definitions[unique], self._readers[reference] = wire.schema, wire.read
@@ -248,13 +230,13 @@ class SchemaWriter:
         return value if read is None else read(value)
 
     def _repeated(self, schema: JsonObject, name: str) -> WireSchema:
-        """Write a schema inside itself, which the server does not accept."""
+        """Write a schema inside itself, where the server rejects it."""
         return self._text(plain_schema(schema), f"another {name}")
 
     # Unions.
 
-    def _merged(self, schema: JsonObject, seen_references: set[str]) -> JsonObject:
-        """Return the schema with the parts from `allOf` in it."""
+    def _merged(self, schema: JsonObject, references: set[str]) -> JsonObject:
+        """Merge parts in `allOf` into the schema."""
         rest = {name: value for name, value in schema.items() if name != "allOf"}
         parts = [part for part in schema["allOf"] if isinstance(part, Mapping)]
         if len(parts) == 1 and parts[0].keys() == {"$ref"} and _OF_ONE_TYPE.isdisjoint(rest):
@@ -262,21 +244,17 @@ class SchemaWriter:
         for part in parts:
             inner = dict(part)
             if isinstance(reference := inner.pop("$ref", None), str):
-                if reference in seen_references:
+                if reference in references:
                     continue
-                seen_references.add(reference)
+                references.add(reference)
                 inner = {**(self.resolve(reference) or {}), **inner}
             if "allOf" in inner:
-                inner = self._merged(inner, seen_references)
+                inner = self._merged(inner, references)
             rest = merged(rest, inner, "allOf")
         return plain_schema(rest)
 
     def _split(self, schema: JsonObject, depth: int) -> WireSchema:
-        """Write a schema with several types as a union.
-
-        The union has a schema for each type. If the server refuses type lists, a single type beside null becomes one
-        schema which may be null.
-        """
+        """Split several types into a union, or write null as nullable."""
         types = [kind for kind in schema["type"] if isinstance(kind, str)]
         common = {name: value for name, value in schema.items() if name not in _OF_ONE_TYPE and name != "type"}
         branches = [
@@ -291,7 +269,7 @@ class SchemaWriter:
             return self._node({**common, "anyOf": branches, **({"nullable": True} if nullable else {})}, depth)
         return self._node({**common, "anyOf": [*branches, *([{"type": "null"}] if nullable else [])]}, depth)
 
-    # Objects without a list of their properties, and other values in another form.
+    # Open objects, and other values in another form.
 
     def _open_object(self, schema: JsonObject, depth: int) -> WireSchema:
         properties = schema.get("properties") or {}
@@ -318,22 +296,24 @@ class SchemaWriter:
         name = _OTHERS
         while name in properties:
             name += "_"
-        closed_schema = {
+        listed_part = {
             key: value for key, value in schema.items() if key not in {"additionalProperties", "patternProperties"}
         }
-        wire = self._keywords({**closed_schema, "additionalProperties": False}, depth)
+        wire = self._keywords({**listed_part, "additionalProperties": False}, depth)
         wire.schema["properties"][name] = _described(pairs, words)
         return WireSchema(wire.schema, _chained([wire.read, _others_reader(name, value.read)]))
 
     def _text(self, schema: JsonObject, words: str) -> WireSchema:
-        """Write a schema for a value as JSON text."""
+        """A value as JSON text."""
         details = {name: value for name, value in schema.items() if name not in {"title", "description"}}
         shape = json.dumps(details, ensure_ascii=False, default=str)
         about = _about(schema)
         if self._rules.keywords is not None and "title" not in self._rules.keywords:
             about.pop("title", None)
-        suffix = f", {shape}" if details.keys() - {"type", "default"} and len(shape) <= _MAX_WORDS else ""
-        return WireSchema(_described({**about, "type": "string"}, f"({words}, as JSON text{suffix})"), value_of_text)
+        details_text = f", {shape}" if details.keys() - {"type", "default"} and len(shape) <= _MAX_WORDS else ""
+        return WireSchema(
+            _described({**about, "type": "string"}, f"({words}, as JSON text{details_text})"), value_of_text
+        )
 
     # Everything else.
 
@@ -351,9 +331,9 @@ class SchemaWriter:
                 words += self._words(name, value, wire)
                 continue
             if name == "properties" and isinstance(value, Mapping):
-                properties = {key: self._node(inner, depth + 1) for key, inner in value.items()}
-                wire[name] = {key: inner.schema for key, inner in properties.items()}
-                readers.append(_object_reader({key: inner.read for key, inner in properties.items() if inner.read}))
+                wires = {key: self._node(inner, depth + 1) for key, inner in value.items()}
+                wire[name] = {key: inner.schema for key, inner in wires.items()}
+                readers.append(_object_reader({key: inner.read for key, inner in wires.items() if inner.read}))
             elif name == "items":
                 inner = self._node(value, depth + 1)
                 wire[name] = value if isinstance(value, bool) else inner.schema
@@ -373,7 +353,7 @@ class SchemaWriter:
         return WireSchema(_described(wire, f"({', '.join(words)})" if words else ""), _chained(readers))
 
     def _inner(self, name: str, value: Any, depth: int) -> Any:  # noqa: ANN401 - any JSON value
-        """Return a keyword's value with its references as they are written."""
+        """Write a keyword's value, with references inside."""
         if name in _INNER and isinstance(value, Mapping):
             return self._node(value, depth + 1).schema
         if name in _INNER_LISTS and isinstance(value, list):
@@ -400,19 +380,16 @@ class SchemaWriter:
         return is_accepted
 
     def _may_be_listed(self, value: object) -> bool:
-        """Return whether `enum` may have this value."""
+        """Tell if `enum` may list this value."""
         rules = self._rules
-        if not rules.references:  # Gemini's OpenAPI subset takes only texts
+        if not rules.references:  # Gemini's OpenAPI subset has only texts
             return isinstance(value, str) and bool(value)
-        if rules.keywords is not None and "const" not in rules.keywords:  # its JSON Schema takes numbers, too
+        if rules.keywords is not None and "const" not in rules.keywords:  # its JSON Schema has numbers, too
             return isinstance(value, (str, int, float)) and not isinstance(value, bool)
         return not isinstance(value, (dict, list))
 
     def _words(self, name: str, value: Any, wire: JsonObject) -> list[str]:  # noqa: ANN401 - any JSON value
-        """Return in words what a refused keyword says.
-
-        The list is empty if it says nothing about the value.
-        """
+        """Express an unaccepted keyword in words, or in an accepted one."""
         if name == "const" and self._accepts("enum", [value]):
             wire["enum"] = [value]
             return []
@@ -427,18 +404,16 @@ class SchemaWriter:
 
 
 def plain_schema(schema: Any) -> JsonObject:  # noqa: ANN401 - any JSON value
-    """Return a schema as an object which all servers read.
+    """Write a schema as a typed object.
 
-    The object is typed, with a list of types only if there are several.
-
-    Every server refuses some valid forms: arrays without `items`, `null` for a missing keyword, names in `required`
-    without a property, or `anyOf` with a branch which never fits.
+    Servers refuse some valid forms: arrays without `items`, `null` for a missing keyword, names in `required` without a
+    property, or `anyOf` with an impossible branch.
 
     Args:
-        schema: A schema, or any value in its place.
+        schema: A schema, or any value in place of one.
 
     Returns:
-        The same schema; the schemas in it stay as they are.
+        The same schema; schemas inside are unchanged.
     """
     if not isinstance(schema, Mapping):
         return {"not": {}} if schema is False else {}
@@ -460,7 +435,7 @@ def plain_schema(schema: Any) -> JsonObject:  # noqa: ANN401 - any JSON value
 
 
 def _without_impossible(plain: JsonObject, name: str, branches: list[Any]) -> JsonObject:
-    """Return the schema without a union's branches which never fit."""
+    """Remove impossible branches from a union."""
     fitting = [branch for branch in branches if branch not in ({"not": {}}, False)]
     rest = {key: value for key, value in plain.items() if key != name}
     if len(fitting) == 1 < len(branches) and isinstance(fitting[0], Mapping):
@@ -477,7 +452,7 @@ def _set_items(plain: JsonObject) -> None:
 
 
 def _set_limits(plain: JsonObject) -> None:
-    """Write limits as since draft 6, and values without repetitions."""
+    """Write limits as in draft 6, and values without repetitions."""
     for name, limit in (("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")):  # as in draft 4
         if isinstance(plain.get(name), bool) and plain.pop(name) and limit in plain:
             plain[name] = plain.pop(limit)
@@ -488,7 +463,7 @@ def _set_limits(plain: JsonObject) -> None:
 
 
 def _set_type(plain: JsonObject) -> None:
-    """Add the type that the other keywords take for granted."""
+    """Add the type assumed by other keywords."""
     kind = plain.get("type")
     if isinstance(kind, list):
         types = _distinct(kind)
@@ -507,13 +482,10 @@ def _set_type(plain: JsonObject) -> None:
 
 
 def _list_required(plain: JsonObject) -> None:
-    """Make each required name a property, and the reverse.
-
-    A property which calls itself required becomes a required name.
-    """
+    """Make required names properties, and self-declared required properties required names."""
     properties = plain.get("properties")
-    required_names = plain.pop("required", None)
-    names = [name for name in required_names if isinstance(name, str)] if isinstance(required_names, list) else []
+    names_value = plain.pop("required", None)
+    names = [name for name in names_value if isinstance(name, str)] if isinstance(names_value, list) else []
     if isinstance(properties, Mapping):
         names += [name for name, inner in properties.items() if _calls_itself_required(inner)]
         properties = {name: _without_own_required(inner) for name, inner in properties.items()}
@@ -537,44 +509,51 @@ def _without_own_required(schema: Any) -> Any:  # noqa: ANN401 - any JSON value
 
 
 def is_open_object(schema: JsonObject) -> bool:
-    """Return whether a schema allows an object with unlisted names.
+    """Tell if a schema allows an object with unlisted names.
 
-    One which lists properties without a word about others is not meant so, though JSON Schema allows them.
+    Listed properties alone do not mean so, though JSON Schema allows others.
     """
     if "object" not in _types(schema) or any(name in schema for name in (*UNIONS, "$ref", "enum", "const")):
         return False
-    additional = schema.get("additionalProperties", "properties" not in schema)
-    return "patternProperties" in schema or additional is True or isinstance(additional, Mapping)
+    rest = schema.get("additionalProperties", "properties" not in schema)
+    return "patternProperties" in schema or rest is True or isinstance(rest, Mapping)
 
 
-def merged(first: JsonObject, second: JsonObject, union: str) -> JsonObject:
-    """Return two objects' schemas as one with the properties from both.
+def merged(first: JsonObject, other: JsonObject, union: str) -> JsonObject:
+    """Merge two object schemas into one with both lists of properties.
 
     Args:
         first: A schema.
-        second: Another one.
-        union: What they are parts of: "allOf" if values fit both, "anyOf" if they fit one of them.
+        other: Another one.
+        union: "allOf" if values fit both, "anyOf" if they fit one.
 
     Returns:
-        One schema. A property which they describe differently has both descriptions.
+        One schema. A property with differing descriptions has both.
     """
-    result = {**second, **first}
-    properties, more = first.get("properties"), second.get("properties")
-    if isinstance(properties, Mapping) and isinstance(more, Mapping):
-        result["properties"] = {**more, **properties}
-        for name in properties.keys() & more.keys():
-            if properties[name] != more[name]:
-                parts = _distinct([*_branches(properties[name], union), *_branches(more[name], union)])
+    result = {**other, **first}
+    first_properties, other_properties = first.get("properties"), other.get("properties")
+    if isinstance(first_properties, Mapping) and isinstance(other_properties, Mapping):
+        result["properties"] = {**other_properties, **first_properties}
+        for name in first_properties.keys() & other_properties.keys():
+            if first_properties[name] != other_properties[name]:
+                parts = _distinct(
+                    [*_branches(first_properties[name], union), *_branches(other_properties[name], union)]
+                )
                 result["properties"][name] = {union: parts}
-        result["properties"] = {name: result["properties"][name] for name in (*properties, *more)}
+        result["properties"] = {name: result["properties"][name] for name in (*first_properties, *other_properties)}
     if union == "allOf":
-        required_names = [*(first.get("required") or ()), *(second.get("required") or ())]
-        if required_names:
-            result["required"] = _distinct(required_names)
-        if isinstance(first.get("enum"), list) and isinstance(second.get("enum"), list):
-            result["enum"] = [value for value in first["enum"] if value in second["enum"]]
-    are_closed = [schema.get("additionalProperties") is False for schema in (first, second)]
-    if any(are_closed) and not all(are_closed) and isinstance(properties, Mapping) and isinstance(more, Mapping):
+        names = [*(first.get("required") or ()), *(other.get("required") or ())]
+        if names:
+            result["required"] = _distinct(names)
+        if isinstance(first.get("enum"), list) and isinstance(other.get("enum"), list):
+            result["enum"] = [value for value in first["enum"] if value in other["enum"]]
+    closings = [schema.get("additionalProperties") is False for schema in (first, other)]
+    if (
+        any(closings)
+        and not all(closings)
+        and isinstance(first_properties, Mapping)
+        and isinstance(other_properties, Mapping)
+    ):
         del result["additionalProperties"]  # it would forbid the other part's properties
     return result
 
@@ -586,33 +565,30 @@ def _branches(schema: Any, union: str) -> list[Any]:  # noqa: ANN401 - any JSON 
 
 
 def _with_nullable(schema: JsonObject) -> JsonObject:
-    """Write null in a union as OpenAPI's keyword `nullable`."""
+    """Write a union with null in OpenAPI's keyword `nullable`."""
     for name in ("anyOf", "oneOf"):
         branches = schema.get(name)
         if isinstance(branches, list) and {"type": "null"} in branches:
             rest = {key: value for key, value in schema.items() if key != name}
-            values = [branch for branch in branches if branch != {"type": "null"}]
-            if len(values) == 1 and isinstance(values[0], Mapping):
-                return plain_schema({**values[0], **rest, "nullable": True})
-            return {**rest, name: values, "nullable": True}
+            kinds = [branch for branch in branches if branch != {"type": "null"}]
+            if len(kinds) == 1 and isinstance(kinds[0], Mapping):
+                return plain_schema({**kinds[0], **rest, "nullable": True})
+            return {**rest, name: kinds, "nullable": True}
     return schema
 
 
 def _value_schema(schema: JsonObject) -> Any:  # noqa: ANN401 - any JSON value
-    """Return the schema for an open object's values."""
+    """The schema for values in an open object."""
     patterns = schema.get("patternProperties")
-    additional = schema.get("additionalProperties", not patterns)
+    rest = schema.get("additionalProperties", not patterns)
     schemas = [*patterns.values()] if isinstance(patterns, Mapping) else []
-    if additional is not False:
-        schemas.append({} if additional is True else additional)
+    if rest is not False:
+        schemas.append({} if rest is True else rest)
     return schemas[0] if len(schemas) == 1 else {"anyOf": _distinct(schemas)}
 
 
 def _without_positions(schema: JsonObject) -> JsonObject:
-    """Return a list's schema without positions for its items.
-
-    The items, which differ by position, may then be any of them.
-    """
+    """Allow any item at each position in a list."""
     rest = {name: value for name, value in schema.items() if name not in {"prefixItems", "items"}}
     kinds = _distinct(schema["prefixItems"])
     if isinstance(schema.get("items"), Mapping) and schema["items"]:
@@ -650,20 +626,17 @@ def _is_scalar(schema: JsonObject) -> bool:
 
 
 def _name_of(reference: str) -> str:
-    """Return a name for a definition.
-
-    It is the last step in its reference, in letters which every server accepts.
-    """
+    """Name a definition: its reference's last step, in ASCII letters."""
     last = unquote(reference).rstrip("/").rpartition("/")[2].removeprefix("#")
     return "".join(char if char.isascii() and (char.isalnum() or char in "_-.") else "_" for char in last) or "root"
 
 
 def _distinct(values: Iterable[Any]) -> list[Any]:
-    """Return the values without repetitions. `true` and 1 are different."""
-    result: dict[str, Any] = {}
+    """The values without repetitions. `true` and 1 are different."""
+    by_text: dict[str, Any] = {}
     for value in values:
-        result.setdefault(json.dumps(value, sort_keys=True, default=repr), value)
-    return [*result.values()]
+        by_text.setdefault(json.dumps(value, sort_keys=True, default=repr), value)
+    return [*by_text.values()]
 
 
 # Readers.
@@ -709,10 +682,10 @@ def _array_reader(read_item: Reader | None) -> Reader | None:
 
 def _pairs_reader(read_value: Reader | None) -> Reader:
     def read(value: Any) -> Any:  # noqa: ANN401 - any JSON value
-        result = _object_of_pairs(value)
-        if not isinstance(result, dict) or read_value is None:
-            return result
-        return {key: read_value(inner) for key, inner in result.items()}
+        pairs = _object_of_pairs(value)
+        if not isinstance(pairs, dict) or read_value is None:
+            return pairs
+        return {key: read_value(inner) for key, inner in pairs.items()}
 
     return read
 
@@ -731,10 +704,7 @@ def _others_reader(name: str, read_value: Reader | None) -> Reader:
 
 
 def _object_of_pairs(value: Any) -> Any:  # noqa: ANN401 - any JSON value
-    """Return the object for a list of pairs.
-
-    Any other value stays as it is. A last pair may be without its value.
-    """
+    """Convert pairs to an object; the last may lack its value."""
     if not isinstance(value, list) or not all(
         isinstance(pair, dict) and pair.keys() <= {"key", "value"} for pair in value
     ):
@@ -743,7 +713,7 @@ def _object_of_pairs(value: Any) -> Any:  # noqa: ANN401 - any JSON value
 
 
 def value_of_text(value: Any) -> Any:  # noqa: ANN401 - any JSON value
-    """Return a JSON text's value; any other value as it is."""
+    """Parse a JSON text; any other value is unchanged."""
     if not isinstance(value, str):
         return value
     try:

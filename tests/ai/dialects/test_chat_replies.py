@@ -343,7 +343,7 @@ async def test_other_arguments_are_reported_to_the_model(text: str) -> None:
 
 # Reasoning, and what comes back unread.
 
-THOUGHTS: dict[str, tuple[dict[str, Any], str]] = {
+THOUGHTS: dict[str, tuple[JsonObject, str]] = {
     "an empty field beside it": ({"reasoning_content": "", "reasoning": "Hm."}, "reasoning"),
     "Copilot": ({"reasoning_text": "Hm."}, "reasoning_text"),
     "both fields": ({"reasoning_content": "Hm.", "reasoning": "Hm."}, "reasoning_content"),

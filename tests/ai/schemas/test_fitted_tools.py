@@ -305,7 +305,7 @@ def test_what_fits_the_schema_of_the_tool_fits_the_one_that_is_sent(name: str, s
     case = CASES[name]
     tool = ai.ToolSpec("tool", "A tool.", case.schema)
     fitted = fit_tools([tool], SERVERS[server][0])
-    sent = fitted.changed["tool"].sent(case.args) if "tool" in fitted.changed else case.args
+    sent = fitted.renamed_tools["tool"].sent(case.args) if "tool" in fitted.renamed_tools else case.args
     as_text = {key: value for key, value in sent.items() if _has_text(fitted.specs[0].parameters, key)}
     assert not as_text or server == "google"
     validator = jsonschema.Draft202012Validator(fitted.specs[0].parameters)
@@ -313,7 +313,7 @@ def test_what_fits_the_schema_of_the_tool_fits_the_one_that_is_sent(name: str, s
         assert [error.message for error in validator.iter_errors(sent)] == []
     if case.wire and server == "anthropic":
         assert sent == case.wire
-        assert fitted.changed["tool"].original(case.wire) == case.args
+        assert fitted.renamed_tools["tool"].original(case.wire) == case.args
 
 
 def _has_text(schema: JsonObject, key: str) -> bool:
@@ -345,8 +345,8 @@ def test_values_that_are_written_as_text_are_read() -> None:
     schema = takes(deep=takes(tree=takes(any={"type": "object"})), any={}, n={"type": "integer"})
     fitted = fit_tools([ai.ToolSpec("t", "", schema)], NARROW)
     written = {"deep": {"tree": {"any": '{"a": [1]}'}}, "any": '"x"', "n": 3}
-    assert fitted.changed["t"].original(written) == {"deep": {"tree": {"any": {"a": [1]}}}, "any": "x", "n": 3}
-    assert fitted.changed["t"].original({"any": "no JSON"}) == {"any": "no JSON"}
+    assert fitted.renamed_tools["t"].original(written) == {"deep": {"tree": {"any": {"a": [1]}}}, "any": "x", "n": 3}
+    assert fitted.renamed_tools["t"].original({"any": "no JSON"}) == {"any": "no JSON"}
 
 
 def test_a_server_with_grammars_gets_the_schema_as_it_is() -> None:
