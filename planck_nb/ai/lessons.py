@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 from planck_nb.ai.models import Model
-from planck_nb.ai.providers import base_url_of, rules_of
+from planck_nb.ai.providers import base_url_of, has_address, rules_of
 from planck_nb.ai.request import ToolSpec
 from planck_nb.ai.schemas.fitted_tools import tool_key
 from planck_nb.ai.schemas.schema_rules import NARROW
@@ -67,7 +67,9 @@ class Lessons:
 
     def applied_to(self, model: Model) -> Model:
         """The model with the rules its server has taught."""
-        return with_lessons(model, self._known.get(_place(model), ())) if self._known else model
+        if not self._known or not has_address(model):
+            return model
+        return with_lessons(model, self._known.get(_place(model), ()))
 
 
 def with_lessons(model: Model, lessons: Iterable[Lesson]) -> Model:

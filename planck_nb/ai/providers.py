@@ -66,6 +66,11 @@ def base_url_of(model: Model) -> str:
     return request_address(model).url
 
 
+def has_address(model: Model) -> bool:
+    """Tell if a model is on a server, unlike the demo model."""
+    return bool(model.base_url or provider(model.provider).base_url)
+
+
 def request_address(model: Model) -> ServerAddress:
     """`base_url_of`, plus what every request carries: the query of the address, and its user and password.
 

@@ -18,10 +18,12 @@ from support.wire import CHAT_HELLO, chat_chunk, client, sse
 
 from planck_nb import ai
 from planck_nb.ai.client import Client
+from planck_nb.ai.lessons import Lesson, Lessons
 from planck_nb.ai.status_errors import body_error
 from planck_nb.ai.stream_events import StreamWarning
 from planck_nb.base.errors import BadRequestError, ProviderUnavailableError
 from planck_nb.base.json_types import JsonObject
+from planck_nb.testing import scripted_model
 
 MODEL = ai.get_model("openai", "some-model", base_url="http://127.0.0.1:9/v1")
 TOOL = ai.ToolSpec("look", "Looks.", {"type": "object", "properties": {"at": {"type": "string"}}})
@@ -331,6 +333,13 @@ async def test_what_is_learnt_is_of_one_model_at_one_address() -> None:
     await http.complete(other, CONTEXT)
     await http.complete(replace(MODEL, id="another"), CONTEXT)
     assert len(fake.bodies) == known + 4
+
+
+def test_a_model_without_an_address_stays_as_it_is() -> None:
+    lessons = Lessons()
+    lessons.add(MODEL, [Lesson((("alternates", True),))])
+    demo = scripted_model(["Here."])
+    assert lessons.applied_to(demo) is demo
 
 
 async def test_a_refusal_that_teaches_nothing_is_raised_at_once() -> None:

@@ -10,6 +10,7 @@ from support.wire import CHAT, CHAT_HELLO, client
 
 from planck_nb import ai
 from planck_nb.ai.dialects.google_common import http_failure
+from planck_nb.ai.retries.known_servers import KnownServers
 from planck_nb.ai.retries.retry import is_passing
 from planck_nb.ai.status_errors import body_error, is_about_images, is_about_unreadable_images
 from planck_nb.ai.stream_events import StreamWarning
@@ -20,6 +21,7 @@ from planck_nb.base.errors import (
     ProviderUnavailableError,
     UnsupportedFeatureError,
 )
+from planck_nb.testing import scripted_model
 
 REFUSALS = {
     "llama.cpp": (
@@ -153,3 +155,10 @@ async def test_a_server_that_says_so_without_having_been_sent_an_image_is_report
     with pytest.raises(BadRequestError, match="does not accept images"):
         await http.complete(CHAT, ai.Context(messages=DRAWN[:1]))
     assert http.accepting(CHAT).takes("image")
+
+
+def test_a_model_without_an_address_stays_as_it_is() -> None:
+    servers = KnownServers()
+    servers.refused_images(ai.get_model("openai", "m", base_url="http://127.0.0.1:9/v1"))
+    demo = scripted_model(["Here."])
+    assert servers.accepting(demo) is demo

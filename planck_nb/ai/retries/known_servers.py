@@ -13,7 +13,7 @@ from weakref import WeakKeyDictionary
 
 from planck_nb.ai.context_windows import ContextWindows
 from planck_nb.ai.models import Model
-from planck_nb.ai.providers import base_url_of
+from planck_nb.ai.providers import base_url_of, has_address
 from planck_nb.ai.retries.rate_limiter import RateLimiter
 from planck_nb.base.forks import call_in_forks
 
@@ -51,7 +51,9 @@ class KnownServers:
 
     def accepting(self, model: Model) -> Model:
         """The model as its server accepts it: without images if it has refused them."""
-        if not self._without_images or (base_url_of(model), model.id) not in self._without_images:
+        if not self._without_images or not has_address(model):
+            return model
+        if (base_url_of(model), model.id) not in self._without_images:
             return model
         kinds = ("text", "pdf") if model.modalities is None else model.modalities
         return replace(model, modalities=tuple(kind for kind in kinds if kind != "image"))

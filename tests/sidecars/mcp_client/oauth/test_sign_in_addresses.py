@@ -548,7 +548,7 @@ async def test_a_person_sees_the_host(issuer: str, host: str, tmp_path: Path) ->
         ("https://EVIL.example:8443/", "evil.example"),
         ("https://\u0430pple.com/", "xn--pple-43d.com (⟨U+0430⟩pple.com)"),
         ("https://bücher.example/", "xn--bcher-kva.example (bücher.example)"),
-        ("https://xn--80ak6aa92e.com/", "xn--80ak6aa92e.com (\u0430\u0440\u0440\u04cf\u0435.com)"),  # Cyrillic
+        ("https://xn--80ak6aa92e.com/", "xn--80ak6aa92e.com (⟨U+0430⟩⟨U+0440⟩⟨U+0440⟩⟨U+04CF⟩⟨U+0435⟩.com)"),
         ("https://xn--a/", "xn--a (⟨U+0080⟩)"),
         ("https://a\u202eb.example/", "a⟨U+202E⟩b.example"),
         ("https://[::1]:80/", "::1"),
