@@ -83,11 +83,17 @@ class ReplyText:
         if self._is_plain:
             return events
         result: list[StreamEvent] = []
-        for event in events:
+        for place, event in enumerate(events, 1):
             result.extend(self._convert(event))
-        texts = self._texts.values()
-        self._is_plain = bool(texts) and not self.inserted and all(text.is_plain for text in texts)
+            if self._may_end():
+                self._is_plain = True
+                return [*result, *events[place:]]
         return result
+
+    def _may_end(self) -> bool:
+        """Tell if all later events stay unchanged."""
+        texts = self._texts.values()
+        return bool(texts) and not self.inserted and all(text.is_plain for text in texts)
 
     def held(self) -> dict[int, str]:
         """Text held back, by part index."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import lru_cache
 from hashlib import blake2b
+from operator import itemgetter
 
 from planck_nb.ai.dialects.json_wire import write_json
 from planck_nb.ai.dialects.openai_common import address, images_of
@@ -55,7 +56,7 @@ def encode_message(
             return [wire] if wire["content"] or "tool_calls" in wire else []
         case "tool_result":
             calls = before.tool_calls if isinstance(before, AssistantMessage) else ()
-            ids = {call.id: _wire_id(model, call) for call in calls}
+            ids = {call.id: _wire_id(model, call) for call in calls if call.provider_state}
             results: list[JsonObject] = [
                 {"role": "tool", "tool_call_id": ids.get(part.id, part.id), "content": part.text}
                 for part in message.content
@@ -79,6 +80,14 @@ def arrange(messages: Iterable[JsonObject], rules: ServerRules) -> list[JsonObje
         >>> arrange([{"role": "user", "content": "Hi."}, {"role": "user", "content": "Hello?"}], ServerRules())
         [{'role': 'user', 'content': 'Hi.\n\nHello?'}]
     """
+    ordered_messages = [*messages]
+    roles = ",".join(map(itemgetter("role"), ordered_messages))  # a loop would take a tenth of a long turn
+    if "user,user" in roles or "assistant,assistant" in roles:
+        ordered_messages = _without_neighbours(ordered_messages)
+    return _alternating(ordered_messages) if rules.alternates else ordered_messages
+
+
+def _without_neighbours(messages: list[JsonObject]) -> list[JsonObject]:
     ordered_messages: list[JsonObject] = []
     last = ""
     for message in messages:
@@ -88,7 +97,7 @@ def arrange(messages: Iterable[JsonObject], rules: ServerRules) -> list[JsonObje
         else:
             ordered_messages.append(message)
             last = role
-    return _alternating(ordered_messages) if rules.alternates else ordered_messages
+    return ordered_messages
 
 
 def with_system(messages: list[JsonObject], system: str, rules: ServerRules) -> list[JsonObject]:

@@ -7,6 +7,7 @@ reason or `[DONE]`. Servers differ in the field for reasoning and in the fields 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from itertools import chain
 from typing import Any, Literal
 
@@ -62,10 +63,11 @@ class Chat:
     def request(self, model: Model, context: Context, options: Options, key: str | None) -> WireRequest:
         """Build the request for one streamed reply."""
         context, fitted_tools = fit_context(model, context, SCHEMAS)
-        history = encode_history(context, model, encode_message, fitted_tools=fitted_tools)
-        messages = arrange(chain.from_iterable(history.wire), rules_of(model))
-        if system := "\n\n".join(filter(None, (context.system, output_prompt(rules_of(model), options)))):
-            messages = with_system(messages, system, rules_of(model))
+        rules = rules_of(model)  # looked up once instead of for each message
+        history = encode_history(context, replace(model, rules=rules), encode_message, fitted_tools=fitted_tools)
+        messages = arrange(chain.from_iterable(history.wire), rules)
+        if system := "\n\n".join(filter(None, (context.system, output_prompt(rules, options)))):
+            messages = with_system(messages, system, rules)
         body: JsonObject = {
             "model": model.id,
             "messages": messages,

@@ -98,7 +98,8 @@ def fit_tools(tools: Sequence[ToolSpec], rules: SchemaRules) -> FittedTools:
         >>> list(fitted.specs[0].parameters["properties"]), fitted.renamed_tools["find"].original({"filter": "x"})
         (['filter'], {'$filter': 'x'})
     """
-    wire_tools = tuple([_fitted(tool, rules) for tool in tools])
+    digest = hash(rules)  # takes longer than everything else for a known tool
+    wire_tools = tuple([_fitted(tool, rules, digest) for tool in tools])
     renamed_tools = {tool.spec.name: tool for tool in wire_tools if tool.keys or tool.read}
     return FittedTools(tuple([tool.spec for tool in wire_tools]), renamed_tools)
 
@@ -116,19 +117,19 @@ def tool_key(tool: ToolSpec) -> str:
     return f"{tool.name} {blake2b(text.encode('utf-8', 'backslashreplace'), digest_size=8).hexdigest()}"
 
 
-_cache: OrderedDict[tuple[int, SchemaRules], tuple[ToolSpec, FittedTool]] = OrderedDict()
-"""Results by tool id, with the tool, so ids stay unique."""
+_cache: OrderedDict[tuple[int, int], tuple[ToolSpec, SchemaRules, FittedTool]] = OrderedDict()
+"""Results by tool id and rules; the tool keeps its id."""
 
 _MAX_CACHED = 2_000
 
 
-def _fitted(tool: ToolSpec, rules: SchemaRules) -> FittedTool:
-    place = (id(tool), rules)
+def _fitted(tool: ToolSpec, rules: SchemaRules, digest: int) -> FittedTool:
+    place = (id(tool), digest)
     entry = _cache.get(place)
-    if entry is not None and entry[0] is tool:
-        return entry[1]
+    if entry is not None and entry[0] is tool and entry[1] == rules:
+        return entry[2]
     wire_tool = fit_tool(tool, rules)
-    _cache[place] = (tool, wire_tool)
+    _cache[place] = (tool, rules, wire_tool)
     while len(_cache) > _MAX_CACHED:
         _cache.pop(next(iter(_cache)), None)  # another thread may be removing it
     return wire_tool
