@@ -136,6 +136,7 @@ def get_workspace() -> Workspace | None:
 
 def load_ipython_extension(shell: InteractiveShell) -> None:
     """Add `%planck` and `%%planck` to a notebook; `%load_ext planck_nb` calls this."""
+    import_module("planck_nb.base.programs").installed_modules.install()  # before further imports
     import_module("planck_nb.jupyter.extension").load(shell)
 
 

@@ -18,6 +18,7 @@ from planck_nb.agent.answers import request_to_continue
 from planck_nb.agent.approval.gate import Approvals
 from planck_nb.agent.calling.functions import ToolLike, as_tool, by_name
 from planck_nb.agent.calling.tool import Tool, stored_names
+from planck_nb.agent.calling.user_code import mark_observer
 from planck_nb.agent.context.compactor import Compactor, as_compactor, stored_compactor
 from planck_nb.agent.context.system_prompt import SystemPromptParts
 from planck_nb.agent.events import DEFAULT_SCOPE, RuleScope
@@ -390,6 +391,7 @@ class Agent:
         Returns:
             An async iterator, which is also an async context manager.
         """
+        mark_observer()
         return self.events.subscribe(since)
 
     @overload

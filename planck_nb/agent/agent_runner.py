@@ -86,6 +86,7 @@ class AgentRunner:
             ratio=setup.tokens_per_estimate,
             spend=self._spend_on_summary,
             seconds_left=self._seconds_left,
+            stop=self._stop_run,
         )
         self.gate = Gate(approvals, setup.identity, recorder) if approvals else None
         self._setup = setup
@@ -667,6 +668,13 @@ class AgentRunner:
     def _empty_queue(self) -> None:
         for run in self._queue:
             self.stop_run(run)
+
+    def _stop_run(self) -> None:
+        """Cancel the turn and its whole run."""
+        if (group := current_group()) is not None:
+            group.abort()
+        if self._turn is not None:
+            self._cancel_turn()
 
     def _cancel_turn(self) -> None:
         """Cancel the turn once: a second cancellation must not interrupt how it stores what was written."""

@@ -36,6 +36,7 @@ USUAL_TOTAL = 50.0
 
 WHOLE_LIMITS = frozenset({"rounds", "tokens", "session_tokens", "repeated_calls"})
 """Limits in whole numbers."""
+_REPHRASE = "rephrase the prompts of these agents, or raise `repeated_calls` in the limits."
 
 REPETITIONS = 5
 """The turn ends at this many times `repeated_calls` identical calls; at each multiple before, the model is told."""
@@ -56,8 +57,9 @@ class Limits:
             ones. With None they count as free, which is said once, and are refused under a `cost` or `session_cost`
             other than the usual one.
         repeated_calls: Tool calls in one turn with the same name, arguments and result. After this many, and again
-            after each multiple, the model is told that it repeats itself; after five times as many, the turn ends. At
-            least 2.
+            after each multiple, the model is told that it repeats itself; after five times as many, the turn ends. A
+            run ends after this many calls in one turn for answers that cannot come, because agents wait for each other.
+            At least 2.
 
     Raises:
         ConfigError: If a limit is negative or not a number, or `repeated_calls` is less than 2.
@@ -251,6 +253,34 @@ class RunSpend:
         self._started = clock()
         self._tokens = 0
         self._cost = 0.0
+        self._ended: ReachedLimit | None = None
+        self._tasks: Counter[object] = Counter()
+
+    def end(self, reached: ReachedLimit) -> None:
+        """End the run with this limit."""
+        self._ended = self._ended or reached
+
+    def count_task(self, delegator: str, worker: str, texts: tuple[str, str]) -> int:
+        """Count a task with its response.
+
+        Args:
+            delegator: The delegator's name.
+            worker: The worker's name.
+            texts: The task and the response.
+
+        Returns:
+            The number of equal tasks if the model should be told, else 0.
+        """
+        bound = self._limits.repeated_calls
+        if bound is None:
+            return 0
+        key = delegator, worker, texts
+        self._tasks[key] += 1
+        count = self._tasks[key]
+        if count >= bound * REPETITIONS:
+            sentence = f"{delegator} gave {worker} the same task {count} times and got the same response"
+            self.end(("repeated_calls", f"{sentence}, so the run was ended; {_REPHRASE}"))
+        return count if count % bound == 0 else 0
 
     @property
     def seconds_left(self) -> float | None:
@@ -269,6 +299,8 @@ class RunSpend:
 
     def reached_limit(self, tokens: int = 0, cost: float = 0.0) -> ReachedLimit | None:
         """The limit that is reached with what one turn uses at the moment, None if there is none."""
+        if self._ended is not None:
+            return self._ended
         limits = self._limits
         used = (
             ("tokens", limits.tokens, self._tokens + tokens, "tokens"),
@@ -339,6 +371,8 @@ class TurnBudget:
         self._calls: Counter[tuple[str, str, object]] = Counter()
         self._repeated: tuple[int, str] = 0, ""
         """How often the most frequent call was made with the same result, and the name of its tool."""
+        self._hopeless_calls = 0
+        self._ended: ReachedLimit | None = None
         self.rounds = 0
         """Replies so far."""
 
@@ -436,6 +470,23 @@ class TurnBudget:
         self._repeated = max(self._repeated, (count, call.name))
         return count if count % bound == 0 else 0
 
+    def count_hopeless_call(self, agent: str, tool: str, reason: str) -> None:
+        """Count a call without a possible answer; too many end the run.
+
+        Args:
+            agent: The agent's name.
+            tool: The tool's name.
+            reason: Why there is no answer, for example "lead waits for ann".
+        """
+        self._hopeless_calls += 1
+        bound = self._limits.repeated_calls
+        if bound is None or self._hopeless_calls < bound:
+            return
+        sentence = f"{agent} called {tool} {self._hopeless_calls} times for an answer that cannot come ({reason})"
+        self._ended = "repeated_calls", f"{sentence}, so the run was ended; {_REPHRASE}"
+        if self._run_spend is not None:
+            self._run_spend.end(self._ended)
+
     def reached_limit(self, model: Model, tokens: int = 0, cost: float | None = 0.0) -> ReachedLimit | None:
         """The limit that is reached, None if there is none.
 
@@ -446,8 +497,8 @@ class TurnBudget:
             tokens: What a request beside that reply, such as one for a summary, has taken so far.
             cost: Its US dollars so far, None if the price is unknown.
         """
-        if self._reached_in_reply is not None:
-            return self._reached_in_reply
+        if (known := self._reached_in_reply or self._ended) is not None:
+            return known
         if cost is None:
             cost = self._limits.unknown_cost(tokens)
         limits, session_spend = self._limits, self._session_spend

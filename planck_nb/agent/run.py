@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Callable, Generator, Iterable
 from contextlib import nullcontext, suppress
 from typing import TYPE_CHECKING, Any, Generic
 
+from planck_nb.agent.calling.user_code import UserInterrupt, calls_user_code, mark_observer
 from planck_nb.agent.events import AgentEvent
 from planck_nb.agent.output import OutputSpec
 from planck_nb.agent.run_group import RunGroup, current_group
@@ -118,6 +119,7 @@ class Run(Generic[T]):
         return self._own().__await__()
 
     def __aiter__(self) -> AsyncIterator[AgentEvent]:
+        mark_observer()
         events = self.events.subscribe(0)
         if is_running_here(self.loop) and not is_within_turn():
             return events
@@ -247,8 +249,8 @@ class Run(Generic[T]):
 
     def _call(self, follower: Callable[[Run[T]], None]) -> None:
         try:
-            follower(self)
-        except Exception as error:  # noqa: BLE001 - the agent goes on with its next turn, and its group ends
+            _notify(follower, self)
+        except (Exception, UserInterrupt) as error:  # noqa: BLE001 - the agent goes on with its next turn, and its group ends
             context = {"message": "A callback that was waiting for a run failed.", "exception": error}
             self.loop.call_exception_handler(context)
 
@@ -351,3 +353,8 @@ class _RunEvents:
         async for event in self._events:
             return event
         return None
+
+
+@calls_user_code
+def _notify(follower: Callable[[Run[Any]], None], run: Run[Any]) -> None:
+    follower(run)

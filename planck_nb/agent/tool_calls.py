@@ -11,10 +11,12 @@ from planck_nb.agent.calling.json_schema import unwrapped
 from planck_nb.agent.calling.previews import without_secrets
 from planck_nb.agent.calling.progress import ProgressReporter
 from planck_nb.agent.calling.tool_output import ToolOutput, as_output
+from planck_nb.agent.calling.user_code import STOPPED, CallStoppedError
 from planck_nb.agent.preview_types import HtmlPreview, Preview, TablePreview
+from planck_nb.agent.run_group import current_group
 from planck_nb.agent.turn_runner import TurnRunner
 from planck_nb.ai.messages import ToolCallPart, ToolResultMessage, ToolResultPart
-from planck_nb.base.errors import ToolError
+from planck_nb.base.errors import DeadlockError, ToolError
 from planck_nb.base.safe_html import framed_html
 from planck_nb.base.secrets import redact
 from planck_nb.base.threads import run_in_thread
@@ -24,8 +26,6 @@ CANCEL_GRACE = 2.0
 
 MAX_CONCURRENT = 32
 """The most calls of one reply that run at the same time; those that only wait do not count. The others start later."""
-
-STOPPED = "The call was stopped before it returned."
 
 
 async def run_calls(turn: TurnRunner, calls: Sequence[ToolCallPart]) -> None:
@@ -104,7 +104,12 @@ class _RunningCall:
                 output = await self._execute()
             result = ToolResultPart(call.id, call.name, output.text, images=output.images)
             await self._show_previews(output)
+        except CallStoppedError:
+            self._stop_run()
+            result = ToolResultPart(call.id, call.name, STOPPED, is_error=True)
         except ToolError as error:
+            if isinstance(error.__cause__, DeadlockError):
+                self._turn.count_hopeless_call(call, error.__cause__)
             result = _failed(call, str(error))
         except asyncio.CancelledError:
             if (task := asyncio.current_task()) and task.cancelling():
@@ -117,6 +122,13 @@ class _RunningCall:
             result = replace(result, text=text)
         self._end(result.text, is_error=result.is_error)
         return result
+
+    def _stop_run(self) -> None:
+        """Stop the run as well, whose cell may have ended already."""
+        if (group := current_group()) is not None:
+            group.abort()
+        for run in self._turn.runs:
+            run.abort()
 
     def _end(self, text: str, *, is_error: bool) -> None:
         if self._is_shown and not self._given_up:
@@ -147,11 +159,19 @@ class _RunningCall:
         progress = ProgressReporter(self._show_progress)
         try:
             with progress.in_context():
-                return await tool.run(
+                output = await tool.run(
                     approved.args, agent_id=turn.agent_id, call_id=call.id, progress=progress, approved=approved
                 )
+        except (ToolError, asyncio.CancelledError):
+            task = asyncio.current_task()
+            if progress.is_stopped and not (task and task.cancelling()):
+                raise CallStoppedError from None
+            raise
         finally:
             progress.close()
+        if progress.is_stopped:
+            raise CallStoppedError
+        return output
 
 
 def _shown_previews(output: ToolOutput) -> tuple[Preview, ...]:

@@ -30,6 +30,7 @@ from planck_nb.ai.messages import AssistantMessage, Message, ToolCallPart, ToolR
 from planck_nb.ai.models import Model
 from planck_nb.base.errors import (
     ContextOverflowError,
+    DeadlockError,
     LimitError,
     ModelError,
     OutputError,
@@ -334,6 +335,10 @@ class TurnRunner:
             "do something else, or answer.]"
         )
         return replace(result, text=f"{result.text}\n\n{note}")
+
+    def count_hopeless_call(self, call: ToolCallPart, cause: DeadlockError) -> None:
+        """Count a call without a possible answer: agents wait for each other."""
+        self._budget.count_hopeless_call(self._participant.name, call.name, cause.reason)
 
     # Messages that the turn adds.
 

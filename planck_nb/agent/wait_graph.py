@@ -125,7 +125,7 @@ def waiting_for(*awaited: Participant) -> Iterator[None]:
         for other in awaited:
             path = _path(other, waiting)
             if path:
-                raise DeadlockError(_sentence([waiting, *path]))
+                raise _deadlock([waiting, *path])
         waiting.waits += waits
     try:
         yield
@@ -153,15 +153,17 @@ def _path(start: Participant, end: Participant) -> list[Participant]:
     return []
 
 
-def _sentence(cycle: list[Participant]) -> str:
+def _deadlock(cycle: list[Participant]) -> DeadlockError:
     names = [participant.name for participant in cycle]
     if len(cycle) == 2:  # noqa: PLR2004 - the agent and itself
-        return (
+        return DeadlockError(
             f"Agent {names[0]} cannot wait for its own answer inside its turn, which ends only after the wait; "
-            "send the prompt without awaiting it, or prompt another agent."
+            "send the prompt without awaiting it, or prompt another agent.",
+            f"{names[0]} waits for itself",
         )
     chain = ", and ".join(f"{one} waits for {other}" for one, other in pairwise(names[1:]))
-    return (
+    return DeadlockError(
         f"Agent {names[0]} cannot wait for {names[1]}, because {chain}: none of them would ever answer; "
-        "send the prompt without awaiting it, or prompt another agent."
+        "send the prompt without awaiting it, or prompt another agent.",
+        chain,
     )

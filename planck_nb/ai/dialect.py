@@ -1,4 +1,4 @@
-"""The interface of a wire format: a mapping between messages and bytes, without I/O."""
+"""Interface for a wire format: a mapping between messages and bytes, without I/O."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from planck_nb.base.json_types import JsonObject
 
 @dataclass(frozen=True, slots=True)
 class WireRequest:
-    """One HTTP POST that is answered by a stream.
+    """One HTTP POST, answered by a stream.
 
     Args:
         url: The whole URL.
         body: The JSON body.
-        headers: Headers of this format, such as the one with the key, by their lower-case names.
-        warnings: Sentences about options that are left out.
+        headers: The format's headers, such as the one with the key, by their lower-case names.
+        warnings: Sentences about options left out.
         prefix: A digest of all that is sent, if the vendor binds its signatures to that.
         tools: The tools whose arguments are sent under other names or in another form, by name.
         output: The schema for a structured answer, if sent in another form.
@@ -40,7 +40,7 @@ class WireRequest:
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """The server interrupts a long answer, and continues it when all that was received is sent back unchanged."""
+    """The server interrupts a long answer, and continues it when everything received is sent back unchanged."""
 
     type: Literal["pause"] = "pause"
 
@@ -119,7 +119,7 @@ class Dialect(Protocol):
         Args:
             model: The model that was asked.
             status: The HTTP status.
-            headers: The headers of the answer.
+            headers: The answer's headers.
             body: Its body; `planck_nb.ai.dialects.body_error` understands the usual shapes.
 
         Returns:

@@ -269,7 +269,15 @@ class DeadlockError(AgentError):
     """A tool would wait for an agent in a cycle.
 
     The agent itself waits for the tool's agent.
+
+    Args:
+        message: The sentence for the model.
+        reason: Why the answer cannot come, for example "lead waits for ann".
     """
+
+    def __init__(self, message: str, reason: str = "") -> None:
+        super().__init__(message)
+        self.reason = reason
 
 
 class LimitError(AgentError):

@@ -30,6 +30,16 @@ def readable_name() -> str:
     return f"{secrets.choice(_ADJECTIVES)}-{secrets.choice(_NOUNS)}"
 
 
+def is_readable_name(text: str) -> bool:
+    """Return whether `readable_name` may have made this text.
+
+    Args:
+        text: The text.
+    """
+    adjective, _, noun = text.partition("-")
+    return adjective in _ADJECTIVES and noun in _NOUNS
+
+
 class NewId(str):
     """New agent id without stored events: its log need not be read."""
 

@@ -63,6 +63,7 @@ _STYLES = {
     "tr": "background-color:transparent",
     "th": f"{_CELL};font-weight:600",
     "td": _CELL,
+    "a": "text-decoration:underline",
     "code": f"{MONO};font-size:0.9em;padding:1px 4px;background-color:rgba(128,128,128,0.1);border-radius:4px",
 }
 _CODE_IN_BOX = f"{MONO};font-size:12px;line-height:20px;padding:0;background-color:transparent"
@@ -149,7 +150,8 @@ def _code_block(_renderer: object, tokens: Sequence[Token], index: int, _options
     code = token.content.rstrip()
     language = _LANGUAGE.match(token.info.strip())
     inner = highlighted(code, language[0] if language else "") or html.escape(code)
-    return f'<pre style="margin:8px 0 12px 0;{CODE_BOX}"><code style="{_CODE_IN_BOX}">{inner}</code></pre>\n'
+    name = f'class="language-{language[0]}" ' if language else ""
+    return f'<pre style="margin:8px 0 12px 0;{CODE_BOX}"><code {name}style="{_CODE_IN_BOX}">{inner}</code></pre>\n'
 
 
 def _preformatted(text: str) -> str:
@@ -437,6 +439,21 @@ def _typed(token: Token) -> str:
     if token.type in {"softbreak", "hardbreak"}:
         return "\n"
     return " " if token.type in {"code_inline", "image"} else ""
+
+
+def code_blocks(text: str) -> Iterator[tuple[str, str]]:
+    r"""Yield the fenced code blocks in a text, as language and code.
+
+    Args:
+        text: Markdown.
+
+    Example:
+        >>> list(code_blocks("Like this:\n\n```python\nx = 1\n```"))
+        [('python', 'x = 1\n')]
+    """
+    for token in _parser().parse(text):
+        if token.type == "fence":
+            yield _language(token), token.content
 
 
 def fenced(text: str, language: str = "text") -> str:

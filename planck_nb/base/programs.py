@@ -29,11 +29,72 @@ class InstalledModules(MetaPathFinder):
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         """Find a top-level module in the other folders."""
-        if path is not None or not _is_installed(_importer()):
+        if path is not None or not is_installed(_importer()):
             return None
         here = os.path.realpath(os.curdir)
         folders = [folder for folder in sys.path if folder and os.path.realpath(folder) != here]
         return PathFinder.find_spec(fullname, folders, target)
+
+    def install(self) -> None:
+        """Use this finder before all others."""
+        if self not in sys.meta_path:
+            sys.meta_path.insert(0, self)
+
+    def remove(self) -> None:
+        """Undo `install`."""
+        if self in sys.meta_path:
+            sys.meta_path.remove(self)
+
+
+installed_modules = InstalledModules()
+"""The finder for this process."""
+
+PACKAGES = (
+    "aiohttp anywidget docstring_parser duckdb filelock httpx imagesize ipywidgets jsonschema markdown_it matplotlib "
+    "mcp nest_asyncio2 pandas polars pyarrow pydantic pygments tomlkit yaml"
+).split()
+"""Packages which planck_nb imports, as modules."""
+
+
+def hidden_sentence(names: Iterable[str] = PACKAGES) -> str:
+    """Return a sentence about packages hidden by files beside the notebook.
+
+    Python prefers a `pandas.py` there, or beside a script, to the package, and code which needs the package fails.
+
+    Args:
+        names: The packages.
+
+    Returns:
+        The sentence, for example "The package mcp is hidden by ./mcp.py; rename that file, and start again."; empty
+        if this process has or would import each package itself.
+    """
+    files = {name: file for name in names if (file := _hiding_file(name)) is not None}
+    if not files:
+        return ""
+    packages = " and ".join(files)
+    is_one = len(files) == 1
+    return (
+        f"The package{'' if is_one else 's'} {packages} {'is' if is_one else 'are'} hidden by "
+        f"{' and '.join(files.values())}; rename {'that file' if is_one else 'those files'}, and start again."
+    )
+
+
+def _hiding_file(name: str) -> str | None:
+    """Return the file imported in place of a package, for people."""
+    if (module := sys.modules.get(name)) is not None:
+        file = getattr(module, "__file__", None)
+    elif any(isinstance(finder, InstalledModules) for finder in sys.meta_path):
+        return None
+    else:
+        spec = PathFinder.find_spec(name)
+        file = None if spec is None else spec.origin
+    if not isinstance(file, str) or is_installed(file):
+        return None
+    here = Path.cwd()
+    path = Path(file) if Path(file).stem != "__init__" else Path(file).parent
+    if path.parent.resolve() not in {here.resolve(), Path(sys.path[0] or ".").resolve()}:
+        return None
+    return f"./{path.name}" if path.parent.resolve() == here.resolve() else str(path)
 
 
 def _importer() -> str:
@@ -44,7 +105,11 @@ def _importer() -> str:
     return frame.f_code.co_filename
 
 
-def _is_installed(file: str) -> bool:
+def is_installed(file: str) -> bool:
+    """Return whether a source file belongs to installed code.
+
+    This package and the standard library count, besides the installed packages.
+    """
     return file.startswith(_OWN_FOLDERS) or "site-packages" in file or "dist-packages" in file
 
 

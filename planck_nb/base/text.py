@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from typing import Any
 
 _UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 """Control characters, line separators and lone surrogates.
@@ -67,6 +68,17 @@ def encodable(text: str) -> str:
     Wire formats and databases cannot carry these.
     """
     return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def encodable_data(value: Any) -> Any:  # noqa: ANN401 - JSON data of the same type
+    """Return the same JSON data without lone surrogates, in names as well."""
+    if isinstance(value, str):
+        return value if value.isascii() else encodable(value)
+    if isinstance(value, dict):
+        return {encodable_data(key): encodable_data(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [encodable_data(item) for item in value]
+    return value
 
 
 def is_printable(name: str) -> bool:

@@ -20,7 +20,7 @@ from planck_nb.ai.retries.retry import FIRST_RETRY_SECONDS, RETRY_SECONDS
 from planck_nb.base.errors import ConfigError, did_you_mean
 from planck_nb.base.secrets import is_generated_key, is_secret_variable
 from planck_nb.config.env_file import parse_env_file
-from planck_nb.config.settings import RULES, SETTINGS, Setting
+from planck_nb.config.settings import DEFAULT_SIDECAR_WAIT, RULES, SETTINGS, Setting, SidecarWait
 from planck_nb.config.settings_files import (
     SETTINGS_FILE,
     SettingsFile,
@@ -90,6 +90,7 @@ class Config:
         sidecar_sampling: Names of sidecars that may ask for replies of models; each such reply needs approval.
         sidecar_observers: Sidecars whose observers get all agents' events, by name.
         sidecar_roots: Names of sidecars that are told the folder of the project.
+        sidecar_wait: Which sidecars a prompt waits for while they start: "all", or the "named" ones.
         sandbox: Whether commands run in a sandbox: "auto" if one works on this system, "off" never, "required" always.
         demo_pace: Seconds between two words of the demo model; None is 0, and a natural pace in a notebook.
         cassette: File that model traffic is recorded to or replayed from.
@@ -137,6 +138,7 @@ class Config:
     sidecar_sampling: tuple[str, ...] = ()
     sidecar_observers: tuple[str, ...] = ()
     sidecar_roots: tuple[str, ...] = ()
+    sidecar_wait: SidecarWait = DEFAULT_SIDECAR_WAIT
 
     @classmethod
     def load(

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from math import inf, isfinite
 from pathlib import Path
-from typing import cast
+from typing import Literal, TypeAlias, get_args
 
 from planck_nb.agent.approval import Action, Rule
 from planck_nb.agent.limits import WHOLE_LIMITS, Limits
-from planck_nb.ai.cassettes import MODES, Mode
+from planck_nb.ai.cassettes import MODES
 from planck_nb.base.errors import ConfigError, PlanckError
 from planck_nb.tools.sandbox import MODES as SANDBOX_MODES
-from planck_nb.tools.sandbox import SandboxMode
+
+SidecarWait: TypeAlias = Literal["all", "named"]
+SIDECAR_WAITS: tuple[SidecarWait, ...] = get_args(SidecarWait)
+DEFAULT_SIDECAR_WAIT: SidecarWait = "all"
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,16 +120,15 @@ def _paths(written: object, directory: Path) -> tuple[Path, ...]:
     return tuple(_path(item, directory) for item in _items(written, os.pathsep))
 
 
-def _mode(written: object, _directory: Path) -> Mode:
-    if written not in MODES:
-        raise ValueError(f"must be one of {', '.join(MODES)}")
-    return cast("Mode", written)
+def _one_of(choices: Sequence[str]) -> Callable[[object, Path], str]:
+    """Return a reader for a choice."""
 
+    def read(written: object, _directory: Path) -> str:
+        if written not in choices:
+            raise ValueError(f"must be one of {', '.join(choices)}")
+        return str(written)
 
-def _sandbox(written: object, _directory: Path) -> SandboxMode:
-    if written not in SANDBOX_MODES:
-        raise ValueError(f"must be one of {', '.join(SANDBOX_MODES)}")
-    return written
+    return read
 
 
 def _words(written: object, _directory: Path) -> tuple[str, ...]:
@@ -279,10 +281,16 @@ SETTINGS = (
         _words,
         separator=",",
     ),
-    Setting("sandbox", "PLANCK_NB_SANDBOX", "run commands in a sandbox: auto, off or required", _sandbox),
+    Setting(
+        "sidecar_wait",
+        "PLANCK_NB_SIDECAR_WAIT",
+        "sidecars that a prompt waits for while they start: all, or named, which are those that it names",
+        _one_of(SIDECAR_WAITS),
+    ),
+    Setting("sandbox", "PLANCK_NB_SANDBOX", "run commands in a sandbox: auto, off or required", _one_of(SANDBOX_MODES)),
     Setting("demo_pace", "PLANCK_NB_DEMO_PACE", "seconds between two words of the demo model", _seconds),
     Setting("cassette", "PLANCK_NB_CASSETTE", "file that model traffic is recorded to or replayed from", _path),
-    Setting("cassette_mode", "PLANCK_NB_CASSETTE_MODE", "off, record, replay or auto", _mode),
+    Setting("cassette_mode", "PLANCK_NB_CASSETTE_MODE", "off, record, replay or auto", _one_of(MODES)),
     Setting("models_file", "PLANCK_NB_MODELS_FILE", "file that describes your own models", _path),
     Setting("env_file", "PLANCK_NB_ENV_FILE", "file of variables such as API keys, read as if they were set", _path),
 )

@@ -21,6 +21,7 @@ import filelock
 
 from planck_nb.base.atomic import write_atomically
 from planck_nb.base.errors import ConfigError
+from planck_nb.base.file_locks import refuses_locks
 from planck_nb.base.ownership import foreign_reason
 from planck_nb.base.reading import read_bounded
 from planck_nb.base.secrets import without_generated_keys
@@ -80,7 +81,7 @@ class TrustItem:
     def of(
         cls, kind: str, path: Path, content: bytes, details: Iterable[tuple[str, str]], *, name: str = ""
     ) -> TrustItem:
-        """Make an item; invisible characters and lookalikes in its description are spelled out.
+        """Make an item, and spell out invisible characters and lookalikes.
 
         Args:
             kind: The kind.
@@ -95,7 +96,7 @@ class TrustItem:
 
     @property
     def title(self) -> str:
-        """The kind and the name, which are one for a project's own sidecar."""
+        """Kind and name, which are one for a project's own sidecar."""
         return self.kind if self.name in ("", self.kind) else f"{self.kind} {self.name}"
 
     @property
@@ -105,14 +106,14 @@ class TrustItem:
 
 
 def labelled(label: str, text: str) -> str:
-    """Return a label with a text beside it, or below it as marked lines."""
+    """Return a label with a text beside it, or marked lines below."""
     if "\n" not in text:
         return f"{label}: {text}"
     return f"{label}:\n" + "\n".join(f"  | {line}" for line in text.split("\n"))
 
 
 class FolderTrust:
-    """What the user trusts in one folder.
+    """The user's trust in one folder.
 
     Args:
         folder: The folder of the project.
@@ -133,13 +134,19 @@ class FolderTrust:
         self._folder = Path(os.path.realpath(folder))
         self._user_folder = user_folder
         self.given = dict(given or {})
-        """What was trusted in this process, which counts even if it cannot be remembered."""
+        """Items trusted in this process.
+
+        They count even if they cannot be remembered.
+        """
         self.problem = ""
         """A sentence about the trust file if it cannot be used."""
         self._parsed: tuple[tuple[int, ...], dict[str, dict[str, Trusted]]] | None = None
 
     def is_own(self, path: Path) -> bool:
-        """Whether a file is in the user's own folder, with all links resolved."""
+        """Return whether a file is in the user's own folder.
+
+        All links are resolved.
+        """
         if self._user_folder is None:
             return False
         own = os.path.realpath(self._user_folder)
@@ -156,7 +163,10 @@ class FolderTrust:
         return self.given.get(str(item.path)) or self._known().get(str(item.path))
 
     def add(self, items: Iterable[TrustItem]) -> None:
-        """Trust items as they are, in this process and, if it can be written, from now on."""
+        """Trust items as they are.
+
+        This holds in this process and, if it can be written, from now on.
+        """
         now = time.time()
         entries = {str(item.path): Trusted(item.digest, _kept(item.text), now) for item in items}
         if not entries:
@@ -185,7 +195,10 @@ class FolderTrust:
         return self._read().get(str(self._folder), {})
 
     def _read(self) -> Mapping[str, Mapping[str, Trusted]]:
-        """What is remembered about all folders. The file is parsed again only if it has changed."""
+        """Return what is remembered about all folders.
+
+        The file is parsed again only if it has changed.
+        """
         self.problem = ""
         path = self._path
         if path is None or not path.exists():
@@ -210,7 +223,7 @@ class FolderTrust:
             return
         with suppress(OSError, filelock.Timeout):  # then it holds for this process only
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            with filelock.FileLock(path.with_suffix(".lock"), timeout=_LOCK_SECONDS, mode=0o600):
+            with _lock_of(path):
                 known = self._read()
                 if self.problem:
                     path.replace(path.with_suffix(".bad"))
@@ -229,13 +242,28 @@ class FolderTrust:
         return None if self._user_folder is None else self._user_folder / TRUST_FILE
 
 
+def _lock_of(path: Path) -> filelock.BaseFileLock:
+    """Return the file's lock.
+
+    It is another file, or this one's existence where files cannot be locked.
+    """
+    lock = path.with_suffix(".lock")
+    if refuses_locks(lock):
+        return filelock.SoftFileLock(path.with_suffix(".lock.held"), timeout=_LOCK_SECONDS, mode=0o600)
+    return filelock.FileLock(lock, timeout=_LOCK_SECONDS, mode=0o600)
+
+
 def is_consent(environment: Mapping[str, str]) -> bool:
-    """Whether `PLANCK_NB_TRUST` is set to 1, true, yes or on."""
+    """Return whether `PLANCK_NB_TRUST` is set to 1, true, yes or on."""
     return environment.get(TRUST_VARIABLE, "").strip().lower() in {"1", "true", "yes", "on"}
 
 
 def read_item(path: Path, name: str) -> bytes:
-    """Read a file that a setting names: a regular one of at most 1 MiB. Raises ConfigError."""
+    """Read a regular file named by a setting.
+
+    Raises:
+        ConfigError: It cannot be read, or is longer than 1 MiB.
+    """
     try:
         return read_bounded(path, MAX_BYTES)[0]
     except OSError as error:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import Any, TypeAlias
 
 from IPython.core import completer as ipython
@@ -18,9 +19,11 @@ from planck_nb.jupyter.parsing.options import OPTIONS
 from planck_nb.jupyter.parsing.parameters import OF_EVERY_VERB, Extent, Option, Suggestions, flags
 from planck_nb.jupyter.values import kind_of
 from planck_nb.jupyter.verbs import VERBS, Verb
+from planck_nb.jupyter.verbs.verb_registry import VIEWING
 
 Matcher: TypeAlias = Callable[..., Any]
 
+_MAX_FILES = 100
 _LINE = re.compile(r"\s*(?:[^%=]+=\s*)?%planck[ \t]+(?P<written>.*)")
 _HEADER = re.compile(r"\s*%%planck(?:[ \t]+|$)(?P<written>.*)", re.MULTILINE)
 
@@ -92,8 +95,8 @@ def _quoted(text: str) -> str:
 
 
 def _verb(words: Sequence[str], *, header: bool) -> Verb | None:
-    verb = VERBS.get(words[0]) if words else None
-    return verb if verb and (verb.cell or not header) else None
+    found = VERBS.named(words[0]) if words else None
+    return found[0] if found and (found[0].cell or not header) else None
 
 
 def _mentions(word: str, notebook: Notebook) -> Suggestions:
@@ -107,7 +110,22 @@ def _mentions(word: str, notebook: Notebook) -> Suggestions:
         if ":" in word or not resource.is_template
     }
     variables = {f"@{name}": kind_of(value) for name, value in notebook.names.items() if name[0] != "_"}
-    return {**variables, **resources}
+    return {**_files(word, notebook), **variables, **resources}
+
+
+def _files(word: str, notebook: Notebook) -> Suggestions:
+    """Return files and folders for `@`; hidden ones only after a dot."""
+    folder, slash, prefix = word[1:].rpartition("/")
+    path = notebook.workspace.config.root / Path(f"{folder}{slash}").expanduser()
+    try:
+        entries = sorted(entry for entry in path.iterdir() if entry.name.startswith(prefix))
+    except OSError:
+        return {}
+    entries = [entry for entry in entries if prefix[:1] == "." or entry.name[0] != "."]
+    return {
+        f"@{folder}{slash}{entry.name}{'/' if entry.is_dir() else ''}": "folder" if entry.is_dir() else "file"
+        for entry in entries[:_MAX_FILES]
+    }
 
 
 def _after(words: Sequence[str], word: str, notebook: Notebook, *, header: bool) -> Suggestions:
@@ -116,23 +134,28 @@ def _after(words: Sequence[str], word: str, notebook: Notebook, *, header: bool)
     options = flags([*verb.options, *OF_EVERY_VERB] if verb else OPTIONS)
     flag, equals, _ = word.partition("=")
     if equals:
-        values = _values(options.get(flag), notebook)
+        values = _values(options.get(flag), notebook, word)
         return {f"{flag}={value}": described for value, described in values.items()}
     if words and (waiting := options.get(words[-1])) and waiting.kind:
-        return _values(waiting, notebook)
+        return _values(waiting, notebook, word)
+    if len(words) == 1 and words[0] in VIEWING:
+        return {verb.name: verb.summary for verb in VERBS.values() if verb.shows}
     if word.startswith("-"):
         return {flag: option.help for flag, option in options.items() if flag.startswith("--")}
     if verb:
         return _positional(verb, count_positional(words[1:], options), notebook)
-    return {} if count_positional(words, options) else _first(words, notebook, header=header)
+    return {} if count_positional(words, options) else _first(words, word, notebook, header=header)
 
 
-def _first(words: Sequence[str], notebook: Notebook, *, header: bool) -> Suggestions:
+def _first(words: Sequence[str], word: str, notebook: Notebook, *, header: bool) -> Suggestions:
     """What the first word that is not an option can be."""
     agents = RECIPIENT.suggest(notebook)
     verbs = {each.name: each.summary for each in VERBS.values() if each.cell or not header}
     if header:
         return {**agents, **verbs}
+    if not words and word:  # a list without a beginning has each verb once
+        synonyms = {name: verb for name, verb in VERBS.synonyms.items() if not verb.startswith(word)}
+        verbs |= {name: f"the same as {verb}" for name, verb in synonyms.items()}
     prompts = {
         f"{sidecar}:{prompt.name}": prompt.description
         for sidecar, offers in notebook.workspace.sidecars.offers.listed.items()
@@ -150,5 +173,8 @@ def _positional(verb: Verb, place: int, notebook: Notebook) -> Suggestions:
     return parameters[-1].kind.suggest(notebook) if several else {}
 
 
-def _values(option: Option | None, notebook: Notebook) -> Suggestions:
-    return option.kind.suggest(notebook) if option and option.kind else {}
+def _values(option: Option | None, notebook: Notebook, word: str) -> Suggestions:
+    """Return an option's values, after names with commas."""
+    suggestions = option.kind.suggest(notebook) if option and option.kind else {}
+    before, comma, _ = word.rpartition("=")[2].rpartition(",")
+    return {f"{before}{comma}{name}": text for name, text in suggestions.items()} if comma else suggestions

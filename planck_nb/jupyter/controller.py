@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -15,16 +16,18 @@ from planck_nb.agent.approval import Rule
 from planck_nb.agent.calling.tool import Tool
 from planck_nb.agent.run import Run
 from planck_nb.agent.run_group import within_group
-from planck_nb.ai.messages import TextPart, UserPart
+from planck_nb.ai.messages import AssistantMessage, TextPart, UserPart
 from planck_nb.base.errors import AgentError, UsageError, did_you_mean
 from planck_nb.jupyter import namespace as notebook
-from planck_nb.jupyter.kernel_tools.kernel_tool_names import ALL_NAMES, RUN_PYTHON
+from planck_nb.jupyter.kernel_tools.executed_cells import ExecutedCells
+from planck_nb.jupyter.kernel_tools.kernel_tool_names import ALL_NAMES, READING_TOOLS, RUN_PYTHON
 from planck_nb.jupyter.kernel_tools.name_changes import NameChanges
-from planck_nb.jupyter.kernel_tools.readable_names import ReadableNames, is_private, reader_id
+from planck_nb.jupyter.kernel_tools.readable_names import ReadableNames, reader_id
 from planck_nb.jupyter.notebook_answers import Answers
 from planck_nb.jupyter.open_questions import OpenQuestions
 from planck_nb.jupyter.prompts.expansion import expanded, hint
-from planck_nb.jupyter.prompts.mentions import mentions, require_variables
+from planck_nb.jupyter.prompts.file_mentions import mentioned_files
+from planck_nb.jupyter.prompts.mentions import mentions
 from planck_nb.jupyter.prompts.output_types import output_type
 from planck_nb.jupyter.prompts.prompt_content import PromptContent, content_of
 from planck_nb.jupyter.prompts.resource_mentions import read_resources, resource_mentions, without_resources
@@ -32,8 +35,11 @@ from planck_nb.jupyter.team_prompts import model_of, require_team_options, team_
 from planck_nb.teams import Team
 from planck_nb.workspace import Workspace
 from planck_nb.workspace.agent_names import find_agent, named_agents
+from planck_nb.workspace.sidecars import ShowWait
 
 Namespace: TypeAlias = Mapping[str, object]
+
+_WORD = re.compile(r"[\w.-]*\w")
 
 DEFAULT_AGENT = "planck"
 SYSTEM_PROMPT = (
@@ -42,14 +48,28 @@ SYSTEM_PROMPT = (
 )
 
 
+_QUESTION_MARKS = "?\uff1f\u061f\u037e"
+_LAST_PARAGRAPHS = 2
+"""An answer's final paragraphs, as choices often follow a question."""
+
+
 @dataclass(frozen=True, slots=True)
 class StartedRun:
-    """A run that was started, and those to show after it. `notice` has the lines to show first; it may be empty."""
+    """A run in progress, and those to show after it.
+
+    Args:
+        agent: Its agent.
+        run: The run.
+        notice: Lines to show first; may be empty.
+        later: The runs to show after it.
+        offers_cell: Whether its answer has a cell for the notebook.
+    """
 
     agent: Agent
     run: Run
     notice: str
     later: tuple[Run, ...] = ()
+    offers_cell: bool = False
 
 
 class LiveTable(Protocol):
@@ -81,6 +101,8 @@ class Controller:
         """Which variables agents may list and inspect."""
         self.name_changes: NameChanges | None = None
         """What agents did to variables; None outside a notebook."""
+        self.cells: ExecutedCells | None = None
+        """The cells executed by people; None outside a notebook."""
         self.shown_calls: set[tuple[str, str, float]] = set()
         """The waiting calls that were shown as text: the id of the agent, all of the text, and the deadline."""
         self.shown_trust: set[tuple[Path, str, str]] = set()
@@ -99,6 +121,7 @@ class Controller:
         namespace: Namespace,
         *,
         parts: Sequence[UserPart] = (),
+        show_wait: ShowWait | None = None,
     ) -> StartedRun:
         """Prompt an agent or a team: the one that the options name, else the default agent.
 
@@ -110,6 +133,7 @@ class Controller:
             options: Values of `planck_nb.jupyter.parsing.options.OPTIONS` by name.
             namespace: The variables of the notebook.
             parts: Parts of the prompt that nobody typed, so that nothing in them is a mention; they follow `prompt`.
+            show_wait: Shows the wait for starting sidecars.
 
         Returns:
             The run with its agent.
@@ -125,22 +149,23 @@ class Controller:
             self.workspace.require_trusted_settings()
         sidecars = self.workspace.sidecars
         resources = resource_mentions(prompt, sidecars.known_names() if "@" in prompt else ())
-        _require_shareable(options.get("share", ()), namespace)
-        handed_over = mentions(without_resources(prompt, resources), namespace, options.get("with", ()))
-        text, explanations = prompt.strip(), handed_over.notices  # only typed text has mentions, not inserted values
-        if options.get("expand"):
-            text, found = expanded(text, namespace, options.get("with", ()))
-            explanations += found
-        else:
-            explanations += (hint(text, namespace),)
-        content = content_of(text, handed_over.values, options.get("image", ()), namespace, options.get("with", ()))
+        files = mentioned_files(
+            without_resources(prompt, resources), self.workspace.config.root, namespace, self.workspace.toolbox.read
+        )
+        included = [name for name in options.get("with", ()) if name != ALL_NAMES]
+        handed_over = mentions(files.prompt, namespace, included)
+        text = prompt.strip()
+        explanations: tuple[str, ...] = (hint(text, namespace),)
+        if options.get("expand"):  # inserted values have no mentions
+            text, explanations = expanded(text, namespace, included)
+        content = content_of(text, handed_over.values, [*options.get("image", ()), *files.images], namespace, included)
         output = output_type(options["output"], namespace) if "output" in options else None
+        explanations += tuple(await self._wait_for_sidecars(prompt, options, team_name, show_wait))
         named = [*options.get("tools", ()), *handed_over.functions]
-        tools = notebook.tools_named(named, namespace, self.workspace.toolbox) if named else []
-        compactors = self.workspace.compactors
-        compactors.own = namespace
+        tools = notebook.tools_named(named, namespace, self.workspace.toolbox)
+        self.workspace.compactors.own = namespace
         if "compactor" in options:
-            compactors.named(options["compactor"])  # before anything else changes
+            self.workspace.compactors.named(options["compactor"])  # before anything else changes
         shown = await read_resources(resources, sidecars.offers)
         allowed = self._remember_rules(options, tools)
         team: Team | None = None
@@ -155,11 +180,12 @@ class Controller:
             else:
                 agent, notice = await self._agent(options, content)
         self.prompted = agent
-        self._share(agent, options, handed_over.values)
-        sent, carried = replace(content, texts=(*content.texts, *shown.texts)).parts(agent.model)
-        notices = [*self.workspace.notices(), gone, notice, *explanations, *carried, shown.notice]
+        sent, carried = replace(content, texts=(*content.texts, *files.texts, *shown.texts)).parts(agent.model)
+        notices = [*self.workspace.notices(), gone, notice, *handed_over.notices, *explanations, *carried]
+        notices += [files.notice, shown.notice]
         for tool in tools:
             agent.add_tool(tool)
+        self._share(agent, options, handed_over.values)
         _configure(agent, options)
         await self.workspace.save_session_settings()
         whole = _content(sent, [*shown.images, *parts])
@@ -168,6 +194,28 @@ class Controller:
         else:
             run = team.prompt(whole, output=output)
         return StartedRun(agent, run, "\n".join(filter(None, notices)))
+
+    async def _wait_for_sidecars(
+        self, prompt: str, options: Mapping[str, Any], team_name: str, show_wait: ShowWait | None
+    ) -> list[str]:
+        """Start the sidecars for a prompt, and return sentences about missing tools."""
+        before = named_agents(self.workspace).get(self._name(options))
+        gets_tools = team_name not in self.workspace.teams if team_name else before is None or _has_all_sidecars(before)
+        if not (gets_tools or options.get("tools")):
+            return []
+        needed = self._needed_sidecars(prompt, options) if self.workspace.config.sidecar_wait == "named" else None
+        return await self.workspace.sidecars.start_configured(needed, show_wait)
+
+    def _needed_sidecars(self, prompt: str, options: Mapping[str, Any]) -> Collection[str] | None:
+        """Return the sidecars in a prompt, None for all.
+
+        A tool with an unknown name may be any sidecar's.
+        """
+        rules = options.get("allow", ())
+        words = _WORD.findall(" ".join([prompt, *options.get("tools", ()), *map(str, rules)]))
+        needed = set(words).intersection(self.workspace.sidecars.known_names())
+        tools = {*options.get("tools", ()), *(rule.tool for rule in rules)} - {"*", *needed}
+        return needed if all(map(self.workspace.toolbox.has, tools)) else None
 
     def _remember_rules(self, options: Mapping[str, Any], tools: Iterable[Tool]) -> frozenset[str]:
         """Remember the rules in the options. Returns the tools that are allowed for this prompt only."""
@@ -179,9 +227,12 @@ class Controller:
         return allowed
 
     def _share(self, agent: Agent, options: Mapping[str, Any], mentioned: Iterable[str]) -> None:
-        """Let the agent list and inspect what the options share, and what the prompt mentions."""
-        if "share" in options:
-            self.readable.share(reader_id(agent), options["share"])
+        """Limit the kernel tools to variables in `--with` and the prompt."""
+        team = [
+            other for other in named_agents(self.workspace).values() if agent.team_id and other.team_id == agent.team_id
+        ]
+        if "with" in options and any(tool.name in READING_TOOLS for each in team or [agent] for tool in each.tools):
+            self.readable.share(reader_id(agent), options["with"])
         self.readable.add(reader_id(agent), mentioned)
 
     def agent(self, name: str = "") -> Agent:
@@ -216,6 +267,14 @@ class Controller:
             return agent
         agents = [*self.workspace.agents.values(), *(team.orchestrator for team in self.workspace.teams.values())]
         return agents[0] if len(agents) == 1 else None
+
+    @property
+    def is_asked(self) -> bool:
+        """True if the default agent's last answer ends with a question."""
+        agent = self.default_agent
+        last = agent.state.messages[-1].message if agent is not None and agent.state.messages else None
+        ending = last.text.strip().split("\n\n")[-_LAST_PARAGRAPHS:] if isinstance(last, AssistantMessage) else []
+        return any(mark in paragraph for paragraph in ending for mark in _QUESTION_MARKS)
 
     def use(self, name: str) -> None:
         """Send prompts without a name to an agent or a team from now on.
@@ -347,8 +406,7 @@ class Controller:
         else:
             content.require_model(model or before.model)
             agent = before
-        if agent.team_id is None and agent.system_prompt == SYSTEM_PROMPT:  # made here, perhaps in another kernel
-            await self.workspace.sidecars.start_configured()
+        if _has_all_sidecars(agent):
             self.workspace.sidecars.follow(agent)
         if before is not None and "compactor" in options:
             use_compactor(agent, self.workspace.compactor(options["compactor"]))
@@ -396,6 +454,11 @@ class Controller:
         )
 
 
+def _has_all_sidecars(agent: Agent) -> bool:
+    """Return whether an agent was made here, perhaps in another kernel."""
+    return agent.team_id is None and agent.system_prompt == SYSTEM_PROMPT
+
+
 def _content(content: str | Sequence[UserPart], parts: Sequence[UserPart]) -> str | Sequence[UserPart]:
     """The content of a prompt with more parts, as plain text if it is only that."""
     if not parts:
@@ -424,14 +487,6 @@ def allowed_in_cell(rules: Iterable[Rule], unrestricted: Collection[str]) -> fro
                 )
             found.add(rule.tool)
     return frozenset(found)
-
-
-def _require_shareable(names: Iterable[str], namespace: Namespace) -> None:
-    """Raise `UsageError` for a name of `--share` that no variable has, or that is never shown to agents."""
-    shared = [name for name in names if name != ALL_NAMES]
-    require_variables(shared, namespace)
-    for name in filter(is_private, shared):
-        raise UsageError(f"{name} cannot be shared: names of secrets, and those that begin with _, are not shown.")
 
 
 def _configure(agent: Agent, options: Mapping[str, Any]) -> None:

@@ -9,7 +9,6 @@ import threading
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -21,12 +20,14 @@ from IPython.lib.pretty import RepresentationPrinter
 
 from planck_nb.agent.run import Run
 from planck_nb.base.errors import PlanckError, UsageError
-from planck_nb.base.programs import InstalledModules
+from planck_nb.base.programs import hidden_sentence, installed_modules
+from planck_nb.base.terminal_markdown import supports_styles, to_terminal
 from planck_nb.config import Config
 from planck_nb.jupyter.completion import matcher
 from planck_nb.jupyter.controller import Controller
 from planck_nb.jupyter.display.plain_output import for_terminal
-from planck_nb.jupyter.frontend import is_terminal, kernel_handles_clicks, unreliable_kernel
+from planck_nb.jupyter.frontend import is_terminal, kernel_handles_clicks
+from planck_nb.jupyter.ipython.blocked_loop import BlockedLoop
 from planck_nb.jupyter.ipython.bridge import (
     NEST_ASYNCIO_WARNING,
     OTHER_LOOP,
@@ -35,7 +36,7 @@ from planck_nb.jupyter.ipython.bridge import (
     wait_for,
     waking_loop,
 )
-from planck_nb.jupyter.ipython.compat import CellEnds, idle_loop
+from planck_nb.jupyter.ipython.compat import CellStatus, idle_loop, ipykernel_version
 from planck_nb.jupyter.ipython.warm_up import WarmUp
 from planck_nb.jupyter.kernel_tools.steps import running_steps
 from planck_nb.jupyter.kernel_tools.surroundings import NO_MAGIC
@@ -45,6 +46,7 @@ from planck_nb.jupyter.notebook_answers import background_line
 from planck_nb.jupyter.parsing import syntax
 from planck_nb.jupyter.transcript.answer import Answer
 from planck_nb.workspace import Workspace
+from planck_nb.workspace.installation_findings import kernel_fault
 
 NOTEBOOK = "JPY_SESSION_NAME"
 """The environment variable with the path of the notebook, which Jupyter Server sets."""
@@ -54,9 +56,6 @@ DEMO_PACE = 0.02
 
 _loaded: dict[int, Extension] = {}
 """The extension of each shell, by the shell's identity."""
-
-
-_INSTALLED_MODULES = InstalledModules()
 
 
 def load(shell: InteractiveShell) -> None:
@@ -70,10 +69,13 @@ def load(shell: InteractiveShell) -> None:
     """
     if id(shell) in _loaded:
         return
-    if not is_terminal(shell) and kernel_handles_clicks() and nest_asyncio_is_active():
+    kernel = getattr(shell, "kernel", None)
+    if kernel_handles_clicks(kernel) and nest_asyncio_is_active():
         print(NEST_ASYNCIO_WARNING)  # noqa: T201 - a line in the cell's output
-    if not is_terminal(shell) and (warning := unreliable_kernel(version("ipykernel"))) is not None:
-        print(warning)  # noqa: T201 - a line in the cell's output
+    if (installed := ipykernel_version(kernel)) and (fault := kernel_fault(installed)):
+        print(f"{fault} Run `%pip install -U ipykernel`, then restart the kernel.")  # noqa: T201 - as above
+    if sentence := hidden_sentence():
+        print(sentence)  # noqa: T201 - a line in the cell's output
     try:
         config = Config.load()
     except PlanckError as error:
@@ -84,8 +86,6 @@ def load(shell: InteractiveShell) -> None:
         config = replace(config, demo_pace=DEMO_PACE)
     extension = Extension(shell, Controller(Workspace(config, owner=Path(os.environ.get(NOTEBOOK, "")).name)))
     extension.install()
-    if _INSTALLED_MODULES not in sys.meta_path:
-        sys.meta_path.insert(0, _INSTALLED_MODULES)
     _loaded[id(shell)] = extension
 
 
@@ -98,8 +98,8 @@ def unload(shell: InteractiveShell) -> None:
     extension = _loaded.pop(id(shell), None)
     if extension is not None:
         extension.remove()
-    if not _loaded and _INSTALLED_MODULES in sys.meta_path:
-        sys.meta_path.remove(_INSTALLED_MODULES)
+    if not _loaded:
+        installed_modules.remove()
 
 
 def current_workspace() -> Workspace | None:
@@ -128,8 +128,12 @@ class Extension:
         self._thread = threading.get_ident()
         self._warm_up = WarmUp()
         self._is_terminal = is_terminal(shell)
-        handles_clicks = not self._is_terminal and kernel_handles_clicks()
-        self._cell_ends = CellEnds(shell.kernel) if handles_clicks else None  # older kernels handle nothing meanwhile
+        kernel = getattr(shell, "kernel", None)
+        self._cancels_cells = bool(ipykernel_version(kernel))
+        """An interrupt (■) cancels the cell's task."""
+        handles_clicks = kernel_handles_clicks(kernel)
+        self._cell_status = CellStatus(kernel) if handles_clicks else None  # other kernels handle nothing meanwhile
+        self._blocked_loop = BlockedLoop(kernel) if self._cancels_cells else None
         self._await_magics = partial(syntax.await_magics, only_in_async_code=self._is_terminal)
 
     @property
@@ -140,7 +144,8 @@ class Extension:
     def install(self) -> None:
         """Register magics, tools for the kernel, input transformers, completion, and how answers are displayed."""
         tools = KernelTools(self._shell, self.workspace, self._controller.readable)
-        self._controller.name_changes = tools.changes
+        self._controller.name_changes, self._controller.cells = tools.changes, tools.cells
+        tools.cells.install()
         self.workspace.offer_kernel_tools(tools)
         self._shell.register_magic_function(self._awaited, "line_cell", syntax.AWAITED)
         self._shell.register_magic_function(self._blocking, "line_cell", syntax.MAGIC)
@@ -153,14 +158,20 @@ class Extension:
         else:
             self._shell.display_formatter.ipython_display_formatter.for_type(Answer, self._show)
             self._warm_up.start()
-        if self._cell_ends is not None:
-            self._cell_ends.install()
+        if self._cell_status is not None:
+            self._cell_status.install()
+        if self._blocked_loop is not None:
+            self._blocked_loop.install()
 
     def remove(self) -> None:
         """Undo `install` and close the workspace."""
         self._warm_up.stop()
-        if self._cell_ends is not None:
-            self._cell_ends.remove()
+        if self._blocked_loop is not None:
+            self._blocked_loop.remove()
+        if self._controller.cells is not None:
+            self._controller.cells.remove()
+        if self._cell_status is not None:
+            self._cell_status.remove()
         wait_for(self._controller.close(), idle_loop)
         for kind in ("line", "cell"):
             for name in (syntax.MAGIC, syntax.AWAITED):
@@ -181,7 +192,7 @@ class Extension:
         self._check_caller()
         task = asyncio.current_task()
         try:
-            with interrupts_cancel(task, asyncio.get_running_loop()) if self._is_terminal and task else waking_loop():
+            with waking_loop() if self._cancels_cells or task is None else interrupts_cancel(task, task.get_loop()):
                 return await self._magics.run(line, cell, local_ns)
         except asyncio.CancelledError as error:
             if _is_the_cells_own_task():
@@ -212,8 +223,10 @@ class Extension:
 
     def _print(self, answer: Answer, printer: RepresentationPrinter, _cycle: bool) -> None:
         """Print an answer in a terminal: its figures below its text in its own cell, and all of it in later ones."""
-        own = answer.was_shown_in(self._shell.execution_count)
-        printer.text(f"<Answer: {for_terminal(answer.figures)}>" if own else repr(answer))
+        if answer.was_shown_in(self._shell.execution_count):
+            printer.text(f"<Answer: {for_terminal(answer.figures)}>")
+        else:
+            printer.text(to_terminal(repr(answer)) if supports_styles(sys.stdout, os.environ) else repr(answer))
 
     def _show(self, answer: Answer) -> None:
         if not answer.was_shown_in(self._shell.execution_count):

@@ -92,7 +92,7 @@ class FinishedRun:
                 session now.
         """
         if self._branch is None or self._prompt is None:
-            raise UsageError("Nothing was undone here; `%planck branches` lists what rewinding has undone.")
+            raise UsageError("Nothing was undone here; `%planck rewind --list` lists what rewinding has undone.")
         self._require_same_session(self._prompt)
         self._require_idle()
         problems = await self._controller.workspace.return_to(self._branch, find=tool_finder(self._names()))

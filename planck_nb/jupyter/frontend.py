@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import os
-import re
 import sys
-from collections.abc import Callable
-from functools import cache, partial
-from importlib.metadata import version
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
 from typing import Any, Protocol
 
 from IPython.core.interactiveshell import InteractiveShell
@@ -18,12 +17,15 @@ from planck_nb.agent.agent import Agent
 from planck_nb.agent.approval.gate import Approvals
 from planck_nb.agent.run import Run
 from planck_nb.base.async_tasks import spawn
+from planck_nb.base.terminal_markdown import supports_styles
 from planck_nb.jupyter.controller import Controller
 from planck_nb.jupyter.display.beside_view import beside_view
+from planck_nb.jupyter.ipython.compat import ipykernel_version, running_request
 from planck_nb.jupyter.live.browser_requests import RunRequests
 from planck_nb.jupyter.live.confirmation import Confirmation
 from planck_nb.jupyter.live.question_channel import QuestionChannel
 from planck_nb.jupyter.live.run_actions import RunActions
+from planck_nb.jupyter.live.sidecar_wait import SidecarWait
 from planck_nb.jupyter.live.view import LiveView, RunSummary
 from planck_nb.jupyter.terminal.approval_prompt import (
     ApprovalPrompt,
@@ -35,6 +37,7 @@ from planck_nb.jupyter.terminal.approval_prompt import (
 )
 from planck_nb.jupyter.terminal.question_prompt import QuestionPrompt
 from planck_nb.jupyter.terminal.terminal_view import TerminalPrinter, TerminalView
+from planck_nb.workspace.sidecar_notices import waiting_sentence
 
 _CONCURRENT_MESSAGES = 7
 """The first version of ipykernel that handles messages of the browser while a cell awaits."""
@@ -101,7 +104,7 @@ class Frontend:
     def _request_header(self, name: str) -> str:
         if self.is_terminal:
             return ""
-        return str(self._shell.kernel.get_parent("shell").get("header", {}).get(name, ""))
+        return str(running_request(self._shell.kernel).get("header", {}).get(name, ""))
 
     def notices(self, *, background: bool) -> list[str]:
         """Return what to say before a run."""
@@ -140,12 +143,13 @@ class Frontend:
             return self._shown(None if quiet or self.is_terminal else live(), actions)
         read = None if (reader := self.line_reader()) is None else one_at_a_time(reader)
         if self.is_terminal:
-            printer = None if quiet else TerminalPrinter(prompts=prompts, agent=(agent.id, agent.name))
+            styles = supports_styles(sys.stdout, os.environ)
+            printer = None if quiet else TerminalPrinter(prompts=prompts, agent=(agent.id, agent.name), styles=styles)
             write = _print if printer is None else printer.write
             prompt = ApprovalPrompt(agent, approvals, run.events, read=read, write=write, agents=actions.agents)
             questions = self._question_prompt(actions, read, write)
             return _TerminalDisplay(TerminalView(run.events, prompt, printer), approvals, questions)
-        if not blocking and kernel_handles_clicks():
+        if not blocking and kernel_handles_clicks(self._shell.kernel):
             return self._shown(None if quiet else live(), actions)
         view = None if quiet else live(clicks=False)
         prompt = ApprovalPrompt(agent, approvals, run.events, read=read, write=_print, agents=actions.agents)
@@ -180,6 +184,18 @@ class Frontend:
         display(view)
         return view
 
+    def offer_cell(self, code: str) -> None:
+        """Offer code as a new cell: a terminal has it at its next prompt, to be edited and run.
+
+        In a notebook, people insert it by the buttons on the code itself.
+
+        Args:
+            code: The cell.
+        """
+        if self.line_reader() is not None and self.is_terminal:
+            self._shell.set_next_input(code)
+            _print("The cell is at the next prompt; Enter runs it.\n")
+
     async def confirm(
         self, question: str, *, accept: str, decline: str, seconds: float, blocking: bool = False
     ) -> bool | None:
@@ -195,7 +211,7 @@ class Frontend:
         Returns:
             The decision: False if it is late, None without a person.
         """
-        if self.is_terminal or blocking or not kernel_handles_clicks():
+        if self.is_terminal or blocking or not kernel_handles_clicks(self._shell.kernel):
             read = self.line_reader()
             return None if read is None else await _typed_confirmation(read, question)
         if is_unattended(self._shell.kernel):
@@ -207,6 +223,31 @@ class Frontend:
         finally:
             handle.update(PLACEHOLDER, raw=True)
             buttons.close()
+
+    @contextmanager
+    def show_wait(self, names: Sequence[str], *, blocking: bool) -> Iterator[SidecarWait | None]:
+        """Show a prompt's wait for sidecars, while the context is open.
+
+        The cell has the same outputs after any wait, with a person or without.
+
+        Args:
+            names: The sidecars.
+            blocking: Whether the cell blocks the event loop, so clicks are lost.
+        """
+        if self.is_terminal or blocking or not kernel_handles_clicks(self._shell.kernel):
+            _print(f"{waiting_sentence(names)}\n")
+            yield None
+        elif is_unattended(self._shell.kernel):
+            display(PLACEHOLDER, raw=True)
+            yield None
+        else:
+            view = SidecarWait(names)
+            handle = display(view, display_id=True)
+            try:
+                yield view
+            finally:
+                view.finish()
+                handle.update(PLACEHOLDER, raw=True)
 
     def line_reader(self) -> LineReader | None:
         """Return what reads a line that is typed; None if nobody types, as when a notebook or a script is executed."""
@@ -246,31 +287,13 @@ def is_unattended(kernel: Any) -> bool:  # noqa: ANN401 - ipykernel has no types
     """
     if os.environ.get("SERVER_SOFTWARE", "").startswith("voila"):
         return False
-    request = kernel.get_parent("shell")
+    request = running_request(kernel)
     return request.get("content", {}).get("allow_stdin") is False and not request.get("metadata")
 
 
-@cache
-def kernel_handles_clicks() -> bool:
-    """Return whether this version of ipykernel handles messages of the browser while a cell awaits."""
-    return int(version("ipykernel").partition(".")[0]) >= _CONCURRENT_MESSAGES
-
-
-def unreliable_kernel(installed: str) -> str | None:
-    """Say that a version of ipykernel stops answering by itself, which a user would blame on what ran last.
-
-    Args:
-        installed: The version of ipykernel.
-
-    Returns:
-        The sentence, or None if no such fault of this version is known.
-    """
-    if re.match(r"7\.[0-3](?!\d)", installed) is None:
-        return None
-    return (
-        f"ipykernel {installed} can stop answering in the middle of a notebook; "
-        "run `%pip install -U ipykernel`, then restart the kernel."
-    )
+def kernel_handles_clicks(kernel: object) -> bool:
+    """Return whether the kernel handles messages of the browser while a cell awaits; unknown kernels do not."""
+    return int(ipykernel_version(kernel).partition(".")[0] or 0) >= _CONCURRENT_MESSAGES
 
 
 class _Shown:

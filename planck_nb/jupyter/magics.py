@@ -19,6 +19,7 @@ from planck_nb.ai.providers import base_url_of
 from planck_nb.ai.server_address import is_loopback
 from planck_nb.base.async_tasks import spawn, uninterrupted
 from planck_nb.base.errors import AgentError, PlanckError, UsageError
+from planck_nb.base.programs import hidden_sentence
 from planck_nb.base.threads import run_in_thread
 from planck_nb.jupyter.controller import Controller, StartedRun
 from planck_nb.jupyter.display.error_titles import key_variable
@@ -34,7 +35,8 @@ from planck_nb.jupyter.parsing.options import late_options, read_prompt_argument
 from planck_nb.jupyter.tool_prints import prints_in_calls
 from planck_nb.jupyter.transcript.answer import Answer, is_structured, transcript_of
 from planck_nb.jupyter.transcript.transcript import Transcript
-from planck_nb.jupyter.verbs import VERBS, Verb
+from planck_nb.jupyter.verbs import VERBS
+from planck_nb.workspace.sidecars import ShowWait
 
 E = TypeVar("E", bound=BaseException)
 
@@ -77,6 +79,10 @@ class PlanckMagics:
             if not debug:
                 in_one_line(error)
             raise
+        except (ImportError, AttributeError) as error:
+            if debug or not (sentence := hidden_sentence()):
+                raise
+            raise in_one_line(UsageError(sentence)) from error
 
     def notebook_names(self, local_ns: Mapping[str, object] | None = None) -> dict[str, object]:
         """The variables of the notebook and those where the magic was called, without those of IPython."""
@@ -101,10 +107,9 @@ class PlanckMagics:
             return await self._send_prompt_of_sidecar(*named, argument, notebook, blocking=blocking)
         read = interpret(line, cell, notebook)
         if isinstance(read, VerbLine):
-            if cell is None:
-                return await self._run_verb(read.verb, read.argument, notebook, blocking=blocking)
-            return await read.verb.run(notebook, read.argument, cell)
-        started = await self._controller.start(read.text, read.options, namespace)
+            return await self._run_verb(read, notebook, blocking=blocking)
+        show_wait = self._show_wait(read.options, blocking=blocking)
+        started = await self._controller.start(read.text, read.options, namespace, show_wait=show_wait)
         if cell is None and (hint := late_options(read.text)):
             started = replace(started, notice=f"{started.notice}\n{hint}".strip())
         return await self._follow(started, read.options, blocking=blocking)
@@ -121,18 +126,22 @@ class PlanckMagics:
     ) -> object:
         options, arguments = read_prompt_arguments(argument, f"{sidecar}:{name}")
         parts = await self._controller.workspace.sidecars.offers.render(sidecar, name, arguments)
-        started = await self._controller.start("", options, notebook.names, parts=parts)
+        show_wait = self._show_wait(options, blocking=blocking)
+        started = await self._controller.start("", options, notebook.names, parts=parts, show_wait=show_wait)
         return await self._follow(started, options, blocking=blocking)
 
-    async def _run_verb(self, verb: Verb, argument: str, notebook: Notebook, *, blocking: bool) -> object:
+    def _show_wait(self, options: Mapping[str, Any], *, blocking: bool) -> ShowWait | None:
+        return None if options.get("quiet") else partial(self._frontend.show_wait, blocking=blocking)
+
+    async def _run_verb(self, read: VerbLine, notebook: Notebook, *, blocking: bool) -> object:
         """Run a verb. If it cannot be run, the line may have been meant as a prompt."""
         try:
-            answer = await verb.run(notebook, argument)
+            answer = await read.verb.run(notebook, read.argument, read.cell)
             return await self._follow(answer, {}, blocking=blocking) if isinstance(answer, StartedRun) else answer
         except (UsageError, AgentError) as error:
-            if " " not in argument or " -" in f" {argument}":
+            if read.cell is not None or " " not in read.argument or " -" in f" {read.argument}":
                 raise
-            raise UsageError(f"{error} To send it as a prompt write `%planck -- {verb.name} {argument}`.") from None
+            raise UsageError(f"{error} To send it as a prompt write `%planck -- {read.line}`.") from None
 
     async def _follow(self, started: StartedRun, options: Mapping[str, Any], *, blocking: bool) -> object:
         background = bool(options.get("background"))
@@ -148,6 +157,8 @@ class PlanckMagics:
         answer = await showing
         for notice in self._controller.workspace.sidecars.progress.take():
             print(notice)  # noqa: T201 - a line in the cell's output
+        if started.offers_cell and answer.code:
+            self._frontend.offer_cell(answer.code)
         return answer
 
     async def _show_all(self, started: StartedRun, show: Callable[..., RunDisplay]) -> Answer:
@@ -252,10 +263,12 @@ class PlanckMagics:
             {
                 "outcome": "failed" if transcript.error is not None else transcript.outcome,
                 "seconds": round(transcript.seconds, 1),
-                "tokens": transcript.usage.total_tokens if transcript.usage else 0,
+                "spent": transcript.spent,
                 "cost": transcript.cost,
                 "model": transcript.model,
                 "text": answer.text,
+                "trouble": transcript.trouble,
+                "ending": transcript.ending,
                 "key_variable": key_variable(record.agent.model, transcript.error_kind),
             },
             saved=saved,

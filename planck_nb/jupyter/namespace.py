@@ -58,7 +58,7 @@ def tools_named(names: Iterable[str], namespace: Mapping[str, object], toolbox: 
             raise UsageError(f"{name} is of type {kind}; only functions can be tools.")
         else:
             toolbox.require_trusted(name)
-            known = [*functions(namespace), *toolbox.names()]
+            known = [*functions(namespace), *toolbox.described()]
             raise UsageError(f"There is no function or tool named {name}. {did_you_mean(name, known)}".rstrip())
     return list(by_name(found).values())
 

@@ -15,7 +15,7 @@ from planck_nb.base.errors import UsageError
 from planck_nb.base.secrets import find_secret, process_secrets
 from planck_nb.base.text import one_line
 from planck_nb.base.visible import visible
-from planck_nb.sidecars.mcp_client.questions import Question, QuestionAnswer
+from planck_nb.sidecars.mcp_client.link.questions import Question, QuestionAnswer
 
 _PROBLEM_CHARACTERS = 500
 

@@ -1,52 +1,56 @@
-"""Which words are so similar that one is probably a misspelling of the other."""
+"""Names which a typed word probably misspells, by `difflib`."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
+from difflib import SequenceMatcher
 
-SHORT_NAME_LENGTH = 3
-"""The length of names of which only two exchanged letters count as a misspelling."""
+_MIN_LENGTH = 3
+"""Shorter names count only as they are."""
 
-_LONG_NAME_LENGTH = 8
-"""Names of at least this length may have two mistakes and still count as misspelt."""
+_SHORT_LENGTH = 4
+"""In names of up to this length, only a missing, an additional or two exchanged letters count as a misspelling."""
 
-
-def is_near(written: str, known: str) -> bool:
-    """Return whether a word is a name, or the name with the mistakes that its length allows.
-
-    Args:
-        written: The word.
-        known: The name.
-    """
-    if len(known) < SHORT_NAME_LENGTH or abs(len(written) - len(known)) > 2:  # noqa: PLR2004 - the most mistakes
-        return written == known
-    mistakes = distance(written, known)
-    if len(known) == SHORT_NAME_LENGTH:
-        return mistakes == 0 or (mistakes == 1 and sorted(written) == sorted(known))
-    return mistakes <= (1 if len(known) < _LONG_NAME_LENGTH else 2)
+_MIN_RATIO = 0.8
 
 
-def distance(first: str, second: str) -> int:
-    """Count the letters to insert, delete, replace or exchange with their neighbour to make one word of the other.
+def is_near(word: str, name: str) -> bool:
+    """Return whether a word is a name, or probably its misspelling.
 
     Args:
-        first: One word.
-        second: The other word.
+        word: The typed word.
+        name: The known name.
+
+    Example:
+        >>> is_near("slaes", "sales"), is_near("sale", "sales"), is_near("tales", "dates")
+        (True, True, False)
     """
-    rows = [list(range(len(second) + 1))]
-    for i, letter in enumerate(first, 1):
-        row = [i]
-        for j, other in enumerate(second, 1):
-            cost = min(rows[-1][j] + 1, row[j - 1] + 1, rows[-1][j - 1] + (letter != other))
-            if i > 1 and j > 1 and letter == second[j - 2] and first[i - 2] == other:
-                cost = min(cost, rows[-2][j - 2] + 1)
-            row.append(cost)
-        rows.append(row)
-    return rows[-1][-1]
+    if word == name:
+        return True
+    if min(len(word), len(name)) < _MIN_LENGTH:
+        return False
+    if _has_exchange(word, name):
+        return True
+    if len(name) < _SHORT_LENGTH or (len(name) == _SHORT_LENGTH == len(word)):
+        return False
+    matcher = SequenceMatcher(None, word, name, autojunk=False)
+    return matcher.quick_ratio() >= _MIN_RATIO and matcher.ratio() >= _MIN_RATIO
+
+
+def nearest(word: str, names: Iterable[str]) -> str:
+    """Find the name which a word probably misspells, empty if there is none.
+
+    Args:
+        word: The typed word.
+        names: The known names; the most similar counts, then the first.
+    """
+    near = [name for name in names if is_near(word, name)]
+    return max(near, key=lambda name: SequenceMatcher(None, word, name, autojunk=False).ratio(), default="")
 
 
 def is_numbered(first: str, second: str) -> bool:
-    """Return whether names are two of a series, such as `worker1` and `worker2`, or `team-a` and `team-b`.
+    """Return whether names belong to a series, such as `worker1` and `worker2`.
 
     Args:
         first: One name.
@@ -55,3 +59,11 @@ def is_numbered(first: str, second: str) -> bool:
     pattern = re.compile(r"\d+|(?<=[-_ ])\w$|(?<=[a-z])[A-Z]$")
     stems = {pattern.sub("", name).rstrip("-_ ") for name in (first, second)}
     return len(stems) == 1 and first.lower() != second.lower()
+
+
+def _has_exchange(word: str, name: str) -> bool:
+    """Return whether exactly two letters are exchanged."""
+    if len(word) != len(name):
+        return False
+    pairs = [(letter, other) for letter, other in zip(word, name, strict=True) if letter != other]
+    return len(pairs) == len("ab") and pairs[0] == pairs[1][::-1]

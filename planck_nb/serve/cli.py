@@ -1,60 +1,31 @@
-"""The command `planck-nb`."""
+"""The commands `mcp` and `new` in `planck-nb`."""
 
 from __future__ import annotations
 
 import argparse
 import asyncio
 import os
-import sys
-import traceback
-from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TypeAlias
 
-import planck_nb
-from planck_nb.base.errors import PlanckError, UsageError
+from planck_nb.base.errors import UsageError
+from planck_nb.base.installed_packages import install_command
 
-_USAGE_ERROR = 2
-_INTERRUPTED = 130
+Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"  # noqa: SLF001 - argparse has no other name
+"""A command line's commands, for more to be added."""
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command.
+def add_commands(commands: Commands, common: argparse.ArgumentParser) -> Commands:
+    """Add the commands for other programs.
 
     Args:
-        arguments: The command line without the program; by default this process's own.
+        commands: The commands so far.
+        common: Every command's options.
 
     Returns:
-        The exit status: 0, 1 after an unexpected error, 2 after an error for the user to fix.
+        The kinds for `new`, for more to be added.
     """
-    options = _parser().parse_args(arguments)
-    try:
-        if options.command == "mcp":
-            return _serve_mcp(options)
-        return _new_sidecar(options)
-    except PlanckError as error:
-        if options.debug:
-            traceback.print_exc()
-        else:
-            _say(str(error))
-        return _USAGE_ERROR
-    except KeyboardInterrupt:
-        return _INTERRUPTED
-    except Exception as error:  # noqa: BLE001 - a command ends with a sentence
-        if options.debug:
-            traceback.print_exc()
-        else:
-            _say(f"{type(error).__name__}: {error}. Run it with --debug for the traceback.")
-        return 1
-
-
-def _parser() -> argparse.ArgumentParser:
-    common = argparse.ArgumentParser(add_help=False)
-    common.add_argument("--debug", action="store_true", help="show the traceback of an error")
-    parser = argparse.ArgumentParser(prog="planck-nb", description="planck_nb for other programs.")
-    parser.add_argument("--version", action="version", version=f"planck-nb {planck_nb.__version__}")
-    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-
     mcp = commands.add_parser(
         "mcp",
         parents=[common],
@@ -70,6 +41,17 @@ def _parser() -> argparse.ArgumentParser:
         "--kernel", metavar="PID", default="", help="the kernel to use: its process id, or the path of its socket"
     )
 
+    doctor = commands.add_parser(
+        "doctor",
+        parents=[common],
+        help="examine the installation and a project's folder, and say how to mend what does not work",
+        description="Examine the installation and a project's folder: packages, keys and servers, trust, sandbox, "
+        "sessions, sidecars. Requests go to servers on this machine only, and cost nothing. Trusted sidecars are "
+        "started and stopped again.",
+        epilog="The exit status is 1 if there is a problem. `%%planck doctor` does the same in a notebook.",
+    )
+    doctor.add_argument("--folder", metavar="DIR", help="the project; by default the working directory")
+
     new = commands.add_parser("new", parents=[common], help="create the files of something new, such as a sidecar")
     kinds = new.add_subparsers(dest="kind", required=True, metavar="KIND")
     sidecar = kinds.add_parser(
@@ -77,12 +59,15 @@ def _parser() -> argparse.ArgumentParser:
     )
     sidecar.add_argument("name", metavar="NAME", help="its name, such as my-sidecar")
     sidecar.add_argument("--path", metavar="DIR", help="the folder to write; by default NAME in the working directory")
-    return parser
+    sidecar.set_defaults(run=_new_sidecar)
+    mcp.set_defaults(run=_serve_mcp)
+    doctor.set_defaults(run=_examine)
+    return kinds
 
 
 def _serve_mcp(options: argparse.Namespace) -> int:
     if find_spec("mcp") is None or find_spec("mcp_types") is None:
-        raise UsageError("`planck-nb mcp` needs the package mcp; run `pip install planck-nb[mcp]`.")
+        raise UsageError(f"`planck-nb mcp` needs the package mcp; run {install_command('mcp')}.")
     if not hasattr(os, "getuid") and options.kernel:
         raise UsageError("A kernel can be reached only on systems with Unix sockets; leave out --kernel.")
     from planck_nb.base.secrets import known_secrets, remember_secret  # noqa: PLC0415 - `new` needs none of these
@@ -92,9 +77,7 @@ def _serve_mcp(options: argparse.Namespace) -> int:
     from planck_nb.serve.mcp_server import HistoryServer  # noqa: PLC0415
     from planck_nb.tools.private_folders import runtime_folder  # noqa: PLC0415
 
-    folder = Path(options.folder).expanduser().absolute() if options.folder else Path.cwd()
-    if not folder.is_dir():
-        raise UsageError(f"{folder} is not a folder; pass the project's folder with --folder.")
+    folder = _folder(options)
     config = Config.load(directory=folder)
     for value, description in known_secrets(config.environment()).items():
         remember_secret(value, description)
@@ -105,17 +88,25 @@ def _serve_mcp(options: argparse.Namespace) -> int:
     return 0
 
 
+def _folder(options: argparse.Namespace) -> Path:
+    folder = Path(options.folder).expanduser().absolute() if options.folder else Path.cwd()
+    if not folder.is_dir():
+        raise UsageError(f"{folder} is not a folder; pass the project's folder with --folder.")
+    return folder
+
+
+def _examine(options: argparse.Namespace) -> int:
+    from planck_nb.workspace.doctor import examine_folder  # noqa: PLC0415 - only this command needs it
+
+    findings = asyncio.run(examine_folder(_folder(options)))
+    for finding in findings:
+        print(finding)  # noqa: T201 - a command
+    return int(any(finding.state == "problem" for finding in findings))
+
+
 def _new_sidecar(options: argparse.Namespace) -> int:
     from planck_nb.sidecars.author.new_sidecar import new_sidecar  # noqa: PLC0415 - only this command needs it
 
     folder = new_sidecar(options.name, options.path)
     print(f"Created a sidecar in {folder}; test it with `python -m pytest {folder}`.")  # noqa: T201 - a command
     return 0
-
-
-def _say(sentence: str) -> None:
-    print(f"planck-nb: {sentence}", file=sys.stderr)  # noqa: T201 - a command
-
-
-if __name__ == "__main__":
-    sys.exit(main())

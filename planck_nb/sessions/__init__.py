@@ -13,7 +13,7 @@ from planck_nb.sessions.directory import (
     list_sessions,
     session_files,
 )
-from planck_nb.sessions.exports.export import ExportFormat, export_session, import_session
+from planck_nb.sessions.exports.export import ExportFormat, export_format, export_session, import_session, write_export
 from planck_nb.sessions.housekeeping import delete_session, last_used_first
 from planck_nb.sessions.journal.branch import Branch
 from planck_nb.sessions.journal.signing import Signer
@@ -44,6 +44,7 @@ __all__ = [
     "compact_store",
     "delete_session",
     "estimate_compaction",
+    "export_format",
     "export_session",
     "find_by_id",
     "find_by_name",
@@ -63,4 +64,5 @@ __all__ = [
     "search_async",
     "session_files",
     "terms",
+    "write_export",
 ]

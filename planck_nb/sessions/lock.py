@@ -1,8 +1,13 @@
 """The lock of the process that writes a session.
 
 The kernel releases a file lock when the process that holds it ends. Some file systems have no such locks, for
-example Lustre without its mount option `flock`. On these, a second file exists for as long as a process has the lock;
-a killed process leaves it behind. It is removed if that process ran on this computer, and otherwise on demand.
+example Lustre without its mount option `flock`, or NFS without a lock service. On these, a second file, the marker,
+exists for as long as a process has the lock; a killed process leaves it behind. It is removed if that process ran on
+this computer, and otherwise on demand.
+
+Two computers may see one folder differently. So a process with a file lock respects a marker, and one with a marker
+respects the name that a process with a file lock writes into the lock file: each first shows that it is there, and
+looks for the other one after that.
 """
 
 from __future__ import annotations
@@ -21,18 +26,23 @@ from pathlib import Path
 import filelock
 
 from planck_nb.base.errors import SessionError, SessionLockedError
+from planck_nb.base.file_locks import refuses_locks
 from planck_nb.base.processes import boot_id, process_namespace, start_time
 from planck_nb.sessions.directory import SessionInfo
 
-_NO_LOCKS = {errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP}
 _MAX_BYTES = 64 * 1024
+_REMEDIES = dict.fromkeys((errno.EMFILE, errno.ENFILE), "close some of the open files") | dict.fromkeys(
+    (errno.ENOSPC, errno.EDQUOT), "free some space there"
+)
+"""Remedies by error; for all others, make the folder writable."""
+
 _MAX_TIME = 253_370_764_800
 """The beginning of the year 9999, in seconds since the epoch."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Owner:
-    """The process that a lock names; `process` is 0 if it names none that can be read.
+    """The process named by a lock; `process` is 0 if unreadable.
 
     `started` is when the process began, in clock ticks, and `since` the same in seconds since the epoch, or when it
     acquired the lock if that cannot be found out.
@@ -84,18 +94,23 @@ class _Owner:
 
     @property
     def is_here(self) -> bool:
-        """Whether it is a process of this computer, so that it can be checked whether it is running."""
+        """Return whether it can be looked up: a process on this computer."""
         here = (self.host, self.boot, self.namespace) == (socket.gethostname(), boot_id(), process_namespace())
         return self.process > 0 and here
 
     @property
     def is_running(self) -> bool:
-        """Whether the process is running on this computer."""
+        """Return whether the process is running on this computer."""
         return self.is_here and start_time(self.process) == self.started
 
     @property
+    def has_ended(self) -> bool:
+        """Return whether the process ran on this computer and has ended."""
+        return self.is_here and not self.is_running
+
+    @property
     def is_this(self) -> bool:
-        """Whether it is this process."""
+        """Return whether it is this process."""
         return self.process == os.getpid() and self.host == socket.gethostname()
 
     def __str__(self) -> str:
@@ -107,7 +122,7 @@ class _Owner:
         return f"process {self.process}{elsewhere}" + (f" ({self.owner[:200]})" if self.owner else "")
 
     def described(self) -> str:
-        """Describe the process: its host and start time, as far as they are known."""
+        """Describe the process with its host and start time, if known."""
         if not self.process or self.is_this:
             return str(self)
         host = f" on {self.host[:80]}" if self.host else ""
@@ -115,7 +130,32 @@ class _Owner:
         return f"process {self.process}{host}{f' ({self.owner[:200]})' if self.owner else ''}{began}"
 
 
-def lock_session(session: SessionInfo, owner: str, *, take_over: bool = False) -> filelock.BaseFileLock:
+class SessionLock:
+    """A session's lock, which this process has acquired.
+
+    Args:
+        lock: The file lock or the marker.
+        session: The session.
+    """
+
+    def __init__(self, lock: filelock.BaseFileLock, session: SessionInfo) -> None:
+        self._lock = lock
+        self._session = session
+
+    def release(self, session: SessionInfo | None = None) -> None:
+        """Release the lock.
+
+        Args:
+            session: The session where it is now, if its folder may have been moved.
+        """
+        session = session or self._session
+        _forget_owner(session)
+        self._lock.release()
+        if isinstance(self._lock, filelock.SoftFileLock) and Path(self._lock.lock_file) != session.lock_marker:
+            session.lock_marker.unlink(missing_ok=True)
+
+
+def lock_session(session: SessionInfo, owner: str, *, take_over: bool = False) -> SessionLock:
     """Acquire the lock that makes this process the session's only writer.
 
     Args:
@@ -132,32 +172,15 @@ def lock_session(session: SessionInfo, owner: str, *, take_over: bool = False) -
         SessionError: The lock cannot be acquired.
     """
     try:
-        lock = _acquire(session, take_over=take_over)
+        return SessionLock(_acquire(session, _Owner.this(owner), take_over=take_over), session)
+    except _InUse as use:
+        raise _locked(session, can_take_over=use.can_take_over, take_over=take_over) from None
     except OSError as error:
-        # On NFS without a lock service, other processes' locks cannot be seen, so this one is not assumed to be free.
-        mend = (
-            "start the lock service of its file system" if error.errno == errno.ENOLCK else "make its folder writable"
-        )
+        remedy = _REMEDIES.get(error.errno or 0, "make its folder writable")
         raise SessionError(
-            f"The session's lock {session.lock} cannot be acquired ({error.strerror}); "
-            f"{mend}, or set PLANCK_NB_SESSIONS_DIR to another folder."
+            f"The session's lock {session.lock} cannot be acquired ({error.strerror}); {remedy}, or set "
+            "PLANCK_NB_SESSIONS_DIR to another folder."
         ) from error
-    if lock is None:
-        raise _locked(session, take_over=take_over)
-    _Owner.this(owner).write(session.lock)
-    return lock
-
-
-def release(lock: filelock.BaseFileLock, session: SessionInfo) -> None:
-    """Release a session's lock; its folder may have been moved since.
-
-    Args:
-        lock: What `lock_session` returned.
-        session: The session where it is now.
-    """
-    lock.release()
-    if isinstance(lock, filelock.SoftFileLock) and Path(lock.lock_file) != session.lock_marker:
-        session.lock_marker.unlink(missing_ok=True)
 
 
 def open_in(session: SessionInfo) -> str | None:
@@ -175,19 +198,19 @@ def open_in(session: SessionInfo) -> str | None:
         return None
     owner = str(_owner_of(session))
     try:
-        lock = _acquire(session)
+        _acquire(session).release()
+    except _InUse:
+        return owner
     except OSError:
         return None
-    if lock is None:
-        return owner
-    lock.release()
     return None
 
 
 def remove_lock(session: SessionInfo) -> None:
-    """Remove the lock file of a session that does not exist, unless a process has the lock. Raises OSError."""
-    lock = _acquire(session)
-    if lock is None:
+    """Remove an unused lock file without a session. Raises OSError."""
+    try:
+        lock = _acquire(session)
+    except _InUse:
         return
     try:
         session.lock.unlink(missing_ok=True)
@@ -195,21 +218,70 @@ def remove_lock(session: SessionInfo) -> None:
         lock.release()
 
 
-def _acquire(session: SessionInfo, *, take_over: bool = False) -> filelock.BaseFileLock | None:
-    """Acquire the lock of the kernel or, on a file system that has none, a lock file. Returns None if it is in use."""
+class _InUse(Exception):
+    """Another process has the lock.
+
+    Args:
+        can_take_over: Whether a person may say that this process has ended, because nothing else can tell.
+    """
+
+    def __init__(self, *, can_take_over: bool) -> None:
+        super().__init__(can_take_over)
+        self.can_take_over = can_take_over
+
+
+def _acquire(session: SessionInfo, owner: _Owner | None = None, *, take_over: bool = False) -> filelock.BaseFileLock:
+    """Acquire the file lock, or the marker without file locks.
+
+    Raises `_InUse` and OSError.
+
+    Args:
+        session: The session.
+        owner: The process to name in the lock file, None to look for an instant only.
+        take_over: As for `lock_session`.
+    """
+    native = filelock.FileLock(session.lock, timeout=0, mode=0o600, thread_local=False, fallback_to_soft=False)
     try:
-        native = filelock.FileLock(session.lock, timeout=0, mode=0o600, thread_local=False, fallback_to_soft=False)
-        return native if _try(native) else None
-    except OSError as error:
-        if error.errno not in _NO_LOCKS:
+        if not _try(native):
+            raise _InUse(can_take_over=False)
+    except OSError:
+        if not refuses_locks(session.lock):
             raise
+        return _acquire_marker(session, owner, take_over=take_over)
+    try:
+        _require_no_marker(session, take_over=take_over)
+        if owner is not None:
+            owner.write(session.lock)
+            _require_no_marker(session, take_over=take_over)
+    except BaseException:
+        native.release()
+        raise
+    return native
+
+
+def _require_no_marker(session: SessionInfo, *, take_over: bool) -> None:
+    if session.lock_marker.exists() and not _end_marker(session, take_over=take_over):
+        raise _InUse(can_take_over=True)
+
+
+def _acquire_marker(session: SessionInfo, owner: _Owner | None, *, take_over: bool) -> filelock.BaseFileLock:
     soft = filelock.SoftFileLock(session.lock_marker, timeout=0, mode=0o600, thread_local=False)
     # The first attempt may only remove the file of a process that was killed on this computer.
-    if _try(soft) or _try(soft):
-        return soft
-    if take_over and not _owner_of(session).is_running and _remove_marker(session) and _try(soft):
-        return soft
-    return None
+    if not (_try(soft) or _try(soft) or (take_over and _end_marker(session, take_over=True) and _try(soft))):
+        raise _InUse(can_take_over=True)
+    other = _Owner.read(session.lock)
+    if other.process and not other.has_ended and (other.is_running or not take_over):
+        soft.release()
+        raise _InUse(can_take_over=True)
+    if owner is not None:
+        owner.write(session.lock)
+    return soft
+
+
+def _end_marker(session: SessionInfo, *, take_over: bool) -> bool:
+    """Remove the marker if its process has ended, or may have and `take_over` is set."""
+    owner = _owner_of(session)
+    return (owner.has_ended or (take_over and not owner.is_running)) and _remove_marker(session)
 
 
 def _try(lock: filelock.BaseFileLock) -> bool:
@@ -221,7 +293,7 @@ def _try(lock: filelock.BaseFileLock) -> bool:
 
 
 def _remove_marker(session: SessionInfo) -> bool:
-    """Remove the lock file of a process that may have ended, but none that another process creates meanwhile."""
+    """Remove the marker, except one created by another process meanwhile."""
     marker = session.lock_marker
     aside = marker.with_name(f"{marker.name}.{secrets.token_hex(6)}")
     try:
@@ -237,8 +309,14 @@ def _remove_marker(session: SessionInfo) -> bool:
     return unchanged
 
 
+def _forget_owner(session: SessionInfo) -> None:
+    """Empty the lock file: it names the process with the lock."""
+    with suppress(OSError):  # Windows, as above; or it was deleted with its session
+        os.truncate(session.lock, 0)
+
+
 def _owner_of(session: SessionInfo) -> _Owner:
-    """Return the process that has the session's lock, as far as its files name it."""
+    """Return the process named in the lock's files."""
     owner = _Owner.read(session.lock)
     try:
         process, host = session.lock_marker.read_text("ascii").splitlines()[:2]
@@ -257,7 +335,10 @@ def _owner_of(session: SessionInfo) -> _Owner:
 
 
 def _began(ticks: int) -> float:
-    """Convert the start of a process to seconds since the epoch; without /proc this is the current time."""
+    """Convert a process's start to seconds since the epoch.
+
+    Without /proc this is the current time.
+    """
     try:
         uptime = float(Path("/proc/uptime").read_text(encoding="ascii").split()[0])
         return time.time() - uptime + ticks / os.sysconf("SC_CLK_TCK")
@@ -265,12 +346,12 @@ def _began(ticks: int) -> float:
         return time.time()
 
 
-def _locked(session: SessionInfo, *, take_over: bool) -> SessionLockedError:
+def _locked(session: SessionInfo, *, can_take_over: bool, take_over: bool) -> SessionLockedError:
     owner = _owner_of(session)
     already = " already" if owner.is_this else ""
     found = owner.described()
     sentence = f"Session {session.name!r} is open in {found}{already}; close it there, or query it with SQL from here."
-    if owner.is_running or not session.lock_marker.exists():
+    if owner.is_running or not can_take_over:
         refused = " It cannot be taken over while that process is running." if take_over and owner.is_running else ""
         return SessionLockedError(sentence + refused)
     return SessionLockedError(

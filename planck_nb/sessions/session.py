@@ -17,8 +17,6 @@ from operator import index
 from pathlib import Path
 from typing import Any, Self
 
-import filelock
-
 from planck_nb.agent.events import TRANSIENT, AgentEvent
 from planck_nb.agent.message_log import LogFollower
 from planck_nb.ai.message_history.encoded_history import characters_of
@@ -49,7 +47,7 @@ from planck_nb.sessions.journal.journal_writer import DoneCallback, Writer
 from planck_nb.sessions.journal.screening import DisorderError, in_order
 from planck_nb.sessions.journal.segments import Position, journal_end, read_last_lines
 from planck_nb.sessions.journal.signing import SIGNATURE, Signer, gives_power, without_signature
-from planck_nb.sessions.lock import lock_session, release
+from planck_nb.sessions.lock import SessionLock, lock_session
 from planck_nb.sessions.reader import SessionReader
 from planck_nb.sessions.stale_files import remove_leftovers, remove_stale_files
 
@@ -93,7 +91,7 @@ class Session(SessionReader):
     """
 
     def __init__(
-        self, info: SessionInfo, lock: filelock.BaseFileLock, journal: JournalFile, signer: Signer | None = None
+        self, info: SessionInfo, lock: SessionLock, journal: JournalFile, signer: Signer | None = None
     ) -> None:
         super().__init__(info)
         self._signer = signer
@@ -493,7 +491,7 @@ class Session(SessionReader):
         finally:
             self._writer.close()
             super().close()
-            release(self._lock, self._info)
+            self._lock.release(self._info)
         start_update(self.directory)
 
     stop = close

@@ -1,8 +1,8 @@
 """Sidecars: MCP servers with tools, compactors and observers for a kernel's agents.
 
-For authors: `Sidecar`, or `tool`, `compactor` and `observer` for a class or module with `tools()`; `run` for programs
-which end with their call; `list_tools`, `execute_tool` and `discover` for tests and scripts. A sidecar's process needs
-`mcp` only. Names are loaded on first use.
+For programs: `connect` gives agents an MCP server's tools. For authors: `Sidecar`, or `tool`, `compactor` and
+`observer` for a class or module with `tools()`; `run` for programs which end with their call; `list_tools`,
+`execute_tool` and `discover` for tests and scripts. A sidecar's process needs `mcp` only. Names are loaded on demand.
 """
 
 from __future__ import annotations
@@ -24,19 +24,24 @@ if TYPE_CHECKING:
     from planck_nb.sidecars.author.resource_changes import resource_changed
     from planck_nb.sidecars.author.sidecar import Sidecar, SidecarModule
     from planck_nb.sidecars.author.sidecar_tools import SidecarTool, tool
+    from planck_nb.sidecars.mcp_client.connect import ConnectedSidecar, connect
+    from planck_nb.sidecars.mcp_client.spec.spec import SidecarSpec
 
 __all__ = [
     "CompactedModel",
     "Completed",
+    "ConnectedSidecar",
     "Elicited",
     "Sidecar",
     "SidecarModule",
+    "SidecarSpec",
     "SidecarTool",
     "ToolContext",
     "ToolError",
     "ToolOutput",
     "aexecute_tool",
     "compactor",
+    "connect",
     "discover",
     "elicit",
     "execute_tool",
@@ -49,19 +54,23 @@ __all__ = [
 ]
 
 _AUTHOR = "planck_nb.sidecars.author"
+_CLIENT = "planck_nb.sidecars.mcp_client"
 
 _HOME = {
     "CompactedModel": f"{_AUTHOR}.declared_compactors",
     "Completed": f"{_AUTHOR}.programs",
+    "ConnectedSidecar": f"{_CLIENT}.connect",
     "Elicited": f"{_AUTHOR}.elicitation",
     "Sidecar": f"{_AUTHOR}.sidecar",
     "SidecarModule": f"{_AUTHOR}.sidecar",
+    "SidecarSpec": f"{_CLIENT}.spec.spec",
     "SidecarTool": f"{_AUTHOR}.sidecar_tools",
     "ToolContext": "planck_nb.agent.calling.tool",
     "ToolError": "planck_nb.base.errors",
     "ToolOutput": "planck_nb.agent.calling.tool_output",
     "aexecute_tool": f"{_AUTHOR}.direct",
     "compactor": f"{_AUTHOR}.declared_compactors",
+    "connect": f"{_CLIENT}.connect",
     "discover": f"{_AUTHOR}.entry_point",
     "elicit": f"{_AUTHOR}.elicitation",
     "execute_tool": f"{_AUTHOR}.direct",

@@ -3,7 +3,7 @@
 from planck_nb.teams.inter_agent_tools import orchestrator_tools, worker_tools
 from planck_nb.teams.problems import TemplateProblem
 from planck_nb.teams.roles import INTER_AGENT_TOOLS, RoleDecision, decide_roles
-from planck_nb.teams.saving import SavedTemplate, save_template
+from planck_nb.teams.saving import SavedTemplate, save_example, save_template
 from planck_nb.teams.spec import AgentSpec, SpecList
 from planck_nb.teams.start_options import StartOptions
 from planck_nb.teams.team import Team
@@ -30,6 +30,7 @@ __all__ = [
     "find_templates",
     "orchestrator_tools",
     "read_template",
+    "save_example",
     "save_template",
     "template_schema",
     "worker_tools",

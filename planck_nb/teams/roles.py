@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from typing import Literal, NamedTuple, Protocol, TypeAlias
 
-from planck_nb.agent.identity import SPAWN_AGENT, Role
+from planck_nb.agent.identity import SPAWN_AGENT, Role, decide_role
 from planck_nb.base.errors import ConfigError
 from planck_nb.teams.problems import named
 
@@ -81,9 +81,8 @@ def decide_roles(members: Sequence[RoleSource], *, first: bool = False) -> RoleD
 
 def role_alone(member: RoleSource) -> Role:
     """The role that follows from a member's own description; empty if none does."""
-    if member.role:
-        return member.role
-    return "orchestrator" if any(applies(member) for _, applies in _RULES) else ""
+    role = decide_role(member.role, member.type, member.tools)
+    return role if role == "orchestrator" else member.role
 
 
 _SHOWN = 5

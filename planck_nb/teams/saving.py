@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import secrets
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
@@ -28,6 +29,32 @@ from planck_nb.teams.spec import AgentSpec
 from planck_nb.teams.template import TEAM_FILE, TeamTemplate, parse_template
 
 PROMPTS_FOLDER = "members"
+
+_ALIAS = re.compile(r"\w[\w-]{0,63}")
+_EXAMPLE = (
+    (
+        "lead",
+        "orchestrator",
+        "Gives tasks to the others, and reports.",
+        "Divide the request into tasks, and delegate each to the member it suits. Then report in a few sentences.",
+        (),
+    ),
+    (
+        "reader",
+        "worker",
+        "Reads the files of the project.",
+        "Read the files the task needs, and answer with the facts and where each stands.",
+        ("read",),
+    ),
+    (
+        "writer",
+        "worker",
+        "Writes short, clear texts.",
+        "Write what the task asks for, in plain words, from the facts in it.",
+        (),
+    ),
+)
+"""A new team's members: name, type, description, system prompt and tools."""
 
 _MAX_FILE_NAME_BYTES = 100
 """Bytes of a member's name that become part of the name of its file."""
@@ -94,6 +121,33 @@ def save_template(
             as_sentence(f"the team was not saved to {on_one_line(str(folder))}: {_reason(error)}")
         ) from error
     return SavedTemplate(template, tuple(left_out))
+
+
+def save_example(folder: str | Path, alias: str) -> SavedTemplate:
+    """Save a small team with the demo model.
+
+    Args:
+        folder: The templates' folder.
+        alias: The new team's name.
+
+    Returns:
+        The template.
+
+    Raises:
+        ConfigError: The name cannot be an alias, it exists, or a file cannot be written.
+    """
+    path = Path(folder) / alias
+    if not _ALIAS.fullmatch(alias):
+        raise ConfigError(f"{alias} cannot be a team's name; write letters, digits, - and _, such as review-team.")
+    if os.path.lexists(path) or path.with_suffix(".json").exists():
+        raise ConfigError(f"{path} exists already; choose another name, or edit the files there.")
+    members = [
+        AgentSpec(
+            provider="demo", model_id="demo", name=name, type=kind, description=about, system_prompt=text, tools=tools
+        )
+        for name, kind, about, text, tools in _EXAMPLE
+    ]
+    return save_template(path, alias, "Reads files, and writes about them.", members)
 
 
 def _with_orchestrator(members: Sequence[AgentSpec]) -> list[AgentSpec]:

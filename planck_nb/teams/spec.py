@@ -10,7 +10,7 @@ from typing import Any
 from planck_nb.agent.calling.functions import ToolLike, by_name
 from planck_nb.agent.context.compactor import Compactor
 from planck_nb.agent.context.system_prompt import SystemPromptParts
-from planck_nb.agent.identity import Grants, Role
+from planck_nb.agent.identity import Grants, Role, decide_role
 from planck_nb.agent.limits import Limits
 from planck_nb.agent.message_log import SessionStore
 from planck_nb.ai.models import Model
@@ -22,7 +22,6 @@ from planck_nb.teams.member_fields import MemberError, MemberReader
 from planck_nb.teams.member_options import read_options
 from planck_nb.teams.problems import TemplateProblem, named
 from planck_nb.teams.prompt_files import PromptFiles
-from planck_nb.teams.roles import role_alone
 from planck_nb.teams.start_options import (
     DEFAULT_COMPACTOR,
     CompactorPool,
@@ -206,7 +205,8 @@ class AgentSpec:
             on_compact: Shortens its conversation; takes precedence over its own `compactor`.
             compactors: The compactors that its `compactor` may name.
             prompt_parts: Returns what surrounds its system prompt; skills are added to it.
-            role: Its role; by default the one that follows from its description.
+            role: Its role; by default the one that follows from its description and its tools: with `spawn_agent`
+                among them, it orchestrates.
             parent_id: The agent that starts it.
             grants: What it may give to the agents that it starts if its description does not say.
             limits: The limits of its turns; those in its description take precedence.
@@ -249,7 +249,10 @@ class AgentSpec:
             for name in missing:
                 ignored("grants.models", f"model {named(name)!r}", did_you_mean(name, map(str, available_models)))
             granted = replace(self.grants, models=tuple(map(str, models)))
-        own_role = role_alone(self) or ("worker" if team_id else "")
+        all_tools = by_name([*found, *tools, *skill_tools(skill_pool)])
+        own_role = decide_role(self.role, self.type, {*self.tools, *all_tools})
+        if not team_id and own_role == "worker":
+            own_role = self.role
         return StartOptions(
             {
                 "id": new_id(),
@@ -258,7 +261,7 @@ class AgentSpec:
                 "description": self.description,
                 "model": model,
                 "system_prompt": self.system_prompt,
-                "tools": list(by_name([*found, *tools, *skill_tools(skill_pool)]).values()),
+                "tools": list(all_tools.values()),
                 "options": Options.from_named(options),
                 "prompt_parts": MemberPromptParts(skill_pool, tuple(self.skills), prompt_parts),
                 "skills": self.skills,

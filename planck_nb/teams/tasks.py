@@ -1,13 +1,13 @@
-"""Tasks that agents of a team give each other, and how the responses find their way back.
+"""Tasks between a team's agents, and the ways back for responses.
 
-A task is the prompt of one agent to another. `ask` waits for the answer to that prompt. `delegate` returns at once; the
+A task is one agent's prompt to another. `ask` waits for the answer to that prompt. `delegate` returns at once; the
 response is a prompt to the agent that gave the task, which wakes it up if it is idle. The task that an agent works on
 is in a context variable of its turn, so that what it sends goes to the delegator of this task.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from contextvars import ContextVar, copy_context
 from dataclasses import dataclass, field
@@ -29,15 +29,21 @@ from planck_nb.base.json_types import JsonObject
 STOPPED = "{} was stopped before it answered."
 NO_TEXT = "{} ended its work without a text."
 
+MAX_CHAIN = 5
+"""Tasks from one agent to another, each part of the one before."""
+
+MAX_EQUAL = 10
+"""Equal open tasks from one agent to another."""
+
 
 @dataclass(eq=False)
 class Task:
     """A task that one agent has given to another.
 
     Args:
-        id: Its id, which is that of the prompt.
+        id: Its id, which is also the prompt's.
         kind: Whether the delegator waits for the answer.
-        team: The team of both.
+        team: Their team.
         delegator: The agent that gave it.
         worker: The agent that works on it.
         text: The task.
@@ -54,13 +60,13 @@ class Task:
     outer: Task | None
     group: RunGroup | None
     responses: list[str] = field(default_factory=list[str])
-    """What the worker has sent so far."""
+    """Responses which the worker has sent so far."""
     open_parts: int = 0
-    """Tasks that the worker has delegated to do this one, and that are not over yet."""
+    """Open tasks which the worker has delegated to do this one."""
     open_runs: int = 0
     """Runs of the worker that work on it."""
     outcome: RunResult[Any] | BaseException | None = None
-    """The outcome of the last of these runs."""
+    """The last run's outcome."""
     turn: int | None = None
     """The index of the worker's newest turn for it."""
     is_over: bool = False
@@ -68,16 +74,19 @@ class Task:
 
     @property
     def is_wanted(self) -> bool:
-        """Whether the agent that gave the task is still there for a response."""
+        """Return whether the delegator is still there for a response."""
         return self.team.get(self.delegator.id) is self.delegator and not is_stopped(self.delegator)
 
     @property
     def is_dropped(self) -> bool:
-        """Whether the run that it belongs to was stopped."""
+        """Return whether the run to which it belongs was stopped."""
         return self.group is not None and self.group.is_aborted
 
     def give_up(self) -> None:
-        """End the task without a result, because its worker has stopped working on it."""
+        """End the task without a result.
+
+        Its worker has stopped working on it.
+        """
         if self.kind == "delegate":
             _finish(self, None)
 
@@ -98,7 +107,7 @@ async def ask(
     """Ask another agent and wait for its answer to this very question.
 
     Args:
-        team: The team of both.
+        team: Their team.
         delegator: The agent that asks and waits.
         other: The agent that answers.
         question: The question.
@@ -114,31 +123,43 @@ async def ask(
     """
     task = _new_task("ask", team, delegator, other, question)
     _publish(task, call_id)
-    answer, error = "", STOPPED.format(title(other))
+    text, is_error = STOPPED.format(title(other)), True
     try:
-        answer, error = await _answer(task, output=output, fresh=fresh)
+        text = await _answer(task, output=output, fresh=fresh)
+        is_error = False
+    except ToolError as error:
+        text = str(error)
+        raise
     finally:
         task.is_over = True
-        _responded(task, as_output(error or answer).text, error=bool(error), automatic=False)
-    if error:
-        raise ToolError(error)
-    return answer
+        _count(task, text)
+        _responded(task, as_output(text).text, error=is_error, automatic=False)
+    return text
 
 
-async def _answer(task: Task, *, output: JsonObject | None, fresh: bool) -> tuple[str, str]:
-    """The answer to a question, or why there is none."""
+async def _answer(task: Task, *, output: JsonObject | None, fresh: bool) -> str:
+    """Return the answer to a question. Raises ToolError."""
     name = title(task.worker)
     try:
         run = _start(task, "question", output=output, fresh=fresh)
         result = await run
     except DeadlockError as cycle:
-        return "", f"Deadlock detected: {cycle} Use delegate_task, which does not wait, or answer without it."
+        raise ToolError(
+            f"Deadlock detected: {cycle} Use delegate_task, which does not wait, or answer without it."
+        ) from cycle
     except AgentStoppedError:
-        return "", f"Agent terminated: {name} was stopped."
+        raise ToolError(f"Agent terminated: {name} was stopped.") from None
     except PlanckError as failure:
-        return "", f"{name} could not answer: {failure}"
+        raise ToolError(f"{name} could not answer: {failure}") from failure
     task.turn = run.turn
-    return "\n\n".join(task.responses) or result.text, STOPPED.format(name) if result.aborted else ""
+    if result.aborted:
+        raise ToolError(STOPPED.format(name))
+    answer = "\n\n".join(task.responses) or result.text
+    if result.limit and not answer.strip():
+        raise ToolError(f"{name} could not answer: {result.limit}") from DeadlockError(
+            result.limit, f"{name} reaches its limit"
+        )
+    return answer
 
 
 def delegate(
@@ -147,7 +168,7 @@ def delegate(
     """Give another agent a task, without waiting for the response.
 
     Args:
-        team: The team of both.
+        team: Their team.
         delegator: The agent that gives the task.
         worker: The agent that gets it.
         text: The task.
@@ -172,7 +193,9 @@ def delegate(
 
 
 def give_up_waiting(team: TeamMembers[Agent], worker: Agent) -> None:
-    """End the tasks for which an agent only waits for the responses of others, because it was interrupted.
+    """End the tasks for which an agent only waits for responses.
+
+    These are other agents' responses, and this one was interrupted.
 
     Args:
         team: Its team.
@@ -208,7 +231,38 @@ def _new_task(kind: ev.TaskKind, team: TeamMembers[Agent], delegator: Agent, wor
     task = Task(new_id(), kind, team, delegator, worker, text, outer, current_group())
     if task.is_dropped:
         raise ToolError("The run was stopped.")
+    _require_progress(task)
     return task
+
+
+def _require_progress(task: Task) -> None:
+    """Raise `ToolError` if two agents hand the same work back and forth."""
+    names = f"{title(task.delegator)} and {title(task.worker)}"
+    if sum(_is_between_same(task, outer) for outer in _outer_tasks(task)) >= MAX_CHAIN:
+        cause = DeadlockError("", f"{names} give each other tasks, each as a part of the one before")
+        raise ToolError(
+            f"{names} have given each other {2 * MAX_CHAIN} tasks, each as a part of the one before; do this one "
+            "yourself, or answer."
+        ) from cause
+    open_tasks = [item for item in task.team.tasks_of(task.worker) if isinstance(item, Task)]
+    if sum(_is_between_same(task, item) and item.text == task.text for item in open_tasks) >= MAX_EQUAL:
+        cause = DeadlockError("", f"{title(task.worker)} has this task already")
+        raise ToolError(
+            f"{title(task.worker)} has been given this very task {MAX_EQUAL} times and works on it; end your turn and "
+            "wait for the responses, or do something else."
+        ) from cause
+
+
+def _outer_tasks(task: Task) -> Iterator[Task]:
+    """Yield the tasks around a task, the innermost first."""
+    outer = task.outer
+    while outer is not None:
+        yield outer
+        outer = outer.outer
+
+
+def _is_between_same(task: Task, other: Task) -> bool:
+    return other.delegator is task.delegator and other.worker is task.worker
 
 
 def _publish(task: Task, call_id: str) -> None:
@@ -217,7 +271,10 @@ def _publish(task: Task, call_id: str) -> None:
 
 
 def _start(task: Task, purpose: Purpose, *, output: JsonObject | None = None, fresh: bool = False) -> Run[Any]:
-    """Send the task to the worker, whose turn works on it from then on."""
+    """Send the task to the worker.
+
+    The worker's turn works on it from then on.
+    """
     return _in_context(
         task,
         task.group,
@@ -241,7 +298,7 @@ def _in_context(task: Task | None, group: RunGroup | None, send: Callable[[], Ru
 def _add_run(task: Task, run: Run[Any]) -> None:
     """Note that a run of the worker works on the task."""
     task.open_runs += 1
-    run.follow(lambda ended: _run_ended(task, ended))
+    run.follow(lambda worker_run: _run_ended(task, worker_run))
 
 
 def _run_ended(task: Task, run: Run[Any]) -> None:
@@ -252,7 +309,7 @@ def _run_ended(task: Task, run: Run[Any]) -> None:
 
 
 def _finish_if_done(task: Task) -> None:
-    """Finish a delegated task if the worker has nothing more to do for it."""
+    """Finish a delegated task if its worker is done with it."""
     outcome = task.outcome
     if task.kind == "ask" or outcome is None:  # the delegator has its answer already; or the first turn has not ended
         return
@@ -274,33 +331,47 @@ def _finish(task: Task, result: RunResult[Any] | None) -> None:
         reason = f"{name} failed: {outcome}" if isinstance(outcome, BaseException) else STOPPED.format(name)
         _deliver(task, reason, error=True, automatic=True)
     elif not task.responses:
-        _deliver(task, result.text if result.text.strip() else NO_TEXT.format(name), error=False, automatic=True)
+        text = result.text if result.text.strip() else " ".join(filter(None, (NO_TEXT.format(name), result.limit)))
+        _deliver(task, text, error=False, automatic=True)
     _end_part(task)
 
 
 def _end_part(task: Task) -> None:
-    """Note, for the task that this one is a part of, that it has ended."""
+    """Note in the outer task that this part has ended."""
     if (outer := task.outer) is not None:
         outer.open_parts -= 1
         _finish_if_done(outer)
 
 
 def _deliver(task: Task, text: str, *, error: bool, automatic: bool) -> None:
-    """Send a response to the agent that gave the task, unless the agent, the run or the outer task has ended."""
+    """Send a response to the agent which gave the task.
+
+    It is not sent if the agent, the run or the outer task has ended.
+    """
     text = as_output(text).text
     _responded(task, text, error=error, automatic=automatic)
+    count = _count(task, text)
     outer = task.outer
     if not task.is_wanted or task.is_dropped or (outer is not None and outer.has_failed):
         return
     if outer is not None and outer.is_over:
         outer = None
-    said = f"Error: {text}" if error else text
+    prompt = f"Error: {text}" if error else text
+    if count:
+        name = title(task.worker)
+        prompt += f"\n\n[{name} has sent this response {count} times to the same task; do something else, or answer.]"
     with suppress(AgentError):  # it was stopped meanwhile, or its event loop is closed
         run = _in_context(
-            outer, task.group, lambda: prompt_from(task.worker, task.delegator, said, "response", batch=outer)
+            outer, task.group, lambda: prompt_from(task.worker, task.delegator, prompt, "response", batch=outer)
         )
         if outer is not None:
             _add_run(outer, run)
+
+
+def _count(task: Task, response: str) -> int:
+    """Count the task; return the number of equal ones for the delegator."""
+    names = title(task.delegator), title(task.worker)
+    return 0 if task.group is None else task.group.spend.count_task(*names, (task.text, response))
 
 
 def _responded(task: Task, text: str, *, error: bool, automatic: bool) -> None:
@@ -324,6 +395,9 @@ def _responded(task: Task, text: str, *, error: bool, automatic: bool) -> None:
 
 
 def _turn_of(task: Task) -> int | None:
-    """The turn in which the worker is working on the task, if this is called in it."""
+    """Return the turn in which the worker is working on the task.
+
+    None if this is called outside it.
+    """
     info = task.worker.info()
     return info.turn if _current.get() is task and info.status != "idle" else None

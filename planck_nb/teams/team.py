@@ -12,6 +12,7 @@ from weakref import WeakKeyDictionary, WeakSet
 from planck_nb.agent.agent import Agent
 from planck_nb.agent.approval.gate import Approvals
 from planck_nb.agent.calling.tool import Tool
+from planck_nb.agent.calling.user_code import mark_observer
 from planck_nb.agent.context.compactor import Compactor
 from planck_nb.agent.events import AgentEvent
 from planck_nb.agent.identity import Grants
@@ -431,6 +432,7 @@ class Team:
         Returns:
             An async iterator, registered already, which is also an async context manager.
         """
+        mark_observer()
         return self.events.subscribe(since)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from planck_nb.agent.calling.tool import Tool, ToolContext
+from planck_nb.agent.calling.tool_output import ToolOutput
 from planck_nb.agent.effect import Effect, EffectKind
 from planck_nb.base.json_types import JsonObject
 from planck_nb.tools.file_access import resolve
@@ -35,6 +36,8 @@ class BuiltinTools:
     def read(cls, *, cwd: str | Path | None = None, files: Files | None = None) -> Tool:
         """Return the tool `read(path, offset=0, limit=None)`: the text of a file, `offset` lines skipped.
 
+        A notebook is shown as cells, which `offset` and `limit` count then.
+
         Args:
             cwd: The folder that relative paths start in, by default the agent's `cwd`, or else the process's working
                 directory at the time of the call.
@@ -45,7 +48,7 @@ class BuiltinTools:
         """
         folder, disk = _folder(cwd), files or cls.files
 
-        def execute(args: JsonObject, context: ToolContext) -> str:
+        def execute(args: JsonObject, context: ToolContext) -> str | ToolOutput:
             offset, limit = args.get("offset", 0), args.get("limit")
             return disk.read(args["path"], cwd=folder, context=context, offset=offset, limit=limit)
 
@@ -55,7 +58,11 @@ class BuiltinTools:
             parameters=_schema(
                 required=["path"],
                 path=_PATH,
-                offset={"type": "integer", "minimum": 0, "description": "Lines to skip; by default 0."},
+                offset={
+                    "type": "integer",
+                    "minimum": 0,
+                    "description": "Lines to skip; by default 0.",
+                },
                 limit={"type": "integer", "minimum": 0, "description": "Lines to give at most."},
             ),
             execute_fn=execute,

@@ -16,7 +16,7 @@ from typing import BinaryIO
 
 from planck_nb.agent.calling.approved_call import FileVersion, file_version, version_of
 from planck_nb.agent.calling.tool import ToolContext
-from planck_nb.agent.calling.tool_output import MAX_RESULT_CHARACTERS, MAX_RESULT_LINES
+from planck_nb.agent.calling.tool_output import MAX_RESULT_CHARACTERS, MAX_RESULT_LINES, ToolOutput
 from planck_nb.base.errors import ToolError
 from planck_nb.base.line_diff import unified_diff
 from planck_nb.base.secrets import around_secret
@@ -24,6 +24,7 @@ from planck_nb.base.text import head_and_tail
 from planck_nb.tools.changes import Changes
 from planck_nb.tools.file_access import exists, lock_of, resolve, write_file
 from planck_nb.tools.no_links import open_file, read_bytes
+from planck_nb.tools.notebook_cells import MAX_BYTES, show_notebook
 
 _REMEMBERED = 10_000
 """How many versions are remembered, over all agents; the least recently used are forgotten first."""
@@ -37,7 +38,9 @@ _SHOWN_CHARACTERS = 12_000
 
 
 class Files:
-    """Reads and writes files for agents, and remembers which version of a file each agent has seen.
+    """Reads and writes files for agents.
+
+    It remembers which version each agent has seen.
 
     Args:
         changes: Records what is written, by default in memory.
@@ -50,8 +53,11 @@ class Files:
 
     def read(
         self, path: str, *, cwd: Path | None, context: ToolContext, offset: int = 0, limit: int | None = None
-    ) -> str:
-        """Return the text of a file: at most `limit` lines after `offset` others, ending in a note if it is cut."""
+    ) -> str | ToolOutput:
+        """Return a file's text: at most `limit` lines after `offset` others.
+
+        It ends in a note if it is cut. From a notebook, return cells instead.
+        """
         try:
             found = _approved(path, cwd, context)
             with open_file(found) as file:
@@ -60,12 +66,42 @@ class Files:
                 if not _is_text(file.read(_SNIFFED)):
                     return f"[binary file, {status.st_size:,} bytes: cannot be shown as text]"
                 file.seek(0)
+                if found.suffix == ".ipynb" and status.st_size <= MAX_BYTES:
+                    cells = show_notebook(file.read(), offset=offset, limit=limit)
+                    if cells is not None:
+                        return cells
+                    file.seek(0)
                 return _read_lines(file, offset, limit)
         except OSError as error:
             raise ToolError(f"cannot read {path}: {_reason(error)}") from error
 
+    @staticmethod
+    def text(path: Path) -> str:
+        """Return a text for a prompt, cut as `read` does.
+
+        Args:
+            path: The file.
+
+        Returns:
+            The text; empty for a binary file.
+
+        Raises:
+            ToolError: The file cannot be read.
+        """
+        try:
+            with path.open("rb") as file:
+                if not _is_text(file.read(_SNIFFED)):
+                    return ""
+                file.seek(0)
+                return _read_lines(file, 0, None)
+        except OSError as error:
+            raise ToolError(f"cannot read {path}: {_reason(error)}") from error
+
     def write(self, path: str, content: str, *, cwd: Path | None, context: ToolContext) -> str:
-        """Create or replace a file, and return what was done, with a diff if there was a file."""
+        """Create or replace a file, and return what was done.
+
+        If there was a file, a diff follows.
+        """
         data = utf8(content, "content")
         try:
             found = _approved(path, cwd, context)
@@ -81,7 +117,7 @@ class Files:
         return f"Written {path}: no change." if before == data else f"Written {path}.\n{changed.text}"
 
     def edit(self, path: str, old: str, new: str, *, cwd: Path | None, context: ToolContext) -> str:
-        """Replace the one occurrence of `old`, and return what was done, with a diff."""
+        """Replace the one occurrence of `old`, and return a sentence with a diff."""
         try:
             found = _approved(path, cwd, context)
             with lock_of(found):
@@ -148,7 +184,7 @@ def _is_text(beginning: bytes) -> bool:
 
 
 def _read_lines(file: BinaryIO, offset: int, limit: int | None) -> str:
-    """Lines as they are in the file, in bounded memory even if lines are long."""
+    """Return lines as they are, in bounded memory even for long ones."""
     skipped = 0
     while skipped < offset and (piece := file.readline(_PIECE)):
         skipped += piece.endswith(b"\n")
@@ -214,7 +250,10 @@ def replace_once(data: bytes, old: str, new: str, path: str) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class TextDiff:
-    """What changed: a bounded diff in unified format, and the numbers of lines, both 0 if either side is not text."""
+    """A bounded diff in unified format, and the numbers of lines.
+
+    Both numbers are 0 if either side is not text.
+    """
 
     text: str
     added: int
@@ -234,7 +273,10 @@ def text_diff(before: bytes, after: bytes, path: str) -> TextDiff:
 
 
 def _lines(data: bytes) -> list[str]:
-    """The lines of a file: unlike `str.splitlines`, this splits at line feeds only."""
+    """Return a file's lines.
+
+    Unlike `str.splitlines`, this splits at line feeds only.
+    """
     text = data.decode("utf-8", "replace")
     lines = text.split("\n")
     return [f"{line}\n" for line in lines[:-1]] + ([lines[-1]] if lines[-1] else [])

@@ -21,11 +21,11 @@ from planck_nb.config import Config, TrustItem
 from planck_nb.config.named_files import PACKAGES, NamedFile, covered, find_named_files, find_source_files
 from planck_nb.config.trust import MAX_BYTES
 from planck_nb.sidecars.conventions import ROLE_TOOL
-from planck_nb.sidecars.mcp_client.definitions import ToolDefinition
-from planck_nb.sidecars.mcp_client.fingerprint import fingerprint
-from planck_nb.sidecars.mcp_client.mcp_servers import SpecReport, WrittenSidecar, read_mcp_servers
-from planck_nb.sidecars.mcp_client.npx import runs_npx
-from planck_nb.sidecars.mcp_client.spec import PROJECT_NAME, SidecarSpec
+from planck_nb.sidecars.mcp_client.offers.definitions import ToolDefinition
+from planck_nb.sidecars.mcp_client.offers.fingerprint import fingerprint
+from planck_nb.sidecars.mcp_client.spec.mcp_servers import SpecReport, WrittenSidecar, read_mcp_servers
+from planck_nb.sidecars.mcp_client.spec.spec import PROJECT_NAME, SidecarSpec
+from planck_nb.sidecars.mcp_client.transports.npx import runs_npx
 
 OWN_FILE = Path(".planck") / "mcp.json"
 """The file of sidecars in the folder of a project, and in the user's home folder."""
@@ -257,7 +257,7 @@ def _project(config: Config) -> FoundSidecar | None:
     file = folder / "pyproject.toml"
     if not file.is_file():
         return None
-    from planck_nb.sidecars.mcp_client.environment import SidecarEnvironment  # noqa: PLC0415 - only where there is one
+    from planck_nb.sidecars.mcp_client.manager.environment import SidecarEnvironment  # noqa: PLC0415 - only where there is one
 
     spec = SidecarEnvironment(folder, environment=config.environment()).spec(PROJECT_NAME)
     setup = _setup(file)

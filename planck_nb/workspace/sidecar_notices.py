@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from planck_nb.base.text import counted, one_line
 from planck_nb.base.visible import visible
-from planck_nb.sidecars.mcp_client.status import SidecarEvent
+from planck_nb.sidecars.mcp_client.link.status import SidecarEvent
+from planck_nb.sidecars.mcp_client.offers.definitions import LeftOut
 
 MAX_NOTICES = 20
 """How many sentences are kept until they are shown; further ones are only counted."""
@@ -36,12 +37,13 @@ class SidecarNotices:
         self._show: Show | None = None
         self._shown = 0
 
-    def add(self, event: SidecarEvent, tools: Sequence[str] = ()) -> None:
+    def add(self, event: SidecarEvent, tools: Mapping[str, str], left_out: Sequence[LeftOut]) -> None:
         """Note an event.
 
         Args:
             event: The event.
-            tools: The names of the tools that the sidecar offers.
+            tools: The names of the sidecar's tools, with its own names for them.
+            left_out: What it lists and cannot be used.
         """
         if self._show is not None and (line := self._progress(event)):
             self._shown += 1
@@ -49,10 +51,14 @@ class SidecarNotices:
                 self._show(line)
             elif self._shown == MAX_LINES + 1:
                 self._show(f"Further lines are in `%planck sidecar logs {event.sidecar}`.")
-        if sentence := self._sentence(event, tools):
+        if sentence := self._sentence(event, tools, left_out):
             # The first tools are trusted with their sidecar, so all are named.
             text = visible(sentence)
             self._keep(event.sidecar, text if event.kind == "connected" else one_line(text, _CHARACTERS))
+
+    def tells_of(self, name: str) -> bool:
+        """Return whether a sentence about a sidecar was not shown yet."""
+        return any(sidecar == name for sidecar, _ in self._pending)
 
     def take(self) -> list[str]:
         """Return the sentences that were not shown yet, and forget them."""
@@ -88,7 +94,7 @@ class SidecarNotices:
         else:
             self._pending.append((name, sentence))
 
-    def _sentence(self, event: SidecarEvent, tools: Sequence[str]) -> str:
+    def _sentence(self, event: SidecarEvent, tools: Mapping[str, str], left_out: Sequence[LeftOut]) -> str:
         name, again = event.sidecar, event.sidecar in self._lost
         match event.kind:
             case "building":
@@ -97,6 +103,7 @@ class SidecarNotices:
             case "connected":
                 self._lost.discard(name)
                 sentence = f"The sidecar {name} is connected{' again' if again else ''}, with {listed_tools(tools)}."
+                sentence = " ".join(filter(None, (sentence, event.text, left_out_sentence(left_out))))
             case "exited" | "disconnected":
                 self._lost.add(name)
                 sentence = f"The sidecar {name} was lost ({event.text}); it is started again."
@@ -117,10 +124,40 @@ class SidecarNotices:
                 return ""
 
 
-def listed_tools(names: Sequence[str]) -> str:
-    """Return how many tools these are, and their names."""
+def waiting_sentence(names: Sequence[str]) -> str:
+    """Return a sentence about a prompt's wait."""
+    return f"Waiting for the {'sidecar' if len(names) == 1 else 'sidecars'} {_listed(names)}."
+
+
+def missing_tools(starting: Sequence[str], failed: Sequence[str]) -> list[str]:
+    """Return sentences for a prompt about missing tools.
+
+    Args:
+        starting: Sidecars whose start goes on.
+        failed: Sidecars which could not be started.
+    """
+    sentences = []
+    for names, state in ((starting, "still starting"), (failed, "not running; see `%planck sidecar`")):
+        if names:
+            verb = "is" if len(names) == 1 else "are"
+            sentences.append(f"This prompt goes without the tools of {_listed(names)}, which {verb} {state}.")
+    return sentences
+
+
+def listed_tools(names: Mapping[str, str]) -> str:
+    """Return the number and the names of tools, with different original names."""
     count = counted(len(names), "tool")
-    return f"{count} ({_listed(names, _TOOLS)})" if names else count
+    labels = [name if name == own else f"{name} for {one_line(own, _NAME_CHARACTERS)}" for name, own in names.items()]
+    return f"{count} ({_listed(labels, _TOOLS, 2 * _NAME_CHARACTERS)})" if names else count
+
+
+def left_out_sentence(left_out: Sequence[LeftOut]) -> str:
+    """Return a sentence about unusable items, empty without any."""
+    if not left_out:
+        return ""
+    parts = [f"{one_line(item.name, _NAME_CHARACTERS)} ({one_line(item.reason)})" for item in left_out[:_NAMES]]
+    more = f" and {len(left_out) - _NAMES:,} more" if len(left_out) > _NAMES else ""
+    return f"Left out: {', '.join(parts)}{more}."
 
 
 def untrusted_sidecar(name: str) -> str:
@@ -143,6 +180,6 @@ def untrusted_notice(names: Sequence[str]) -> str:
     )
 
 
-def _listed(names: Sequence[str], limit: int = _NAMES) -> str:
-    first = ", ".join(visible(one_line(name, _NAME_CHARACTERS)) for name in names[:limit])
+def _listed(names: Sequence[str], limit: int = _NAMES, characters: int = _NAME_CHARACTERS) -> str:
+    first = ", ".join(visible(one_line(name, characters)) for name in names[:limit])
     return f"{first} and {len(names) - limit:,} more" if len(names) > limit else first

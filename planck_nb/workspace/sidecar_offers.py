@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -14,10 +14,15 @@ from planck_nb.base.async_tasks import cancel_and_wait, spawn
 from planck_nb.base.errors import PlanckError, UsageError, did_you_mean
 from planck_nb.base.text import one_line
 from planck_nb.base.visible import visible
-from planck_nb.sidecars.mcp_client.definitions import PromptDefinition, ResourceDefinition, ToolDefinition
+from planck_nb.sidecars.mcp_client.offers.definitions import (
+    LeftOut,
+    PromptDefinition,
+    ResourceDefinition,
+    ToolDefinition,
+)
 
 if TYPE_CHECKING:
-    from planck_nb.sidecars.mcp_client.link import SidecarLink
+    from planck_nb.sidecars.mcp_client.link.link import SidecarLink
 
 MAX_LISTED = 500
 """Resources of one sidecar that are kept for completion."""
@@ -144,21 +149,44 @@ class SidecarOffers:
         self._listed[link.name] = Offers(resources[:MAX_LISTED], prompts[:MAX_LISTED])
 
 
-def described_offers(tools: Iterable[ToolDefinition], offers: Offers) -> list[dict[str, str]]:
-    """Describe what a sidecar offers: its kind, its name, how it runs, and its description, bounded and visible."""
-    found = [(tool.role, tool.name, tool.runs, tool.description) for tool in tools]
+def described_offers(
+    tools: Iterable[ToolDefinition], offers: Offers, names: Mapping[str, str], left_out: Sequence[LeftOut]
+) -> list[dict[str, str]]:
+    """Describe what a sidecar offers, bounded and visible.
+
+    Args:
+        tools: Its tools, compactors and observers.
+        offers: Its resources and prompts.
+        names: The agents' names for tools by the sidecar's, where these differ.
+        left_out: Unusable items.
+
+    Returns:
+        For each its kind, name, way to run, description, and a remark.
+    """
+    left_out_tools = {item.name for item in left_out if item.kind == "tool"}
+    found = [
+        (tool.role, names.get(tool.name, tool.name), tool.runs, tool.description, _remark(tool.name, names))
+        for tool in tools
+        if tool.name not in left_out_tools
+    ]
     for prompt in offers.prompts:
         arguments = [f"{each.name}=…" if each.required else f"[{each.name}=…]" for each in prompt.arguments]
-        found.append(("prompt", " ".join([prompt.name, *arguments]), "", prompt.description))
+        found.append(("prompt", " ".join([prompt.name, *arguments]), "", prompt.description, ""))
     for resource in offers.resources:
         kind = "resource template" if resource.is_template else "resource"
-        found.append((kind, resource.uri, "", resource.description or resource.name))
+        found.append((kind, resource.uri, "", resource.description or resource.name, ""))
+    found += [(item.kind, item.name, "", "", f"left out, because {item.reason}") for item in left_out]
     return [
         {
             "kind": kind,
             "name": visible(name[:_NAMED]),
             "runs": runs,
             "description": visible(one_line(description, _DESCRIBED)),
+            "remark": visible(one_line(remark, _DESCRIBED)),
         }
-        for kind, name, runs, description in found
+        for kind, name, runs, description, remark in found
     ]
+
+
+def _remark(name: str, names: Mapping[str, str]) -> str:
+    return f"{name} on the server" if name in names else ""

@@ -11,11 +11,11 @@ from planck_nb.ai.messages import ImagePart, Message
 from planck_nb.ai.request import Context, Options
 from planck_nb.base.errors import AgentError
 from planck_nb.base.visible import visible
-from planck_nb.sidecars.mcp_client.questions import Question, answer_of
-from planck_nb.sidecars.mcp_client.sampling import SamplingReply, SamplingRequest
+from planck_nb.sidecars.mcp_client.link.questions import Question, answer_of
+from planck_nb.sidecars.mcp_client.link.sampling import SamplingReply, SamplingRequest
 
 if TYPE_CHECKING:
-    from planck_nb.sidecars.mcp_client.questions import Ask
+    from planck_nb.sidecars.mcp_client.link.questions import Ask
 
 MAX_CHARACTERS = 20_000
 """The longest request that a person is shown; a longer one is refused, because what is approved is shown whole."""

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 from weakref import WeakKeyDictionary
 
 from planck_nb.agent.agent import Agent
@@ -19,40 +20,52 @@ from planck_nb.base.event_log import EventLog, Subscription
 from planck_nb.base.secrets import redact
 from planck_nb.config import TrustItem
 from planck_nb.config.named_files import remove_bytecode
-from planck_nb.sidecars.conventions import ROLE_TOOL
-from planck_nb.sidecars.mcp_client.sign_in import sign_in
-from planck_nb.sidecars.mcp_client.status import SidecarEvent, SidecarStatus
+from planck_nb.sidecars.mcp_client.link.status import SidecarEvent, SidecarStatus
+from planck_nb.sidecars.mcp_client.oauth.sign_in import sign_in
 from planck_nb.workspace.sidecar_files import (
     FoundSidecar,
     find_sidecars,
     read_sidecar_file,
     tools_item,
 )
-from planck_nb.workspace.sidecar_notices import SidecarNotices, untrusted_notice, untrusted_sidecar
+from planck_nb.workspace.sidecar_notices import SidecarNotices, missing_tools, untrusted_notice, untrusted_sidecar
 from planck_nb.workspace.sidecar_offers import SidecarOffers, described_offers
 from planck_nb.workspace.sidecar_sampling import SidecarSampling
 from planck_nb.workspace.trusted_config import TrustedConfig
 
 if TYPE_CHECKING:
     from planck_nb.agent.context.compactor import Compactor
-    from planck_nb.sidecars.mcp_client.authorization import Authorize
-    from planck_nb.sidecars.mcp_client.definitions import ToolDefinition
-    from planck_nb.sidecars.mcp_client.link import SidecarLink
-    from planck_nb.sidecars.mcp_client.manager import Sidecars
-    from planck_nb.sidecars.mcp_client.questions import Ask, Question, QuestionAnswer
-    from planck_nb.sidecars.mcp_client.spec import SidecarSpec
+    from planck_nb.sidecars.mcp_client.link.authorization import Authorize
+    from planck_nb.sidecars.mcp_client.link.link import SidecarLink
+    from planck_nb.sidecars.mcp_client.link.questions import Ask, Question, QuestionAnswer
+    from planck_nb.sidecars.mcp_client.manager.manager import Sidecars
+    from planck_nb.sidecars.mcp_client.offers.definitions import LeftOut, ToolDefinition
+    from planck_nb.sidecars.mcp_client.spec.spec import SidecarSpec
 
 _PROBLEMS = 5
 """Sentences about sidecars that cannot be used, in one notice."""
-
-START_WAIT = 5.0
-
 
 SIGN_IN_FOLDER = "sign-in"
 """The folder in the user's own folder with the tokens of servers that require a sign-in."""
 
 NPX_SHELL = "npx-shell"
 """The file in the user's own folder with the shell for npx."""
+
+
+class SidecarWaitView(Protocol):
+    """A person's view during a wait for sidecars."""
+
+    def update(self, names: Sequence[str]) -> None:
+        """Show the remaining sidecars."""
+        ...
+
+    async def left(self) -> None:
+        """Return when the person wants to go on without them."""
+        ...
+
+
+ShowWait: TypeAlias = Callable[[Sequence[str]], AbstractContextManager[SidecarWaitView | None]]
+"""Shows a wait while the context is open; None for a wait without a way out."""
 
 
 class WorkspaceSidecars:
@@ -81,8 +94,6 @@ class WorkspaceSidecars:
         self._session_id = session_id
         self.ask: Ask | None = None
         """Shows a question of a sidecar to a person and returns the answer; None declines all questions."""
-        self.start_wait = START_WAIT
-        """Seconds that the first prompt waits for starting sidecars; later ones get their tools when they come."""
         self._sampling = SidecarSampling(self._ask, find_agent)
         self.offers = SidecarOffers(self.connected)
         """The resources and prompts of the sidecars."""
@@ -100,6 +111,12 @@ class WorkspaceSidecars:
         """The stored session's owners, by name."""
         self._observing: asyncio.Task[None] | None = None
         self._starting: asyncio.Task[None] | None = None
+        self._names: tuple[str, ...] = ()
+        """Sidecars from the first prompt's start."""
+        self._left_behind: set[str] = set()
+        """Sidecars without which the person went on."""
+        self._changed = asyncio.Event()
+        """Set after each event of a sidecar."""
         config.add_source(self.trust_items)
 
     # Finding and trusting them.
@@ -152,8 +169,8 @@ class WorkspaceSidecars:
             status = known.pop(each.spec.name, None) or SidecarStatus(each.spec.name, transport=each.spec.transport)
             trusted = each.item is None or self._config.folder_trust.accepts(each.item)
             remark = status.reason if trusted else "not trusted; look at it, then run `%planck trust`"
-            rows.append(_row(status, each.spec, remark))
-        rows += [_row(status, None, status.reason) for status in known.values()]
+            rows.append(self._row(status, each.spec, remark))
+        rows += [self._row(status, None, status.reason) for status in known.values()]
         return rows
 
     # Starting and stopping them.
@@ -162,7 +179,7 @@ class WorkspaceSidecars:
     def manager(self) -> Sidecars:
         """All sidecars that were started, or are to be."""
         if self._sidecars is None:
-            from planck_nb.sidecars.mcp_client.manager import Sidecars  # noqa: PLC0415 - with the first sidecar
+            from planck_nb.sidecars.mcp_client.manager.manager import Sidecars  # noqa: PLC0415 - with the first sidecar
 
             config = self._config.config
             self._sidecars = Sidecars(
@@ -221,13 +238,58 @@ class WorkspaceSidecars:
         await link.start()
         return link
 
-    async def start_configured(self) -> None:
-        """Start all sidecars that are trusted, once, in the background; wait for them for some seconds at most."""
-        if self._starting is None and any(map(self._is_trusted, self.found()[0])):
+    async def start_configured(self, wanted: Collection[str] | None = None, show: ShowWait | None = None) -> list[str]:
+        """Start all trusted sidecars once, and wait for starting ones.
+
+        Each start is waited for once: until it has ended, within its own time limit, or the person goes on without it.
+
+        Args:
+            wanted: The names of sidecars to wait for, None for all.
+            show: Shows the wait to a person.
+
+        Returns:
+            Sentences about sidecars with missing tools.
+        """
+        if self._starting is None and (sidecars := list(filter(self._is_trusted, self.found()[0]))):
+            self._names = tuple(sidecar.spec.name for sidecar in sidecars)
             self._starting = spawn(self._start_all(), name="planck-sidecars-start")
-            await asyncio.wait([self._starting], timeout=self.start_wait)
+        if names := self._awaited(wanted):
+            with nullcontext() if show is None else show(names) as view:
+                await self._settle(wanted, view)
+        failures: list[str] = []
         if self._sidecars is not None:
             self._sidecars.settle_names()
+            failures = [status.name for status in self._sidecars.status() if status.state == "failed"]
+        return missing_tools(self._being_started(), [name for name in failures if not self.progress.tells_of(name)])
+
+    async def _settle(self, wanted: Collection[str] | None, view: SidecarWaitView | None) -> None:
+        """Wait for starts, or for the person to go on without them."""
+        leaving = asyncio.ensure_future(asyncio.Event().wait() if view is None else view.left())
+        try:
+            while names := self._awaited(wanted):
+                if view is not None:
+                    view.update(names)
+                self._changed.clear()
+                change = asyncio.create_task(self._changed.wait())
+                ends = [change, leaving, *([self._starting] if self._starting is not None else ())]
+                await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+                change.cancel()
+                if leaving.done():
+                    self._left_behind.update(names)
+        finally:
+            leaving.cancel()
+
+    def _awaited(self, wanted: Collection[str] | None) -> list[str]:
+        """Return the sidecars for which a prompt waits."""
+        names = [name for name in self._being_started() if name not in self._left_behind]
+        return names if wanted is None else [name for name in names if name in wanted]
+
+    def _being_started(self) -> list[str]:
+        """Return the sidecars whose first start goes on, in order."""
+        if self._starting is None or self._starting.done():
+            return []
+        states = {} if self._sidecars is None else {status.name: status.state for status in self._sidecars.status()}
+        return [name for name in self._names if states.get(name) not in ("connected", "failed")]
 
     async def stop(self, names: Sequence[str] = ()) -> None:
         """Stop sidecars and everything that they started; all by default. One that does not run stays as it is.
@@ -283,11 +345,16 @@ class WorkspaceSidecars:
         """The tools of all connected sidecars by name."""
         return {} if self._sidecars is None else {tool.name: tool for tool in self._sidecars.all_tools()}
 
-    def tool_names(self, name: str) -> list[str]:
-        """Return the names that a sidecar gives its tools; none if it was never connected."""
+    def tool_names(self, name: str) -> dict[str, str]:
+        """Return a sidecar's tools by name, with its own name for each."""
         if self._sidecars is None or name not in self._sidecars.names():
-            return []
-        return [tool.name for tool in self._sidecars.link(name).definitions() if tool.role == ROLE_TOOL]
+            return {}
+        names = [tool.name for tool in self._sidecars.tools_of(name)]
+        return {tool: owner[1] for tool in names if (owner := self._sidecars.owner(tool)) is not None}
+
+    def left_out(self, name: str) -> list[LeftOut]:
+        """Return the unusable items in a sidecar's lists."""
+        return [] if self._sidecars is None or name not in self._sidecars.names() else self._sidecars.left_out(name)
 
     async def described(self, name: str) -> list[dict[str, str]]:
         """Describe what a sidecar offers: tools, compactors and observers, prompts and resources.
@@ -296,7 +363,8 @@ class WorkspaceSidecars:
             name: The sidecar, which must be connected.
 
         Returns:
-            For each its kind, its name or address, how it runs if the sidecar says so, and its description.
+            For each its kind, its name or address, how it runs if the sidecar says so, its description, and a remark
+            if it is renamed or left out.
 
         Raises:
             UsageError: There is no sidecar of this name, or it is not connected.
@@ -312,7 +380,9 @@ class WorkspaceSidecars:
                 f"`%planck sidecar start {name}`."
             )
         link = self._sidecars.link(name)
-        rows = described_offers(link.definitions(), await self.offers.current(name))
+        offers = await self.offers.current(name)
+        names = {original: tool for tool, original in self.tool_names(name).items() if original != tool}
+        rows = described_offers(link.definitions(), offers, names, self.left_out(name))
         return [{key: redact(text, link.spec.secrets()) for key, text in row.items()} for row in rows]
 
     def groups(self) -> Mapping[str, tuple[str, ...]]:
@@ -343,7 +413,21 @@ class WorkspaceSidecars:
         if event.kind in ("connected", "tools_changed"):
             self.offers.refresh(self.manager.link(event.sidecar))
         self._observe()
-        self.progress.add(event, self.tool_names(event.sidecar))
+        self._changed.set()
+        self.progress.add(event, self.tool_names(event.sidecar), self.left_out(event.sidecar))
+
+    def _row(self, status: SidecarStatus, spec: SidecarSpec | None, remark: str) -> dict[str, object]:
+        is_connected = status.state == "connected"
+        if is_connected and (left_out := self.left_out(status.name)):
+            remark = f"{len(left_out)} left out; see `%planck sidecar list {status.name}`"
+        return {
+            "sidecar": status.name,
+            "state": status.state,
+            "transport": status.transport,
+            "tools": len(self.tool_names(status.name)) if is_connected else status.tools,
+            "source": "" if spec is None or spec.source is None else str(spec.source),
+            "remark": remark,
+        }
 
     async def _ask(self, question: Question) -> QuestionAnswer | None:
         return None if self.ask is None else await self.ask(question)
@@ -398,7 +482,10 @@ class WorkspaceSidecars:
         return config.user_folder / NPX_SHELL if is_inside and config.user_folder is not None else None
 
     async def _start_all(self) -> None:
-        await self.start()
+        """Start all trusted sidecars, except those whose start has failed."""
+        states = {} if self._sidecars is None else {status.name: status.state for status in self._sidecars.status()}
+        if names := [name for name in self._names if states.get(name) != "failed"]:
+            await self.start(names)
 
     def _accept(self, spec: SidecarSpec, _digest: str, tools: tuple[ToolDefinition, ...]) -> bool:
         """Whether a sidecar with these tools may be used: those that it had when it was trusted, or its first ones."""
@@ -475,15 +562,3 @@ class WorkspaceSidecars:
     async def _pass_on(sidecars: Sidecars, events: Subscription[AgentEvent]) -> None:
         async for event in events:
             sidecars.observe(event)
-
-
-def _row(status: SidecarStatus, spec: SidecarSpec | None, remark: str) -> dict[str, object]:
-    source = "" if spec is None or spec.source is None else str(spec.source)
-    return {
-        "sidecar": status.name,
-        "state": status.state,
-        "transport": status.transport,
-        "tools": status.tools,
-        "source": source,
-        "remark": remark,
-    }

@@ -32,7 +32,7 @@ def find_team_templates(config: Config, trust: FolderTrust | None = None) -> Tem
     def accept(template: TeamTemplate) -> str:
         assert template.dir is not None  # noqa: S101 - it was read from a file
         if any(map(template.dir.is_relative_to, projects)):
-            accepted = trusted.accepts(_item(template))
+            accepted = trusted.accepts(team_trust_item(template))
             return "" if accepted else f"{_shown(template)} is not trusted; look at it, then run `%planck trust`."
         return "" if trusted.always else _foreign(template)
 
@@ -44,7 +44,7 @@ def team_trust_items(config: Config) -> list[TrustItem]:
     items: list[TrustItem] = []
 
     def collect(template: TeamTemplate) -> str:
-        items.append(_item(template))  # also if another one has the same alias
+        items.append(team_trust_item(template))  # also if another one has the same alias
         return ""
 
     find_templates(_project_folders(config), accept=collect)
@@ -71,7 +71,12 @@ def _foreign(template: TeamTemplate) -> str:
     return ""
 
 
-def _item(template: TeamTemplate) -> TrustItem:
+def team_trust_item(template: TeamTemplate) -> TrustItem:
+    """Describe a template for a person who decides about trust.
+
+    Args:
+        template: A template from a file.
+    """
     assert template.path is not None  # noqa: S101 - it was read from a file
     return TrustItem.of(
         "team", template.path, trusted_content(template), describe_template(template), name=template.alias

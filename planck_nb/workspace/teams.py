@@ -32,13 +32,13 @@ from planck_nb.teams import (
     worker_tools,
 )
 from planck_nb.teams.problems import named
-from planck_nb.teams.saving import SavedTemplate, save_template
+from planck_nb.teams.saving import SavedTemplate, save_example, save_template
 from planck_nb.teams.template import TEAM_FILE
 from planck_nb.teams.template_folders import TemplateReport
 from planck_nb.workspace.compactors import Compactors
 from planck_nb.workspace.current_session import CurrentSession
 from planck_nb.workspace.default_model import paced
-from planck_nb.workspace.team_files import find_team_templates
+from planck_nb.workspace.team_files import find_team_templates, team_trust_item
 from planck_nb.workspace.trusted_config import TrustedConfig
 
 KEY = "teams"
@@ -253,6 +253,15 @@ class WorkspaceTeams:
         folder = config.root / Path(path).expanduser() if path is not None else config.teams_dirs[0] / name
         specs = self._descriptions(team.agents)
         return save_template(folder, team.name or name, team.description, specs, overwrite=overwrite)
+
+    def new(self, alias: str) -> SavedTemplate:
+        """Save and trust an example; see `Workspace.new_team`."""
+        config = self._config.config
+        if not config.teams_dirs:
+            raise ConfigError("The setting teams_dirs names no folder for teams.")
+        example = save_example(config.teams_dirs[0], alias)
+        self._config.trust([team_trust_item(example.template)])
+        return example
 
     def _descriptions(self, agents: Iterable[Agent]) -> tuple[AgentSpec, ...]:
         usual = self._current.limits

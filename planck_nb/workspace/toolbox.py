@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
@@ -25,6 +25,9 @@ from planck_nb.tools.changes import Changes
 from planck_nb.tools.external import ExternalTool, LoadFailure, LoadReport, parse_tool, read_tool_file, tool_files
 from planck_nb.tools.files import Files
 from planck_nb.tools.installed import InstalledTools
+
+_SHOWN_MEMBERS = 5
+"""Tools which a group's description names."""
 
 
 class ToolSource(Protocol):
@@ -115,11 +118,31 @@ class Toolbox:
             _tool_item(path, content, self._config.root)
         )
 
-    def names(self) -> list[str]:
-        """The names that `named` accepts. No package is imported to find them."""
-        kernel = [*self._kernel_groups(), *self._of_kernel()]
-        found = [*self.tools(), *self._groups, *kernel, *self._of_sidecars(), *self._sidecar_groups()]
-        return list(dict.fromkeys([*found, *self._installed.names(), *SERVER_TOOLS]))
+    def described(self) -> dict[str, str]:
+        """Describe the names which `named` accepts, without importing packages."""
+        found: dict[str, str] = {}
+        for tools in (self.tools(), self._of_kernel(), self._of_sidecars()):
+            for name, tool in tools.items():
+                found.setdefault(name, tool.description.partition("\n")[0])
+        for groups in (self._groups, self._kernel_groups(), self._sidecar_groups()):
+            for name, members in groups.items():
+                found.setdefault(name, _members(members))
+        packages = dict.fromkeys(self._installed.names(), "tool of an installed package")
+        return {**SERVER_TOOLS, **packages, **found}
+
+    def read(self, path: Path) -> str:
+        """Return a file's text as the tool `read` does.
+
+        Args:
+            path: The file.
+
+        Returns:
+            The text; empty for a binary file.
+
+        Raises:
+            ToolError: The file cannot be read.
+        """
+        return self._files.text(path)
 
     def has(self, name: str) -> bool:
         """Whether `named` accepts this name."""
@@ -179,7 +202,7 @@ class Toolbox:
                 found.append(as_tool(name))
             else:
                 self.require_trusted(name)
-                raise UsageError(f"There is no tool named {name}. {did_you_mean(name, self.names())}")
+                raise UsageError(f"There is no tool named {name}. {did_you_mean(name, self.described())}")
         return found
 
     def require_trusted(self, name: str) -> None:
@@ -222,6 +245,12 @@ class Toolbox:
         tools = self._load_external().skipped
         instructions = (LoadFailure(Path(INSTRUCTIONS_FILE), text) for text in self.instructions.warnings)
         return [*tools, *self._installed.skipped(), *self._skills.report().skipped, *instructions]
+
+
+def _members(names: Sequence[str]) -> str:
+    """Return a group's description: its first tools."""
+    more = len(names) - _SHOWN_MEMBERS
+    return ", ".join(names[:_SHOWN_MEMBERS]) + (f" and {more} more" if more > 0 else "")
 
 
 def tool_trust_items(config: Config) -> list[TrustItem]:

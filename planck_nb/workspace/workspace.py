@@ -13,6 +13,7 @@ from planck_nb.agent.agent import Agent
 from planck_nb.agent.approval import Policy
 from planck_nb.agent.approval.gate import Approvals
 from planck_nb.agent.calling.functions import ToolLike
+from planck_nb.agent.calling.user_code import mark_observer
 from planck_nb.agent.context.compactor import Compactor
 from planck_nb.agent.events import AgentEvent
 from planck_nb.agent.limits import Limits
@@ -51,7 +52,7 @@ from planck_nb.workspace.trusted_config import TrustedConfig, with_pace
 if TYPE_CHECKING:
     import pandas as pd
 
-    from planck_nb.sidecars.mcp_client.questions import Ask
+    from planck_nb.sidecars.mcp_client.link.questions import Ask
 
 __all__ = ["INTERRUPTED", "ToolResolver", "Workspace"]
 
@@ -642,6 +643,20 @@ class Workspace:
         """
         return self._navigation.teams.save(name, path, overwrite=overwrite)
 
+    def new_team(self, alias: str) -> SavedTemplate:
+        """Save a small team with the demo model in the project, trusted.
+
+        Args:
+            alias: Its name.
+
+        Returns:
+            The template.
+
+        Raises:
+            ConfigError: The name cannot be used or exists already, or a file cannot be written.
+        """
+        return self._navigation.teams.new(alias)
+
     def compactor(self, name: str) -> Compactor:
         """Find a compactor by name.
 
@@ -833,6 +848,7 @@ class Workspace:
             return self.find_agent(agent_id).subscribe(since=since)
         if session_id is not None and session_id != self.session.id:
             raise AgentError(f"Session {session_id} is not open in this workspace; `resume` opens it.")
+        mark_observer()
         return self._current.events.subscribe(since)
 
     def find_agent(self, agent_id: str) -> Agent:

@@ -10,6 +10,7 @@ from support.agents import Hold, calling, kinds, paired, said
 from support.wire import CHAT, MESSAGES, chat_chunk, client, replying, sse
 
 from planck_nb import Agent, ai
+from planck_nb.agent.calling.user_code import STOPPED
 from planck_nb.agent.events import AgentEvent
 from planck_nb.agent.limits import (
     CHECKED_CHARACTERS,
@@ -19,7 +20,6 @@ from planck_nb.agent.limits import (
     TurnBudget,
     restored_limits,
 )
-from planck_nb.agent.tool_calls import STOPPED
 from planck_nb.ai.messages import AssistantMessage, ToolCallPart, ToolResultPart, Usage
 from planck_nb.ai.models import Model, Pricing
 from planck_nb.base.errors import ConfigError, LimitError

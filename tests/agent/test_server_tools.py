@@ -301,7 +301,7 @@ async def test_a_resumed_agent_has_its_server_tools_with_their_settings(tmp_path
 
         [own] = tools_named(["web_search"], {"web_search": web_search}, first.toolbox)
         assert (own.name, own.server) == ("web_search", None)
-        assert "web_search" in first.toolbox.names()
+        assert "web_search" in first.toolbox.described()
     async with workspace() as second:
         await second.resume(session)
         again = second.agent("ann")

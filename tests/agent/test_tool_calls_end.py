@@ -10,8 +10,8 @@ import pytest
 from support.agents import Listening, kinds
 
 from planck_nb import Agent, Tool
-from planck_nb.agent import tool_calls
 from planck_nb.agent.calling.tool import ToolContext
+from planck_nb.agent.calling.user_code import STOPPED
 from planck_nb.agent.limits import REPETITIONS, Limits
 from planck_nb.ai.messages import ToolResultPart
 from planck_nb.base.errors import ConfigError
@@ -62,7 +62,7 @@ async def test_a_tool_that_outlives_its_turn_shows_nothing_in_the_next(stubborn:
         await agent.abort()
     await first.wait()
     ended = [event for event in first.events.since(0) if event.type == "tool_end"]
-    assert [(event.name, event.result, event.error) for event in ended] == [("work", tool_calls.STOPPED, True)]
+    assert [(event.name, event.result, event.error) for event in ended] == [("work", STOPPED, True)]
     assert kinds(first.events.since(0), "tool_end", "aborted", "turn_end")[0] == "tool_end"
     agent.limits = Limits()
     second = agent.prompt("B")

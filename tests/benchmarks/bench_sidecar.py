@@ -1,4 +1,4 @@
-"""What a call of a sidecar costs over stdio: through the link, and with the bare SDK. And what a lost one costs.
+"""What a sidecar's call costs over stdio and HTTP, through the link and with the bare SDK; and what a lost one costs.
 
     python tests/benchmarks/bench_sidecar.py [--calls 1000] [--rounds 7]
 
@@ -21,14 +21,16 @@ import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
+import httpx2
 import psutil
 from mcp import Client, StdioServerParameters
+from mcp.client.streamable_http import streamable_http_client
 
 from planck_nb.base.errors import SidecarLostError
-from planck_nb.sidecars.mcp_client.manager import Sidecars
-from planck_nb.sidecars.mcp_client.spec import SidecarSpec
+from planck_nb.sidecars.mcp_client.manager.manager import Sidecars
+from planck_nb.sidecars.mcp_client.spec.spec import SidecarSpec
 
-SERVER = Path(__file__).parents[1] / "sidecars" / "link" / "servers" / "sdk_sidecar.py"
+SERVER = Path(__file__).parents[1] / "sidecars" / "mcp_client" / "servers" / "sdk_sidecar.py"
 HELD_TO = 1.2
 CONCURRENT = 100
 HTTP_CALLS = 150
@@ -52,34 +54,40 @@ async def at_once(call: Callable[[], Awaitable[object]]) -> float:
 
 
 async def main(calls: int, rounds: int) -> None:
-    arguments = {"text": "hi"}
     sidecars = Sidecars()
     sidecars.add(SidecarSpec("bench", command=sys.executable, args=(str(SERVER),)))
+    async with Client(StdioServerParameters(command=sys.executable, args=[str(SERVER)])) as client:
+        await compare("", client, sidecars, calls, rounds)
+    await sidecars.aclose()
+
+
+async def compare(where: str, client: Client, sidecars: Sidecars, calls: int, rounds: int) -> None:
+    """Time calls of the bare SDK, of the link and of a tool, in turns."""
+    arguments = {"text": "hi"}
+    await client.list_tools()
     await sidecars.start()
     link = sidecars.link("bench")
     tool = next(tool for tool in sidecars.all_tools() if tool.name == "echo")
-    async with Client(StdioServerParameters(command=sys.executable, args=[str(SERVER)])) as client:
-        await client.list_tools()
-        sides: dict[str, Callable[[], Awaitable[object]]] = {
-            "bare SDK": lambda: client.call_tool("echo", arguments),
-            "link": lambda: link.call("echo", arguments),
-            "tool of an agent": lambda: tool.run(arguments),
-        }
-        one: dict[str, list[float]] = {name: [] for name in sides}
-        many: dict[str, list[float]] = {name: [] for name in sides}
-        for number in range(calls):  # in turns, call by call
-            for name in list(sides)[:: 1 if number % 2 else -1]:
-                one[name].append(await latency(sides[name]))
-        for number in range(rounds):
-            for name in list(sides)[:: 1 if number % 2 else -1]:
-                many[name].append(await at_once(sides[name]))
-    await sidecars.aclose()
+    sides: dict[str, Callable[[], Awaitable[object]]] = {
+        "bare SDK": lambda: client.call_tool("echo", arguments),
+        "link": lambda: link.call("echo", arguments),
+        "tool of an agent": lambda: tool.run(arguments),
+    }
+    one: dict[str, list[float]] = {name: [] for name in sides}
+    many: dict[str, list[float]] = {name: [] for name in sides}
+    for number in range(calls):  # call by call
+        for name in list(sides)[:: 1 if number % 2 else -1]:
+            one[name].append(await latency(sides[name]))
+    for number in range(rounds):
+        for name in list(sides)[:: 1 if number % 2 else -1]:
+            many[name].append(await at_once(sides[name]))
     for title, figures in (("a call", one), (f"{CONCURRENT} calls at once", many)):
         for name, values in figures.items():
             ratio = statistics.median(values) / statistics.median(figures["bare SDK"])
             held = name == "link" and title == "a call"
             verdict = f" (held to {HELD_TO}x{'' if ratio <= HELD_TO else ', MISSED'})" if held else ""
-            print(f"{title:<20} {name:<18} p50 {statistics.median(values):7.2f} ms {ratio:6.2f}x{verdict}", flush=True)
+            median = statistics.median(values)
+            print(f"{title + where:<30} {name:<18} p50 {median:7.2f} ms {ratio:6.2f}x{verdict}", flush=True)
 
 
 def report(what: str, figure: float, unit: str, held_to: float | None = None) -> None:
@@ -88,8 +96,8 @@ def report(what: str, figure: float, unit: str, held_to: float | None = None) ->
     print(f"{what:<60} {figure:8.2f} {unit}{held}", flush=True)
 
 
-async def over_http(folder: Path) -> None:
-    """150 calls at the same time."""
+async def over_http(folder: Path, calls: int, rounds: int) -> None:
+    """Calls in turns with the bare SDK, and 150 calls at the same time."""
     port = folder / "port"
     process = await asyncio.create_subprocess_exec(
         sys.executable, str(SERVER), str(port), env={**os.environ, "STATE": str(folder), "TOKEN": TOKEN}
@@ -97,9 +105,14 @@ async def over_http(folder: Path) -> None:
     while not (port.exists() and port.read_text()):  # noqa: ASYNC110 - another process has no way to tell us
         await asyncio.sleep(0.01)
     sidecars = Sidecars()
-    sidecars.add(SidecarSpec("web", url=f"http://127.0.0.1:{port.read_text()}/mcp", token=TOKEN))
-    await sidecars.start()
-    link = sidecars.link("web")
+    url = f"http://127.0.0.1:{port.read_text()}/mcp"
+    sidecars.add(SidecarSpec("bench", url=url, token=TOKEN))
+    async with (
+        httpx2.AsyncClient(headers={"Authorization": f"Bearer {TOKEN}"}) as http,
+        Client(streamable_http_client(url, http_client=http)) as client,
+    ):
+        await compare(" over HTTP", client, sidecars, calls, rounds)
+    link = sidecars.link("bench")
     begun = time.perf_counter()
     results = await asyncio.gather(*(link.call("pause", {"seconds": 0.05}) for _ in range(HTTP_CALLS)))
     report(f"{len(results)} of {HTTP_CALLS} calls over HTTP that rest 50 ms", (time.perf_counter() - begun) * 1e3, "ms")
@@ -176,7 +189,7 @@ async def everything(calls: int, rounds: int) -> None:
     print(f"load average {os.getloadavg()[0]:.1f}", flush=True)
     await main(calls, rounds)
     with tempfile.TemporaryDirectory() as folder:
-        await over_http(Path(folder))
+        await over_http(Path(folder), calls, rounds)
         await losses(Path(folder))
     import_time()
     print(f"load average {os.getloadavg()[0]:.1f}", flush=True)

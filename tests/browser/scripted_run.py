@@ -172,7 +172,7 @@ class ScriptedRun:
         return {
             "outcome": outcome,
             "seconds": 41.2,
-            "tokens": tokens,
+            "spent": (f"{tokens} tokens", ""),
             "cost": self._cost,
             "model": "demo:scripted",
             "text": text,

@@ -31,6 +31,13 @@ def bar_of(notebook: Notebook, cell: int) -> Locator:
     return bar
 
 
+def go_back_from(notebook: Notebook, cell: int) -> Locator:
+    bar = bar_of(notebook, cell)
+    bar.get_by_role("button", name="More").click()
+    notebook.output(cell).get_by_role("menuitem", name="Edit and re-run from here").click()
+    return bar
+
+
 def prompts(notebook: Notebook, cell: int) -> str:
     notebook.run_only(cell)
     notebook.page.wait_for_function(
@@ -45,8 +52,7 @@ def test_editing_from_here_goes_back_and_can_be_undone(lab: Lab, open_notebook: 
     notebook.run_all()
     notebook.wait_idle()
     assert notebook.printed(3) == "['first', 'second']\n"
-    bar = bar_of(notebook, 2)
-    bar.get_by_role("button", name="Edit and re-run from here").click()
+    bar = go_back_from(notebook, 2)
     note = bar.locator(".pk-barnote")
     expect(note).to_contain_text("The conversation is back to before this prompt; 2 messages are set aside.")
     notebook.screenshot("from-here")
@@ -54,7 +60,7 @@ def test_editing_from_here_goes_back_and_can_be_undone(lab: Lab, open_notebook: 
     note.get_by_role("button", name="Undo").click()
     expect(note).to_have_text("The conversation is as it was before.")
     assert prompts(notebook, 3) == "['first', 'second']"
-    bar.get_by_role("button", name="Edit and re-run from here").click()
+    go_back_from(notebook, 2)
     expect(note).to_contain_text("2 messages are set aside.")
     notebook.page.keyboard.type(" and better")  # the cursor is at the end of the prompt
     assert notebook.page.evaluate(SOURCE.format(2)) == "%%planck\nsecond and better"
@@ -65,10 +71,9 @@ def test_editing_from_here_goes_back_and_can_be_undone(lab: Lab, open_notebook: 
     assert prompts(notebook, 3) == "['first', 'second and better']"
 
     # The first prompt is behind that: going back to it leaves neither.
-    bar = bar_of(notebook, 1)
-    bar.get_by_role("button", name="Edit and re-run from here").click()
+    bar = go_back_from(notebook, 1)
     expect(bar.locator(".pk-barnote")).to_contain_text("4 messages are set aside.")
-    bar.get_by_role("button", name="Edit and re-run from here").click()
+    go_back_from(notebook, 1)
     expect(bar.locator(".pk-barnote")).to_contain_text("nothing to go back to")
     notebook.save()
 
@@ -89,6 +94,7 @@ def test_the_menu_works_by_keyboard_and_by_pointer(lab: Lab, open_notebook: Open
     items = menu.get_by_role("menuitem")
     expect(items).to_have_text(
         [
+            "Edit and re-run from here",
             "Edit the cell only",
             "Copy all as Markdown",
             "Show the next request",
@@ -105,9 +111,9 @@ def test_the_menu_works_by_keyboard_and_by_pointer(lab: Lab, open_notebook: Open
     page.keyboard.press("Escape")
     expect(menu).to_be_hidden()
     expect(more).to_be_focused()
-    page.keyboard.press("ArrowDown")
-    page.keyboard.press("ArrowDown")
-    expect(items.nth(1)).to_be_focused()
+    for _ in range(3):
+        page.keyboard.press("ArrowDown")
+    expect(items.nth(2)).to_be_focused()
     page.keyboard.press("Enter")
     expect(bar.locator(".pk-barnote")).to_have_text("Copied.")
     assert "The **answer** is 42." in page.evaluate("navigator.clipboard.readText()")
@@ -115,7 +121,7 @@ def test_the_menu_works_by_keyboard_and_by_pointer(lab: Lab, open_notebook: Open
     more.click()
     menu.get_by_text("Show the next request").click()
     page.wait_for_function("document.activeElement.closest('.jp-Cell')?.dataset.windowedListIndex === '2'")
-    assert page.evaluate(SOURCE.format(2)) == "%planck show request planck"
+    assert page.evaluate(SOURCE.format(2)) == "%planck request planck"
     page.keyboard.press("Control+Enter")
     expect(notebook.output(2)).to_contain_text("first")
     more.click()
@@ -123,9 +129,9 @@ def test_the_menu_works_by_keyboard_and_by_pointer(lab: Lab, open_notebook: Open
     expect(menu).to_be_hidden()
     notebook.wait_idle()
     page.set_viewport_size({"width": 480, "height": 700})
-    expect(bar.get_by_role("button", name="Edit and re-run from here")).to_be_hidden()
+    expect(bar.get_by_role("button", name="Re-run")).to_be_hidden()
     more.click()
-    expect(items.first).to_have_text("Edit and re-run from here")
+    expect(items.first).to_have_text("Re-run")
     assert menu.evaluate("menu => menu.getBoundingClientRect().right <= innerWidth")
     notebook.screenshot("menu-480")
     page.keyboard.press("Escape")
@@ -143,7 +149,8 @@ def test_an_error_about_a_key_tells_how_to_set_it(lab: Lab, open_notebook: Open)
     notebook = open_notebook(lab.write("key.ipynb", "from scripted_run import ScriptedRun", FAILED), width=480)
     notebook.run_all()
     notebook.wait_idle()
-    bar = bar_of(notebook, 1)
+    bar_of(notebook, 1)
+    bar = notebook.output(1).locator(".pk-folded")
     bar.get_by_role("button", name="How to set the key").click()
     expect(bar.locator(".pk-barnote")).to_contain_text("Set the environment variable ANTHROPIC_API_KEY where Jupyter")
     assert bar.evaluate("bar => bar.scrollWidth <= bar.clientWidth")

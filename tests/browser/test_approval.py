@@ -173,7 +173,7 @@ display(view)
 await run
 transcript = transcript_of("ana", "demo", run.events.since(0))
 publish_display_data(transcript.bundle())
-view.finish({"outcome": "done", "seconds": 1.0, "tokens": 1, "cost": None, "model": "demo", "text": ""})
+view.finish({"outcome": "done", "seconds": 1.0, "spent": ("", ""), "cost": None, "model": "demo", "text": ""})
 while agent.status != "idle":
     await asyncio.sleep(0.05)
 print([entry.message.text for entry in agent.state.messages if entry.message.type in ("user", "assistant")])"""

@@ -46,7 +46,7 @@ def test_a_run_streams_and_stop_reaches_the_kernel(lab: Lab, open_notebook: Open
     assert output.locator(".pk-prose td").all_inner_texts() == ["March", "9,980"]
     states = output.locator(".pk-tool").evaluate_all("tools => tools.map(tool => tool.dataset.state)")
     assert states == ["done", "bad", "run", "form"]
-    expect(output.locator(".pk-figs")).to_contain_text("8.2k in")
+    expect(output.locator(".pk-tokens")).to_contain_text("k tokens")
     notebook.screenshot("live-light")
     notebook.theme("JupyterLab Dark")
     notebook.screenshot("live-dark")
@@ -54,8 +54,8 @@ def test_a_run_streams_and_stop_reaches_the_kernel(lab: Lab, open_notebook: Open
     expect(output.locator(".pk-bar")).to_contain_text("Stopped")
     notebook.wait_idle()
     assert notebook.printed(1) == "stopped\n"
-    figures = output.locator(".pk-sum > *").all_inner_texts()
-    assert figures == ["Stopped", "41.2 s"]
+    facts = output.locator(".pk-bar .pk-now > :not(:empty)").all_text_contents()
+    assert facts[:1] + facts[2:3] == ["Stopped", "41.2 s"]
     assert output.locator(".pk-view, .pk-dock").count() == 0
     expect(output.locator(".pk-bar")).to_be_in_viewport()
     notebook.screenshot("folded-dark")

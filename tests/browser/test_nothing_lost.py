@@ -104,7 +104,7 @@ def test_a_page_gets_the_code_of_its_views_once(lab: Lab, open_notebook: Open) -
 @pytest.mark.own_page
 def test_a_busy_kernel_shows_its_first_run(lab: Lab, open_notebook: Open) -> None:
     """A cell that blocks the kernel's messages, so that no request of the page is answered."""
-    busy = "def ask():\n    %planck count\nask()\nwhile not seen.exists():\n    time.sleep(0.05)"
+    busy = "def ask():\n    %planck -- count\nask()\nwhile not seen.exists():\n    time.sleep(0.05)"
     seen = lab.root / "busy.seen"
     notebook = open_notebook(
         lab.write("busy.ipynb", f"{SETUP}\nimport pathlib, time\nseen = pathlib.Path('busy.seen')", busy)

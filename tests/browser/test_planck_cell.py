@@ -72,7 +72,7 @@ def test_thinking_and_calls_show_while_they_come(lab: Lab, open_notebook: Open) 
 
 
 def test_a_kernel_that_handles_no_clicks_meanwhile(lab: Lab, open_notebook: Open) -> None:
-    older = "from planck_nb.jupyter import frontend\nfrontend.kernel_handles_clicks = lambda: False"  # ipykernel 6
+    older = "from planck_nb.jupyter import frontend\nfrontend.kernel_handles_clicks = lambda _: False"  # ipykernel 6
     setup = f"%load_ext planck_nb\n%planck model demo\n{older}"
     notebook = open_notebook(lab.write("older.ipynb", setup, "%%planck --tools bash\nUse bash with `echo typed`"))
     notebook.run_all()
@@ -132,7 +132,7 @@ def test_what_was_steered_into_a_run_that_is_aborted_is_given_back(lab: Lab, ope
     slow = f'async def wait_for_sun(city: str) -> str:\n    "Wait."\n    {wait}\n    return "sun"'
     background = '%%planck --background ann\nUse @wait_for_sun for "Paris".\n'
     steer = 'await inside.wait()\n%planck steer And for "Rome" use @wait_for_sun.'
-    notebook = open_notebook(lab.write("steer.ipynb", setup, slow, background, steer, "%planck abort", "gate.set()"))
+    notebook = open_notebook(lab.write("steer.ipynb", setup, slow, background, steer, "%planck stop", "gate.set()"))
     notebook.run_first(5)
     output = notebook.output(2)
     expect(output.locator(".pk-bar")).to_contain_text("Stopped")
@@ -243,7 +243,7 @@ def test_stop_gives_the_queue_back_and_says_how_an_answer_ended(lab: Lab, open_n
     )
     asked = "[entry.message.text for entry in agent.state.messages if entry.message.type == 'user']"
     notebook = open_notebook(
-        lab.write("returned.ipynb", setup, "%%planck\nGo.", f"print({asked})", "%planck count", "%planck continue")
+        lab.write("returned.ipynb", setup, "%%planck\nGo.", f"print({asked})", "%planck -- count", "%planck continue")
     )
     notebook.run_first(2)
     output = notebook.output(1)

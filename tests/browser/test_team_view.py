@@ -66,7 +66,7 @@ display(view)
 FINISH = """
 transcript = transcript_of("lead", "demo:script", run.events.since(0), agent_id="lead-1")
 display(transcript.bundle(), raw=True, metadata=transcript.metadata())
-view.finish({"outcome": "done", "seconds": 84, "tokens": 1, "cost": None, "model": "demo:script", "text": "x"})
+view.finish({"outcome": "done", "seconds": 84, "spent": ("", ""), "cost": None, "model": "demo:script", "text": "x"})
 print([(e.target_name, e.error) for e in run.events.since(0) if e.type == "responded"])
 print([m.message.text for m in ingest.state.messages if m.message.type == "user"])"""
 RUN = f"{SHOW}await run.wait(){FINISH}"

@@ -69,6 +69,7 @@ def test_every_setting_can_be_in_a_file(home: Path, project: Path) -> None:
         sidecar_sampling = ["one", "two"]
         sidecar_roots = "one, two"
         sidecar_observers = ["one", "two"]
+        sidecar_wait = "named"
         sandbox = "required"
         demo_pace = 0.5
         cassette = "c.jsonl"

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -49,6 +51,20 @@ def test_trust_is_remembered_under_a_lock_until_it_is_taken_back(tmp_path: Path)
     FolderTrust(project, home).clear()
     assert FolderTrust(project, home).trusted(item) is None
     assert trust.accepts(item), "in this process it stays trusted"
+
+
+@pytest.mark.skipif(os.name != "posix", reason="Windows has locks everywhere")
+def test_trust_is_remembered_in_a_home_whose_files_cannot_be_locked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def flock(*_: object) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr("fcntl.flock", flock)
+    home, item = tmp_path / "home", TrustItem.of("tool", tmp_path / "TOOL.json", b"{}", [("runs", "something")])
+    FolderTrust(tmp_path, home).add([item])
+    assert FolderTrust(tmp_path, home).accepts(item)
+    assert not list(home.glob("*.held"))
 
 
 @pytest.mark.parametrize(("size", "used"), [(16 * 1024 * 1024, True), (16 * 1024 * 1024 + 1, False)])

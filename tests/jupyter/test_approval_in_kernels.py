@@ -102,7 +102,7 @@ def _ask_in_background(kernel: Kernel) -> None:
 @pytest.mark.parametrize("allowed", [True, False])
 def test_answered_from_another_cell(kernel: Kernel, tmp_path: Path, *, allowed: bool) -> None:
     _ask_in_background(kernel)
-    assert "  command: echo touched > mark; echo done" in kernel.run("%planck pending").plain
+    assert "  command: echo touched > mark; echo done" in kernel.run("%planck approve --list").plain
     cell = kernel.run("%planck approve" if allowed else "%planck deny call_1_1 not today")
     assert cell.plain.strip() == ("bash runs." if allowed else "bash does not run.")
     told = kernel.run("print((await run).text)").text

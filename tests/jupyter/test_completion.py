@@ -35,6 +35,9 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> Path:
 async def notebook(stored: Path, tmp_path: Path) -> AsyncIterator[Notebook]:
     """A notebook with three agents, two stored sessions, a function and a table."""
     shutil.copytree(stored, tmp_path, dirs_exist_ok=True)
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "prices.csv").touch()
+    (tmp_path / ".hidden").touch()
     async with Workspace(Config(tmp_path, root=tmp_path)) as workspace:
         for name in ("ann", "bob", "data cruncher"):
             workspace.add_agent(name, model=workspace.model("demo"))
@@ -47,14 +50,17 @@ async def notebook(stored: Path, tmp_path: Path) -> AsyncIterator[Notebook]:
     [
         ("%planck sql -", "-", ["--output", "--as", "--limit", "--debug", "--help"]),
         ("%planck exp", "exp", ["export"]),
-        ("x = %planck compact-", "compact-", ["compact-store"]),
-        ("rows['a'], y = %planck compact-", "compact-", ["compact-store"]),
+        ("%planck read @da", "@da", ["@data/"]),
+        ("%planck read @data/", "@data/", ["@data/prices.csv"]),
+        ("%planck read @.h", "@.h", ["@.hidden"]),
+        ("x = %planck comp", "comp", ["compact", "compact-store"]),
+        ("rows['a'], y = %planck permi", "permi", ["permissions"]),
         ("for i in range(2):\n    %planck ag", "ag", ["agents"]),
         ("%planck abort ", "", ["ann", "bob", '"data cruncher"']),
-        ("%planck abort da", "da", ['"data cruncher"']),
-        ("%planck abort 'da", "'da", ['"data cruncher"']),
-        ("%planck show ", "", ["request"]),
-        ("%planck show request b", "b", ["bob"]),
+        ("%planck stop da", "da", ['"data cruncher"']),
+        ("%planck stop 'da", "'da", ['"data cruncher"']),
+        ("%planck show mod", "mod", ["model", "models"]),
+        ("%planck request b", "b", ["bob"]),
         ("%planck skills ", "", []),
         ("%planck delete calm-f", "calm-f", ["calm-fox"]),
         ("%planck delete calm-fox ", "", []),
@@ -64,9 +70,9 @@ async def notebook(stored: Path, tmp_path: Path) -> AsyncIterator[Notebook]:
         ("%planck help mod", "mod", ["model", "models"]),
         ("%planck help pro", "pro", ["prompt"]),
         ("%planck models goo", "goo", ["google"]),
-        ("%planck approve --", "--", ["--always", "--debug", "--help"]),
+        ("%planck approve --", "--", ["--always", "--list", "--debug", "--help"]),
         ("%planck approve --always ", "", ["agent", "role", "all", "prompt"]),
-        ("%planck policy ", "", ["allow", "ask", "deny", "forget"]),
+        ("%planck permissions ", "", ["allow", "ask", "deny", "forget"]),
         ("%planck cassette re", "re", ["record", "replay"]),
         ("%planck search pump --session calm-o", "calm-o", ["calm-owl"]),
         ("%planck search pump -a ", "", ["ann", "bob", '"data cruncher"']),
@@ -78,18 +84,22 @@ async def notebook(stored: Path, tmp_path: Path) -> AsyncIterator[Notebook]:
         ("%planck --mod", "--mod", ["--model"]),
         ("%planck --thinking l", "l", ["low"]),
         ("%planck --tools a", "a", ["add"]),
+        ("%planck --tools re", "re", ["read"]),
+        ("%planck --tools add,re", "add,re", ["add,read"]),
         ("%planck --new what is @o", "@o", ["@orders"]),
         ("%planck what is ex", "ex", []),
         ("%planck an", "an", ["answer", "ann"]),
+        ("%planck usa", "usa", ["usage"]),
+        ("%planck usage --", "--", ["--agent", "--table", "--debug", "--help"]),
         ("%planck --quiet an", "an", ["ann"]),
         ("%planck ann --mod", "--mod", ["--model"]),
         ("%%planck a", "a", ["ann"]),
         ("%%planck s", "s", ["sql"]),
         ("%%planck help ", "", []),
-        ("%%planck --quiet -m demo ", "", ["ann", "bob", '"data cruncher"', "sql"]),
+        ("%%planck --quiet -m demo s", "s", ["sql"]),
         ("%%planck ann --model demo:d", "demo:d", ["demo:demo"]),
         ("%%planck sql --a", "--a", ["--as"]),
-        ("%%planck\nlook at @", "@", ["@add", "@orders"]),
+        ("%%planck\nlook at @o", "@o", ["@orders"]),
         ("%%planck\nlook at or", "or", []),
         ("%%planck sql\nSELECT *\nFROM or", "or", ["orders"]),
         ("%planckish sql ", "", []),
@@ -107,7 +117,7 @@ async def test_a_word_may_become(notebook: Notebook, cell: str, word: str, found
 async def test_every_verb_and_every_option_is_offered_with_a_description(notebook: Notebook) -> None:
     _, offered = suggest("%planck ", 0, "%planck ", notebook)
     assert list(offered) == [*VERBS, "ann", "bob", '"data cruncher"']
-    assert offered["abort"] == VERBS["abort"].summary
+    assert offered["stop"] == VERBS["stop"].summary
     assert offered["ann"] == "demo:demo, idle"
     for name, verb in VERBS.items():
         line = f"%planck {name} --"
@@ -143,12 +153,12 @@ def test_tab_in_a_kernel(kernel: Kernel) -> None:
     assert "calm-fox" in tab(kernel, "%planck delete ")["matches"]
     (described,) = tab(kernel, "%planck delete calm-fox --y")["metadata"]["_jupyter_types_experimental"]
     assert (described["text"], described["type"]) == ("--yes", "delete them, instead of showing what would be deleted")
-    assert tab(kernel, "%planck abort ")["matches"] == ["ann"]
+    assert tab(kernel, "%planck stop ")["matches"] == ["ann"]
     reply = tab(kernel, "x = %planck model demo:")
     assert reply["matches"], reply
     assert reply["cursor_start"] == len("x = %planck model "), "a colon does not part a word"
     assert tab(kernel, "%%planck sql\nSELECT * FROM tool_")["matches"] == ["tool_calls"]
-    assert tab(kernel, "%planck ex tra", 10)["matches"] == ["export"]
+    assert tab(kernel, "%planck expo tra", 12)["matches"] == ["export"]
     assert tab(kernel, "impor")["matches"] == ["import"], "everything else is as before"
 
 

@@ -28,7 +28,7 @@ from planck_nb.jupyter.display.plain_output import PlainStream, Tail, for_termin
 from planck_nb.jupyter.prompts.expansion import expanded, hint
 from planck_nb.jupyter.prompts.mentions import mentioned
 from planck_nb.sessions import import_session
-from planck_nb.sidecars.mcp_client.log_lines import LogLines
+from planck_nb.sidecars.mcp_client.transports.log_lines import LogLines
 from planck_nb.teams.json_text import parse_json
 
 HTML = (

@@ -16,6 +16,7 @@ from planck_nb.agent.approval import Policy
 from planck_nb.agent.approval.gate import Approvals
 from planck_nb.agent.calling.progress import ProgressReporter
 from planck_nb.agent.calling.tool import Tool
+from planck_nb.agent.calling.user_code import STOPPED
 from planck_nb.agent.effect import Effect
 from planck_nb.base.errors import ToolError
 from planck_nb.base.json_types import JsonObject
@@ -204,7 +205,7 @@ def run_interrupted(loop: asyncio.AbstractEventLoop, called: Tool, args: JsonObj
 def test_an_interrupted_check_of_arguments_is_a_failure_of_the_call(loop: asyncio.AbstractEventLoop) -> None:
     schema: JsonObject = {"type": "object", "properties": {"x": {"type": "string"}}}
     called = Tool(name="echo", description="Echo.", parameters=schema, execute_fn=str)
-    assert run_interrupted(loop, called, InterruptedArguments(x="1")) == "KeyboardInterrupt"
+    assert run_interrupted(loop, called, InterruptedArguments(x="1")) == STOPPED
 
 
 def test_an_interrupted_function_is_a_failure_of_the_call(loop: asyncio.AbstractEventLoop) -> None:
@@ -213,4 +214,4 @@ def test_an_interrupted_function_is_a_failure_of_the_call(loop: asyncio.Abstract
         return "not interrupted"
 
     called = Tool(name="blocks", description="Block.", execute_fn=blocks)
-    assert run_interrupted(loop, called, {}) == "KeyboardInterrupt"
+    assert run_interrupted(loop, called, {}) == STOPPED

@@ -134,7 +134,7 @@ def pace(terminal: Terminal, seconds: float) -> None:
 
 def test_text_appears_as_it_comes_and_no_output_is_empty(terminal: Terminal) -> None:
     with unhurried(terminal):
-        since = terminal.start("%planck hello")
+        since = terminal.start("%planck -- hello")
         terminal.read("I am the demo", since=since)
         assert "tell what they return" not in terminal.text[since:]
         shown = terminal.finish(since)
@@ -146,9 +146,9 @@ def test_text_appears_as_it_comes_and_no_output_is_empty(terminal: Terminal) -> 
 
 
 def test_the_answer_is_a_value(terminal: Terminal) -> None:
-    terminal.run("%planck hello")
+    terminal.run("%planck -- hello")
     assert "True" in terminal.run("_.text.startswith('I am')")
-    assert "Out[" not in terminal.run("kept = %planck hello")
+    assert "Out[" not in terminal.run("kept = %planck -- hello")
     assert "I am the demo" in terminal.run("kept")
     assert "I am the demo" in terminal.run("await kept.run")
     assert "'planck'" in terminal.run("kept.agent.name")
@@ -197,7 +197,7 @@ def while_it_retries(terminal: Terminal, _folder: Path) -> Iterator[int]:
 @contextlib.contextmanager
 def while_it_streams(terminal: Terminal, _folder: Path) -> Iterator[int]:
     with unhurried(terminal):
-        since = terminal.start("%planck hello")
+        since = terminal.start("%planck -- hello")
         terminal.read("I am the demo", since=since)
         yield since
 
@@ -311,7 +311,7 @@ def test_an_interrupt_ends_all_prompts_that_are_gathered_and_works_again(termina
 
 def nothing_goes_on(terminal: Terminal, folder: Path) -> None:
     assert "idle" in terminal.run("%planck agents")
-    assert "Nothing is running." in terminal.run("%planck abort")
+    assert "Nothing is running." in terminal.run("%planck stop")
     after = terminal.run("%planck --model demo hello")
     assert "I am the demo" in after
     assert "[write" not in after
@@ -399,12 +399,27 @@ def test_the_usual_prompt_works_as_well(folder: Path, tmp_path: Path) -> None:
         terminal.read(r"In \[1\]:")
         terminal.send("%load_ext planck_nb\r")
         since = terminal.read(r"In \[2\]:").end()
-        terminal.send("%planck hello\r")
+        terminal.send("%planck -- hello\r")
         terminal.read("I am the demo", since=since)
         terminal.send(CTRL_C)
         terminal.read("KeyboardInterrupt: the cell", since=since)
         terminal.send("40 + 2\r")
         terminal.read("42", since=since)
+
+
+def test_a_corrected_cell_is_at_the_next_prompt(folder: Path, tmp_path: Path) -> None:
+    settings = {"PLANCK_NB_MODEL": "demo", "PLANCK_NB_DEMO_PACE": "0", "HOME": str(tmp_path)}
+    with running_terminal(folder, **settings) as terminal:
+        terminal.read(r"In \[1\]:")
+        terminal.send("%load_ext planck_nb\r")
+        since = terminal.read(r"In \[2\]:").end()
+        terminal.send("missing\r")
+        since = terminal.read(r"In \[3\]:", since=since).end()
+        terminal.send("%planck fix\r")
+        since = terminal.read("Enter runs it", since=since).end()
+        since = terminal.read(r"In \[4\]: missing", since=since).end()
+        terminal.send("\r")
+        terminal.read("NameError: name .missing. is not defined", since=since)
 
 
 def appears(file: Path) -> None:

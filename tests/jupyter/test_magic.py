@@ -80,7 +80,7 @@ def test_an_answer_knows_its_agent_and_its_run(kernel: Kernel) -> None:
 
 
 def test_the_workspace_of_the_notebook(kernel: Kernel) -> None:
-    kernel.run("from planck_nb import get_workspace\n%planck hello")
+    kernel.run("from planck_nb import get_workspace\n%planck -- hello")
     assert kernel.run("list(get_workspace().agents)").plain == "['planck']"
     assert kernel.run("%unload_ext planck_nb\nprint(get_workspace())").plain == "None\n"
     assert get_workspace() is None, "this process is not a notebook"
@@ -128,7 +128,7 @@ def test_tools_and_values_of_the_notebook(kernel: Kernel) -> None:
 
 
 def test_sql_joins_the_notebooks_tables(kernel: Kernel) -> None:
-    kernel.run("%planck hello")
+    kernel.run("%planck -- hello")
     kernel.run("import pandas as pd\nlabels = pd.DataFrame({'role': ['user'], 'who': ['me']})")
     cell = kernel.run(
         "%%planck sql\nSELECT who, count(*) > 0 AS some\nFROM messages JOIN labels USING (role)\nGROUP BY 1"
@@ -147,14 +147,12 @@ def test_sql_joins_the_notebooks_tables(kernel: Kernel) -> None:
         ("%%planck analyst do it\nhi", "write the prompt on the lines below"),
         ("%%planck\n  \n", "UsageError: There is no prompt"),
         ("%planck sql DROP TABLE messages", "QueryError: Sessions can only be read here"),
-        ("%planck model a b", "To send it as a prompt write `%planck -- model a b`."),
-        ("%planck help me plan a trip", "To send it as a prompt write `%planck -- help me plan a trip`."),
-        ("%planck abort the mission", "To send it as a prompt write `%planck -- abort the mission`."),
+        ("%planck steer use euros", "To send it as a prompt write `%planck -- steer use euros`."),
         (
             "%planck hlep",
             "%planck has no verb hlep. Did you mean `%planck help`? As a prompt, write `%planck -- hlep`.",
         ),
-        ("%planck help nothing", "UsageError: There is no verb or subject nothing."),
+        ("%planck help nothing", "UsageError: There is no topic nothing."),
         ("%planck --temperature hot hi", "UsageError: --temperature cannot be 'hot': how random the reply is: 0 to 2."),
     ],
 )
@@ -258,7 +256,7 @@ def test_two_agents_keep_their_conversations_apart(kernel: Kernel) -> None:
 
 
 def test_the_default_agent_is_always_the_same(kernel: Kernel) -> None:
-    kernel.run("%planck hello")
+    kernel.run("%planck -- hello")
     kernel.run("%%planck ann\nhello")
     kernel.run("%planck hello again")
     turns = "t = %planck agents\ndict(zip(t['agent'], t['turns']))"
@@ -272,14 +270,14 @@ def test_the_default_agent_is_always_the_same(kernel: Kernel) -> None:
     assert table.plain == "{'planck': '', 'ann': 'yes'}"
     kernel.run("%planck use @add to add 1 and 2")
     assert kernel.run(turns).plain == "{'planck': 3, 'ann': 3}", "a prompt may begin with the word"
-    assert "There is no agent or team named anm. Did you mean ann?" in kernel.run("%planck use anm").error
+    assert "There is no agent or team named annn. Did you mean ann?" in kernel.run("%planck use annn").error
     assert "ann has stopped, so prompts without a name go to planck" in kernel.run("%planck remove ann").plain
-    kernel.run("%planck hello")
+    kernel.run("%planck -- hello")
     assert kernel.run(turns).plain == "{'planck': 4}"
 
 
 def test_a_fork_and_a_resume_say_that_the_default_agent_is_not_there(kernel: Kernel) -> None:
-    kernel.run("%planck hello")
+    kernel.run("%planck -- hello")
     newest = kernel.run("%planck sql SELECT max(id) + 1 FROM messages WHERE session_id = getvariable('session')")
     before = re.findall(r"\d+", newest.plain)[-1]
     kernel.run("%planck --agent bob hello\n%planck use bob")
@@ -307,7 +305,7 @@ def test_a_structured_answer_is_a_value_and_is_shown(kernel: Kernel) -> None:
     assert "<pre" in cell.data("text/html")[-1]
     assert "&quot;total&quot;" in cell.data("text/html")[-1]
     assert kernel.run("answer.text[:1]").plain == "'{'"
-    plain = kernel.run("x = %planck hello\nx.output == x.text")
+    plain = kernel.run("x = %planck -- hello\nx.output == x.text")
     assert plain.plain.endswith("True")
     error = kernel.run("%planck --output Summ add 1 and 2").error
     assert error.startswith("UsageError: There is no type named Summ. Did you mean Sum")
@@ -326,7 +324,7 @@ def test_interrupt_ends_the_run_and_keeps_the_text(slow: Kernel) -> None:
             pressed.append("■")
             slow.interrupt()
 
-    cell = slow.finish(slow.start("%planck hello"), on_message=press)
+    cell = slow.finish(slow.start("%planck -- hello"), on_message=press)
     assert cell.error == "KeyboardInterrupt: the cell was interrupted; what was said so far is kept"
     assert cell.plain.strip().startswith("I am")
     assert cell.plain.endswith("[Stopped.]")
@@ -342,7 +340,7 @@ def test_interrupt_ends_the_run_and_keeps_the_text(slow: Kernel) -> None:
 
 
 def test_interrupt_reaches_a_run_inside_a_function(slow: Kernel) -> None:
-    slow.run("def ask():\n    x = %planck hello\n    return x")
+    slow.run("def ask():\n    x = %planck -- hello\n    return x")
     sent = slow.start("ask()")
     seen: list[str] = []
 
@@ -359,7 +357,7 @@ def test_interrupt_reaches_a_run_inside_a_function(slow: Kernel) -> None:
 
 def test_cancelling_a_task_of_the_users_own_leaves_the_kernel_alone(slow: Kernel) -> None:
     code = (
-        "import asyncio\nasync def ask():\n    x = %planck hello\n    return x\n"
+        "import asyncio\nasync def ask():\n    x = %planck -- hello\n    return x\n"
         "task = asyncio.create_task(ask())\nwhile not get_ipython().user_ns.get('_') and not task.done():\n"
         "    await asyncio.sleep(0.3)\n    task.cancel()\nprint(task.cancelled())"
     )
@@ -382,7 +380,7 @@ def test_the_stop_button_ends_the_run_at_once(slow: Kernel) -> None:
             slow.client.shell_channel.send(slow.client.session.msg("comm_msg", content))
 
     cell = slow.finish(
-        slow.start("answer = %planck hello\nprint(answer.outcome, answer.text[:4], 'sonnet' in answer.text)"),
+        slow.start("answer = %planck -- hello\nprint(answer.outcome, answer.text[:4], 'sonnet' in answer.text)"),
         on_message=press,
     )
     assert cell.status == "ok"
@@ -412,7 +410,7 @@ def test_a_background_run_goes_on_while_another_cell_awaits(slow: Kernel) -> Non
 def test_two_prompts_at_once_share_the_agent_they_make(kernel: Kernel) -> None:
     at_pace(kernel, 0.005)
     code = (
-        "import asyncio\nasync def ask(q):\n    x = %planck hello\n    return x.text[:4]\n"
+        "import asyncio\nasync def ask(q):\n    x = %planck -- hello\n    return x.text[:4]\n"
         "await asyncio.gather(ask('a'), ask('b'))"
     )
     assert kernel.run(code).data("text/plain")[-1] == "['I am', 'I am']"
@@ -438,7 +436,7 @@ def test_an_interrupted_gather_is_one_line(slow: Kernel) -> None:
 
 
 def test_a_model_without_a_key_is_refused_at_once(kernel: Kernel) -> None:
-    kernel.run("%planck hello")
+    kernel.run("%planck -- hello")
     cell = kernel.run("%planck model anthropic:claude-sonnet-4-6")
     assert cell.error.startswith("MissingCredentialError: ANTHROPIC_API_KEY is not set, so anthropic:claude-sonnet-4-6")
     assert "os.environ['ANTHROPIC_API_KEY'] = getpass.getpass()" in cell.error
@@ -452,11 +450,11 @@ def test_a_model_without_a_key_is_refused_at_once(kernel: Kernel) -> None:
 
 def test_a_thread_is_told_where_agents_live(kernel: Kernel) -> None:
     code = (
-        "import asyncio\ndef ask():\n    x = %planck hello\n    return x.text\n"
+        "import asyncio\ndef ask():\n    x = %planck -- hello\n    return x.text\n"
         "(await asyncio.gather(*[asyncio.to_thread(ask) for _ in range(3)], return_exceptions=True))[0]"
     )
     assert "Agents live on the notebook's own event loop" in kernel.run(code).plain
-    assert kernel.run("%planck hello").status == "ok"
+    assert kernel.run("%planck -- hello").status == "ok"
 
 
 def test_run_all_over_ten_cells_finishes(kernel: Kernel) -> None:
@@ -470,7 +468,7 @@ def test_run_all_over_ten_cells_finishes(kernel: Kernel) -> None:
 def test_a_killed_kernel_loses_nothing_that_was_acknowledged(tmp_path: Path) -> None:
     with running_kernel(tmp_path, PLANCK_NB_DEMO_PACE="0.02", PLANCK_NB_MODEL="demo") as first:
         first.run("%load_ext planck_nb")
-        first.run("%planck hello")
+        first.run("%planck -- hello")
         sent = first.start("%planck add something very long to say")
 
         class Seen(Exception):
@@ -495,11 +493,11 @@ def test_a_killed_kernel_loses_nothing_that_was_acknowledged(tmp_path: Path) -> 
 
 def test_loading_twice_and_unloading(kernel: Kernel) -> None:
     kernel.run("%load_ext planck_nb\n%reload_ext planck_nb")
-    assert len(kernel.run("%planck hello").outputs) == 2
+    assert len(kernel.run("%planck -- hello").outputs) == 2
     kernel.run("%unload_ext planck_nb")
-    assert "not found" in kernel.run("%planck hello").text
+    assert "not found" in kernel.run("%planck -- hello").text
     assert kernel.run("%load_ext planck_nb\n").status == "ok"
-    assert kernel.run("%planck hello").status == "ok"
+    assert kernel.run("%planck -- hello").status == "ok"
 
 
 def test_a_large_answer_is_rendered_beside_the_loop(kernel: Kernel) -> None:

@@ -90,7 +90,7 @@ def test_an_alias_keeps_its_server_and_its_key_in_the_magics(
         said(kernel, "%planck --agent ann again")
         first = said(kernel, "prompts = %planck rewind\nprint(prompts.id[0])").strip()
         assert "ann does not belong to this conversation" in said(kernel, f"%planck rewind {first}")
-        said(kernel, "%planck branches --return last")
+        said(kernel, "%planck rewind --return last")
         said(kernel, "%planck --agent ann again")
         assert seen == ["Bearer the-key-of-mine"] * 4
         describe(tmp_path, address, "renamed")

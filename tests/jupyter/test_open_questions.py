@@ -11,7 +11,7 @@ from planck_nb.ai.messages import ImagePart
 from planck_nb.base.errors import UsageError
 from planck_nb.jupyter.open_questions import Audience, OpenQuestion, OpenQuestions
 from planck_nb.jupyter.terminal.question_prompt import QuestionPrompt
-from planck_nb.sidecars.mcp_client.questions import Question, QuestionAnswer, answer_of
+from planck_nb.sidecars.mcp_client.link.questions import Question, QuestionAnswer, answer_of
 
 NAME = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
 

@@ -135,7 +135,7 @@ def test_a_turn_that_a_crash_cut_off_is_told_once(place: Place) -> None:
     notice = "[text for text in texts() if text.startswith('Session resumed after interruption')]"
     assert value(second, f"len({notice})") == 1
     assert value(second, "as_stored(agent())")
-    assert said(second, "%planck hello").count("demo model") >= 1
+    assert said(second, "%planck -- hello").count("demo model") >= 1
     assert value(second, "as_stored(agent())")
     said(second, "%unload_ext planck_nb")
 
@@ -188,9 +188,9 @@ def test_what_was_allowed_or_denied_for_the_session_stays_so(place: Place) -> No
         "    async for event in events:\n        if event.type == 'approval_request': break\n"
         "agent().decide(event.id, allow=True, remember=True)\nawait run",
     )
-    said(first, "%planck policy deny write:c.txt")
+    said(first, "%planck permissions deny write:c.txt")
     said(first, "%planck --deny network hello")
-    rules = "shown = %planck policy\nshown[shown['from'] == 'session'][['what', 'action']].values.tolist()"
+    rules = "shown = %planck permissions\nshown[shown['from'] == 'session'][['what', 'action']].values.tolist()"
     remembered = value(first, rules)
     assert [row for row in remembered if row[1] == "deny"] == [["write:c.txt", "deny"], ["network", "deny"]]
     said(first, "%unload_ext planck_nb\n%load_ext planck_nb")
@@ -209,7 +209,7 @@ def test_an_open_session_is_refused_and_everything_stays(place: Place) -> None:
     owner, other = place.kernel("/home/me/analysis.ipynb"), place.kernel()
     said(owner, "%planck add 1 and 2 with @add")
     name = value(owner, "workspace().session.name")
-    said(other, "%planck mine")
+    said(other, "%planck -- mine")
     mine = value(other, "(workspace().session.name, agent().id, len(texts()))")
     error = other.run(f"%planck resume {name}").error
     assert error.startswith(f"SessionLockedError: Session {name!r} is open in process ")
@@ -252,7 +252,7 @@ def test_the_newest_that_nobody_has_open_is_resumed(place: Place) -> None:
     kernels = [place.kernel() for _ in range(3)]
     names = []
     for kernel in kernels:
-        said(kernel, "%planck hello")
+        said(kernel, "%planck -- hello")
         names.append(value(kernel, "workspace().session.name"))
     said(kernels[0], "%unload_ext planck_nb\n%load_ext planck_nb")
     said(kernels[1], "%unload_ext planck_nb\n%load_ext planck_nb")
@@ -265,7 +265,7 @@ def test_the_newest_that_nobody_has_open_is_resumed(place: Place) -> None:
 def test_what_a_kernel_wrote_is_what_others_read(place: Place) -> None:
     kernel = place.kernel()
     for text in ("one", "two"):
-        said(kernel, f"%planck {text}")
+        said(kernel, f"%planck -- {text}")
     said(kernel, "%planck rewind last add 1 and 2 with @add")
     live = value(kernel, "totals(agent().state)")
     name = value(kernel, "workspace().session.name")

@@ -11,7 +11,7 @@ from support.kernel import Kernel, running_kernel
 pytestmark = pytest.mark.timeout(120)
 
 ASK = '%planck --new --allow execute:sidecar:asker/* Please call deploy with "shop".'
-SIMULATE_IPYKERNEL_6 = "from planck_nb.jupyter import frontend\nfrontend.kernel_handles_clicks = lambda: False"
+SIMULATE_IPYKERNEL_6 = "from planck_nb.jupyter import frontend\nfrontend.kernel_handles_clicks = lambda kernel: False"
 
 
 @pytest.fixture(scope="module")

@@ -53,7 +53,7 @@ def commands(kernel: Kernel, *contents: dict[str, Any], then: Callable[[], None]
         if then is not None:
             then()
 
-    return kernel.finish(kernel.start("answer = %planck hello\nprint(answer.outcome)"), on_message=press)
+    return kernel.finish(kernel.start("answer = %planck -- hello\nprint(answer.outcome)"), on_message=press)
 
 
 @pytest.mark.parametrize("kind", ["queue", "steer"])
@@ -66,7 +66,7 @@ def test_the_stop_button_gives_back_what_waits(kernel: Kernel, kind: str) -> Non
     assert f"Not sent: {LATER}" in cell.data("text/html")[-1]
     assert prompts(kernel) == ["hello"]
     assert kernel.run("agent.status, agent.state.queue").plain == "('idle', ())"
-    assert "later" in kernel.run("%planck again").plain
+    assert "later" in kernel.run("%planck -- again").plain
 
 
 def test_the_interrupt_button_leaves_no_unanswered_prompt_behind(kernel: Kernel) -> None:
@@ -78,7 +78,7 @@ def test_the_interrupt_button_leaves_no_unanswered_prompt_behind(kernel: Kernel)
     cell = commands(kernel, {"type": "queue", "text": LATER}, then=interrupt_once_it_is_queued)
     assert cell.error.startswith("KeyboardInterrupt")
     assert prompts(kernel) == ["hello"]
-    assert "later" in kernel.run("%planck again").plain
+    assert "later" in kernel.run("%planck -- again").plain
     assert prompts(kernel) == ["hello", "again"]
 
 
@@ -102,7 +102,7 @@ def test_prompts_from_the_box_are_answered_together_and_those_of_the_api_apart(k
 )
 def test_how_an_answer_ended_is_shown_everywhere(kernel: Kernel, reply: str, word: str, sentence: str) -> None:
     scripted(kernel, reply)
-    cell = kernel.run("answer = %planck count\nprint(answer.outcome, '|', answer.stop_reason, '|', answer.warning)")
+    cell = kernel.run("answer = %planck -- count\nprint(answer.outcome, '|', answer.stop_reason, '|', answer.warning)")
     assert cell.status == "ok"
     assert cell.text.startswith(f"{word} | ")
     assert sentence in cell.text
@@ -116,25 +116,24 @@ def test_how_an_answer_ended_is_shown_everywhere(kernel: Kernel, reply: str, wor
 
 def test_continue_lets_the_model_go_on(kernel: Kernel) -> None:
     scripted(kernel, "Reply('one two', stop_reason='length')", "'three'")
-    kernel.run("%planck count")
+    kernel.run("%planck -- count")
     for verb in ("continue", "continue planck"):
         scripted(kernel, "Reply('one two', stop_reason='length')", "'three'")
-        kernel.run("%planck count")
+        kernel.run("%planck -- count")
         cell = kernel.run(f"%planck {verb}")
         assert cell.plain.endswith("three")
         assert prompts(kernel)[-1].startswith("Your reply was cut off. Go on exactly where it ended")
-    assert "more text" in kernel.run("%planck continue with more text").error.replace("`", " ")
 
 
 def test_a_complete_answer_is_not_continued(kernel: Kernel) -> None:
     scripted(kernel, "'all'", "'more'")
-    kernel.run("%planck hello")
+    kernel.run("%planck -- hello")
     for verb in ("continue", "continue planck"):
         assert kernel.run(f"%planck {verb}").error == (
             "AgentError: planck has answered completely, so there is nothing to continue; ask for more with a prompt."
         )
     assert prompts(kernel) == ["hello"]
-    assert "more" in kernel.run("%planck more").plain
+    assert "more" in kernel.run("%planck -- more").plain
 
 
 CALLS_ADD = "{'calls': [{'name': 'add', 'arguments': {'a': 1, 'b': 1}}]}"
@@ -143,8 +142,8 @@ CALLS_ADD = "{'calls': [{'name': 'add', 'arguments': {'a': 1, 'b': 1}}]}"
 @pytest.mark.parametrize(
     ("first", "asked"),
     [
-        ("{'text': 'one', 'error': 'The line is dead.'}", "%planck hello"),
-        ("Reply(thinking='hm')", "%planck hello"),
+        ("{'text': 'one', 'error': 'The line is dead.'}", "%planck -- hello"),
+        ("Reply(thinking='hm')", "%planck -- hello"),
         (CALLS_ADD, "%planck config rounds=1\n%planck --tools add hello"),
     ],
     ids=["failed", "only thinking", "limit"],
@@ -170,6 +169,6 @@ def test_nothing_is_continued_without_a_conversation_or_while_the_agent_runs(ker
     )
     kernel.run("run = %planck --background hello")
     assert "planck is running; wait until it has ended" in kernel.run("%planck continue").error
-    stopped = kernel.run("late = agent.prompt('late')\n%planck abort")
+    stopped = kernel.run("late = agent.prompt('late')\n%planck stop")
     assert stopped.plain.endswith("Stopped planck. What was written so far is kept.\nNot sent to planck: late")
     assert kernel.run("late.status, run.status").plain == "('aborted', 'aborted')"

@@ -148,7 +148,7 @@ def test_a_team_in_the_background_works_while_other_cells_run_and_can_be_stopped
     agents = value(kernel, "t = %planck agents\nt.set_index('agent')[['status', 'waits_for']].to_dict('index')")
     assert agents["lead"] == {"status": "idle", "waits_for": "ann"}
     assert agents["ann"] == {"status": "executing_tools", "waits_for": "work"}
-    stopped = said(kernel, "%planck abort crew")
+    stopped = said(kernel, "%planck stop crew")
     assert "crew/ann" in stopped
     assert value(kernel, "gate.set()\nstatuses()") == IDLE
     assert value(kernel, "len(team().agent('bob').state.messages)") == 0, "nothing goes on after a stop"
@@ -208,7 +208,7 @@ def test_the_table_of_agents_is_live_while_some_run_and_saves_nothing_that_chang
     later = kernel.run("kept")
     assert not later.data(widget), "the value is what it was, not what is"
     assert "executing_tools" in later.plain
-    said(kernel, "%planck abort")
+    said(kernel, "%planck stop")
     said(kernel, "gate.set()")
     idle = kernel.run("%planck agents")
     assert not idle.data(widget)

@@ -62,7 +62,7 @@ def notebook(tmp_path: Path) -> Iterator[Notebook]:
 
 def test_abort_from_another_cell(notebook: Notebook) -> None:
     notebook.start_in_background()
-    cell = notebook.kernel.run("%planck abort")
+    cell = notebook.kernel.run("%planck stop")
     assert "Stopped planck." in cell.plain
     assert notebook.left() == []  # already: the verb returns when all is over
     notebook.is_alive()

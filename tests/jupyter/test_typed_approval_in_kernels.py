@@ -7,14 +7,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ipykernel.kernelbase import Kernel as IPythonKernel
 from support.kernel import Kernel, running_kernel
 
 from planck_nb.jupyter import frontend
+from planck_nb.jupyter.ipython import compat
 
 pytestmark = [pytest.mark.kernel, pytest.mark.timeout(120)]
 
 ASK = "%planck --new --tools bash Use bash with `touch mark; echo done`"
-SIMULATE_IPYKERNEL_6 = "from planck_nb.jupyter import frontend\nfrontend.kernel_handles_clicks = lambda: False"
+SIMULATE_IPYKERNEL_6 = "from planck_nb.jupyter import frontend\nfrontend.kernel_handles_clicks = lambda kernel: False"
 
 
 @pytest.fixture(scope="module")
@@ -86,7 +88,7 @@ def test_text_is_sent_to_browsers_that_are_not_heard(kernel: Kernel) -> None:
 
 
 def test_in_a_function_it_is_typed_with_every_kernel(kernel: Kernel, folder: Path) -> None:
-    kernel.run("frontend.kernel_handles_clicks = lambda: True")
+    kernel.run("frontend.kernel_handles_clicks = lambda kernel: True")
     sent = kernel.start(f"def ask():\n    {ASK}\nask()", allow_stdin=True)
     kernel.question()
     kernel.answer("y")
@@ -102,9 +104,6 @@ def test_in_a_function_it_is_typed_with_every_kernel(kernel: Kernel, folder: Pat
 def test_kernels_handle_clicks_while_a_cell_awaits_from_version_7_on(
     installed: str, handles: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(frontend, "version", {"ipykernel": installed}.__getitem__)
-    frontend.kernel_handles_clicks.cache_clear()
-    try:
-        assert frontend.kernel_handles_clicks() is handles
-    finally:
-        frontend.kernel_handles_clicks.cache_clear()
+    monkeypatch.setattr(compat, "version", {"ipykernel": installed}.__getitem__)
+    assert frontend.kernel_handles_clicks(IPythonKernel.__new__(IPythonKernel)) is handles
+    assert not frontend.kernel_handles_clicks(object())

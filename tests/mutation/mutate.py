@@ -31,7 +31,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 SCOPE = """agent/loop.py agent/limits.py agent/tool_calls.py agent/charges.py agent/approval/*.py ai/retries/*.py
 ai/message_builder.py sessions/journal/*.py sessions/lock.py sessions/database/s*.py config/trust.py tools/sandbox*.py
-sidecars/mcp_client/fingerprint.py"""
+sidecars/mcp_client/offers/fingerprint.py"""
 OUTCOMES = {0: "passed", 1: "noticed", 2: "noticed", 4: "noticed"}  # 2 and 4: a module of tests cannot be imported
 LEFT_OUT = {"annotation", "returns", "decorator_list", "exc"}
 KINDS = (ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.Eq, ast.NotEq, ast.Is, ast.IsNot, ast.In, ast.NotIn, ast.Add, ast.Sub)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -86,6 +87,10 @@ def test_the_command_line_runs_a_notebook_in_a_directory_with_spaces(tmp_path: P
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
     assert "`convert` returned `230.0`." in done.stdout
+    assert "## Give it a function" in done.stdout, "a program that reads gets Markdown"
+    last = done.stdout.splitlines()[-1]
+    assert last.startswith("Next, in JupyterLab: ")
+    assert shlex.split(last)[-3:] == ["planck_nb", "--lab", str(copy)]
 
 
 def test_the_demo_runs_the_quickstart_and_leaves_nothing_behind(tmp_path: Path) -> None:
@@ -93,6 +98,7 @@ def test_the_demo_runs_the_quickstart_and_leaves_nothing_behind(tmp_path: Path) 
     done = subprocess.run(command, cwd=tmp_path, env=_environment(), capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     assert "`convert` returned `230.0`." in done.stdout
+    assert done.stdout.rstrip().endswith("-m planck_nb --lab --demo")
     assert list(tmp_path.iterdir()) == []
 
 

@@ -9,8 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from notebooks import save_pages
+from planck_nb import Config, Workspace
 from planck_nb.config import SETTINGS
-from planck_nb.jupyter.verbs import VERBS
+from planck_nb.jupyter.controller import Controller
+from planck_nb.jupyter.interpretation import VerbLine, interpret
+from planck_nb.jupyter.parsing.arguments import read_arguments
+from planck_nb.jupyter.verbs import Notebook
 
 ROOT = Path(__file__).parents[2]
 PAGES = [
@@ -20,6 +25,7 @@ PAGES = [
     ROOT / "planck_nb" / "FORMATS.md",
     *sorted((ROOT / "planck_nb").rglob("README.md")),
     ROOT / "labextension" / "README.md",
+    *sorted((ROOT / "notebooks").glob("*.md")),
 ]
 REPOSITORY = "https://github.com/planck-nb/planck-nb/blob/main/"
 NOT_SETTINGS = {
@@ -70,13 +76,28 @@ def test_every_variable_that_the_code_reads_is_a_setting() -> None:
     assert read == {setting.variable for setting in SETTINGS} | NOT_SETTINGS
 
 
-def test_the_readme_and_the_help_name_the_same_verbs() -> None:
-    rows = [
-        line.split("|")[1] for line in (ROOT / "README.md").read_text().splitlines() if line.startswith("| `%planck ")
-    ]
-    named = {name for row in rows for name in re.findall(r"`(?:%planck )?([a-z][a-z-]*)[^`]*`", row)}
-    assert named - set(VERBS) == set()
-    assert set(VERBS) - named == {"help"}
+@pytest.mark.parametrize("name", save_pages.PAGES)
+def test_the_pages_on_verbs_and_options_are_those_of_the_help(name: str) -> None:
+    assert (ROOT / "notebooks" / name).read_text() == save_pages.PAGES[name](), (
+        "run `python tests/notebooks/save_pages.py`"
+    )
+
+
+LINES = [
+    pytest.param(line, id=line)
+    for page in (ROOT / "README.md", ROOT / "notebooks" / "guide.md")
+    for line in dict.fromkeys(re.findall(r"(?:`|^)%planck ([^`\n]+)(?:`|$)", page.read_text(), re.MULTILINE))
+]
+
+
+@pytest.mark.parametrize("line", LINES)
+async def test_lines_that_the_first_pages_show_can_be_written(line: str, tmp_path: Path) -> None:
+    async with Workspace(Config.load(environment={}, directory=tmp_path, home=tmp_path)) as workspace:
+        notebook = Notebook(Controller(workspace), {"orders": 1, "late_orders": print})
+        meaning = interpret(line, None, notebook)
+        if isinstance(meaning, VerbLine):
+            assert meaning.verb.name == line.split(maxsplit=1)[0]
+            read_arguments(meaning.verb.declared, meaning.argument, None, notebook)
 
 
 def unknown_paths(text: str, folder: Path) -> Iterator[str]:
@@ -104,11 +125,10 @@ def test_paths_that_are_not_there_are_found() -> None:
     assert list(unknown_paths(text, ROOT)) == ["lop.py", "ai/loop.py", "suport/"]
 
 
-def test_the_first_pages_name_every_folder_of_the_package() -> None:
-    readme, contributing = (ROOT / "README.md").read_text(), (ROOT / "CONTRIBUTING.md").read_text()
+def test_contributors_find_every_folder_of_the_package() -> None:
+    contributing = (ROOT / "CONTRIBUTING.md").read_text()
     folders = [path.parent.name for path in (ROOT / "planck_nb").glob("*/__init__.py")]
     assert [name for name in folders if f"| `planck_nb/{name}` |" not in contributing] == []
-    assert [name for name in folders if f"[{name}]" not in readme and f"`planck_nb/{name}`" not in readme] == []
 
 
 def test_contributors_are_told_the_order_of_layers_that_is_checked() -> None:

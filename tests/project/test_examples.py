@@ -34,7 +34,25 @@ def blocks(page: Path) -> list[str]:
     return [re.sub(r"^%.*\n", "", block, flags=re.MULTILINE) for block in found]
 
 
-BLOCKS = blocks(ROOT / "README.md")
+PROGRAMS = {
+    heading: list[str](re.findall(r"^```python\n(.*?)^```$", text, re.DOTALL | re.MULTILINE))
+    for heading, text in re.findall(
+        r"^## (.*?)\n(.*?)(?=^## |\Z)", (ROOT / "notebooks" / "python.md").read_text(), re.DOTALL | re.MULTILINE
+    )
+    if "```python" in text
+}
+"""The programs of a page by their headings. The last block is run; each before it is a file, which it names first."""
+
+TYPED = {"Approval in a script": "y\n"}
+PRINTED = {
+    "A tool with dependencies": "`order_total` returned `42.0`.",
+    "A structured answer, streamed": "{'customer': 'Ada', 'total': 42.5, 'paid': True}\n42.5 ",
+    "Agents that hand over": "`add` returned `42`.",
+    "Approval in a script": "Written notes.md",
+    "An MCP server in a script": "Emma is on shelf 12",
+    "Test what you build": "",
+}
+
 PAGES = [page.relative_to(ROOT).as_posix() for page in sorted((ROOT / "planck_nb").rglob("README.md")) if blocks(page)]
 
 
@@ -52,13 +70,22 @@ def test_examples_in_docstrings(file: Path, tmp_path: Path, monkeypatch: pytest.
 
 
 @pytest.mark.process
-@pytest.mark.parametrize("code", BLOCKS, ids=range(1, len(BLOCKS) + 1))
-def test_python_blocks_of_the_readme_run_as_files(code: str, tmp_path: Path) -> None:
-    script = tmp_path / "example.py"
-    script.write_text(code)
-    command = [sys.executable, "-W", "error", str(script)]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+@pytest.mark.parametrize("heading", PROGRAMS)
+def test_programs_of_the_page_on_python_run_as_files(heading: str, tmp_path: Path) -> None:
+    *files, program = PROGRAMS[heading]
+    for file in files:
+        (tmp_path / file.split()[1]).write_text(file)
+    (tmp_path / "program.py").write_text(program)
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "program.py"],
+        cwd=tmp_path,
+        input=TYPED.get(heading, ""),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert (done.returncode, done.stderr) == (0, "")
+    assert PRINTED[heading] in done.stdout
 
 
 Names = dict[str, Any]

@@ -19,7 +19,7 @@ def test_the_wheel_contains_the_package_the_quickstart_and_the_command(tmp_path:
     with build_wheel(ROOT, tmp_path) as wheel:
         names = {name for name in wheel.namelist() if ".dist-info/" not in name}
         [points] = [name for name in wheel.namelist() if name.endswith(".dist-info/entry_points.txt")]
-        assert "planck-nb = planck_nb.serve.cli:main" in wheel.read(points).decode()
+        assert "planck-nb = planck_nb.cli:main" in wheel.read(points).decode()
         installed, in_a_clone = (path.relative_to(ROOT).as_posix() for path in QUICKSTARTS)
         assert wheel.read(installed) == (ROOT / in_a_clone).read_bytes()
     sources = {

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 from support.sidecar_server import server_environment
 
-from planck_nb.serve.cli import main
+from planck_nb.base.installed_packages import install_command
+from planck_nb.cli import main
 
 pytestmark = pytest.mark.process
 
@@ -28,17 +29,17 @@ def run(code: str, folder: Path) -> subprocess.CompletedProcess[str]:
 
 
 def test_without_the_extra_a_sentence_names_it(tmp_path: Path) -> None:
-    hidden = "import sys; sys.modules['mcp'] = None; from planck_nb.serve.cli import main; sys.exit(main(['mcp']))"
+    hidden = "import sys; sys.modules['mcp'] = None; from planck_nb.cli import main; sys.exit(main(['mcp']))"
 
     result = run(hidden, tmp_path)
 
     assert result.returncode == 2
-    assert result.stderr == "planck-nb: `planck-nb mcp` needs the package mcp; run `pip install planck-nb[mcp]`.\n"
+    assert result.stderr == f"planck-nb: `planck-nb mcp` needs the package mcp; run {install_command('mcp')}.\n"
     assert result.stdout == ""
 
 
 def test_nothing_is_printed_but_the_protocol(tmp_path: Path) -> None:
-    result = run("from planck_nb.serve.cli import main; main(['mcp'])", tmp_path)
+    result = run("from planck_nb.cli import main; main(['mcp'])", tmp_path)
 
     assert result.stdout == ""
     assert "Traceback" not in result.stderr
@@ -72,7 +73,7 @@ def test_help_is_shown(arguments: list[str], capsys: pytest.CaptureFixture[str])
 
 def test_help_loads_no_mcp(tmp_path: Path) -> None:
     code = (
-        "import sys; from planck_nb.serve.cli import main\n"
+        "import sys; from planck_nb.cli import main\n"
         "try: main(['--help'])\nexcept SystemExit: pass\n"
         "assert not {'mcp', 'mcp_types', 'duckdb', 'pydantic'} & set(sys.modules)"
     )

@@ -25,7 +25,7 @@ async def mcp_client(
 
     parameters = StdioServerParameters(
         command=sys.executable,
-        args=[*(["-P"] if safe_path else []), "-m", "planck_nb.serve.cli", "mcp", *arguments],
+        args=[*(["-P"] if safe_path else []), "-m", "planck_nb.cli", "mcp", *arguments],
         cwd=folder,
         env=environment or server_environment(HOME=str(folder)),
     )

@@ -5,16 +5,16 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from planck_nb.sidecars.mcp_client.link import SidecarLink
-from planck_nb.sidecars.mcp_client.link_settings import LinkCallbacks, LinkTiming
-from planck_nb.sidecars.mcp_client.spec import SidecarSpec
-from planck_nb.sidecars.mcp_client.status import SidecarEvent, SidecarState
+from planck_nb.sidecars.mcp_client.link.link import SidecarLink
+from planck_nb.sidecars.mcp_client.link.settings import LinkCallbacks, LinkTiming
+from planck_nb.sidecars.mcp_client.link.status import SidecarEvent, SidecarState
+from planck_nb.sidecars.mcp_client.spec.spec import SidecarSpec
 
 SERVERS = Path(__file__).parents[1] / "sidecars" / "mcp_client" / "servers"
 FAST = LinkTiming(start=30, first_delay=0.05, longest_delay=0.2, stop_grace=0.5, question=30)
@@ -48,6 +48,27 @@ class Events:
                 self._new.clear()
                 await self._new.wait()
         return [event for event in self.all if event.kind == kind][count - 1]
+
+
+class Impatient:
+    """A person who goes on without the sidecars that a prompt waits for, as soon as `enough` is set."""
+
+    def __init__(self, *, at_once: bool = False) -> None:
+        self.enough = asyncio.Event()
+        self.waited_for: list[list[str]] = []
+        if at_once:
+            self.enough.set()
+
+    def update(self, names: Sequence[str]) -> None:
+        self.waited_for.append(list(names))
+
+    async def left(self) -> None:
+        await self.enough.wait()
+
+
+def impatient(_names: Sequence[str]) -> AbstractContextManager[Impatient]:
+    """Show a wait to a person who does not wait at all."""
+    return nullcontext(Impatient(at_once=True))
 
 
 @asynccontextmanager

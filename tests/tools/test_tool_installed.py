@@ -104,7 +104,7 @@ def test_an_agent_uses_a_tool_of_a_package(installed: Path) -> None:
     lines = run(
         installed,
         """
-            print("shout" in toolbox.names(), toolbox.has("whisper"))
+            print("shout" in toolbox.described(), toolbox.has("whisper"))
             tools = toolbox.named(["bash"])
             print("not imported yet")
             tools += toolbox.named(["shout"])

@@ -611,18 +611,18 @@ async def test_one_table_has_all_that_is_allowed_and_why(home: Path, project: Pa
     async with load(project, home) as place:
         notebook = Notebook(Controller(place))
         place.trust()
-        await say(notebook, "deny bash:rm", verb="policy")
-        rows = {row.what: (row.action, row[3]) for row in (await say(notebook, verb="policy")).itertuples()}
+        await say(notebook, "deny bash:rm", verb="permissions")
+        rows = {row.what: (row.action, row[3]) for row in (await say(notebook, verb="permissions")).itertuples()}
         assert rows["bash:ls"] == ("allow", "~/.planck/config.toml")
         assert rows["bash:rm"] == ("deny", "session")
         assert rows["tool one"] == ("trusted", "`%planck trust`")
         assert rows["sidecar audit"] == ("sees all events", "~/.planck/config.toml")
-        await say(notebook, "forget bash:rm", verb="policy")
+        await say(notebook, "forget bash:rm", verb="permissions")
         assert "bash:rm" not in [str(rule) for rule in place.approvals.policy.rules]
         with pytest.raises(UsageError, match="comes from the settings"):
-            await say(notebook, "forget bash:ls", verb="policy")
+            await say(notebook, "forget bash:ls", verb="permissions")
         with pytest.raises(UsageError, match="Did you mean"):
-            await say(notebook, "forget bash:rn", verb="policy")
+            await say(notebook, "forget bash:rn", verb="permissions")
 
 
 async def test_a_change_is_shown_as_what_was_taken_away_and_added(home: Path, project: Path) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from support.agents import calling
-from support.sidecar_links import SERVERS, until
+from support.sidecar_links import SERVERS, impatient, until
 
 from planck_nb import Agent, Config, Workspace
 from planck_nb.agent.approval import Rule
@@ -177,8 +177,7 @@ async def test_a_name_that_was_shown_stays_although_an_earlier_sidecar_starts_la
     starting = asyncio.create_task(sidecars.start())
     await until(lambda: "echo" in sidecars.tools())
     if shown:
-        sidecars.start_wait = 0.0
-        await sidecars.start_configured()  # as before a prompt
+        await sidecars.start_configured(show=impatient)  # as before a prompt
     (home / "go").touch()
     await starting
     assert sidecars.manager.owner("echo") == ("far" if shown else "near", "echo")

@@ -14,8 +14,8 @@ from planck_nb.agent.approval import Rule
 from planck_nb.agent.events import UsageDelta
 from planck_nb.ai.messages import AssistantMessage, ImagePart, TextPart, UserMessage
 from planck_nb.base.errors import AgentError
-from planck_nb.sidecars.mcp_client.questions import Question, QuestionAnswer
-from planck_nb.sidecars.mcp_client.sampling import SamplingRequest
+from planck_nb.sidecars.mcp_client.link.questions import Question, QuestionAnswer
+from planck_nb.sidecars.mcp_client.link.sampling import SamplingRequest
 from planck_nb.testing import Call, Reply, scripted_model
 
 pytestmark = pytest.mark.process

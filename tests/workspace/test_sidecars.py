@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 import os
+import re
 import shlex
 import sys
 from pathlib import Path
@@ -39,13 +41,6 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def patient(config: Config, *, trust: bool | None = None) -> Workspace:
-    """Make a workspace that waits for sidecars, which a busy machine starts slowly."""
-    workspace = Workspace(config, trust=trust)
-    workspace.sidecars.start_wait = 60.0
-    return workspace
-
-
 def write(file: Path, **servers: object) -> None:
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(json.dumps({"mcpServers": servers}))
@@ -62,7 +57,7 @@ def rows(workspace: Workspace) -> dict[object, tuple[object, ...]]:
 @pytest.mark.parametrize("file", [".planck/mcp.json", ".mcp.json"])
 async def test_a_projects_sidecar_is_listed_and_started_only_when_it_is_trusted(project: Path, file: str) -> None:
     write(project / file, near=SERVER)
-    async with patient(Config.load()) as workspace:
+    async with Workspace(Config.load()) as workspace:
         assert rows(workspace)["near"] == ("idle", "not trusted; look at it, then run `%planck trust`")
         await workspace.sidecars.start_configured()
         assert await workspace.sidecars.start() == []
@@ -78,7 +73,7 @@ async def test_a_projects_sidecar_is_listed_and_started_only_when_it_is_trusted(
         assert status.state == "connected"
         assert "echo" in workspace.sidecars.tools()
     write(project / file, near={**SERVER, "env": {"MORE": "1"}})
-    async with patient(Config.load()) as workspace:
+    async with Workspace(Config.load()) as workspace:
         assert "not trusted" in str(rows(workspace)["near"][1])
         assert (
             next(file.status for file in workspace.trust_items() if file.item.path.name.endswith("near")) == "changed"
@@ -90,7 +85,7 @@ async def test_a_projects_sidecar_is_listed_and_started_only_when_it_is_trusted(
 
 async def test_agents_of_the_notebook_get_the_tools_of_sidecars_and_lose_them(project: Path, tmp_path: Path) -> None:
     write(tmp_path / ".planck/mcp.json", near=SERVER)  # the user's own
-    async with patient(Config.load()) as workspace:
+    async with Workspace(Config.load()) as workspace:
         controller = Controller(workspace)
         script = [*calling(("echo", {"text": "over there"})), "again"]
         workspace.set_default_model(scripted_model(script))
@@ -121,7 +116,7 @@ async def test_members_of_a_team_get_only_the_tools_that_they_declare(project: P
     place = project / ".planck/teams/crew"
     place.mkdir(parents=True)
     (place / "TEAM.json").write_text(json.dumps({"members": members}))
-    async with patient(Config.load(), trust=True) as workspace:
+    async with Workspace(Config.load(), trust=True) as workspace:
         await workspace.sidecars.start()
         team = await workspace.start_team("crew")
         assert "echo" in tools(team.agent("worker"))
@@ -131,7 +126,7 @@ async def test_members_of_a_team_get_only_the_tools_that_they_declare(project: P
 
 async def test_changed_tools_are_not_used_until_they_are_trusted(project: Path, tmp_path: Path) -> None:
     write(tmp_path / ".planck/mcp.json", near=SERVER)
-    async with patient(Config.load()) as workspace:
+    async with Workspace(Config.load()) as workspace:
         await workspace.sidecars.start()
         tool = workspace.sidecars.tools()["rename"]
         await asyncio.gather(tool.run({}), return_exceptions=True)
@@ -147,7 +142,7 @@ async def test_changed_tools_are_not_used_until_they_are_trusted(project: Path, 
 async def test_a_file_that_the_user_names_is_used_at_once(project: Path, tmp_path: Path) -> None:
     file = tmp_path / "elsewhere" / "claude.json"
     write(file, near=SERVER, broken={"command": "${NOT_SET_ANYWHERE}"})
-    async with patient(Config.load()) as workspace:
+    async with Workspace(Config.load()) as workspace:
         names, problems = workspace.sidecars.add_file(file)
         assert names == ["near"]
         assert problems[0].startswith("The sidecar broken")
@@ -171,7 +166,7 @@ async def test_a_sidecar_that_does_not_start_is_one_sentence_and_the_first_promp
     project: Path, tmp_path: Path
 ) -> None:
     write(tmp_path / ".planck/mcp.json", gone={"command": "no-such-program-anywhere"})
-    async with patient(Config.load()) as workspace:
+    async with Workspace(Config.load()) as workspace:
         workspace.set_default_model(scripted_model(["hello"]))
         started = await Controller(workspace).start("go", {}, {})
         assert (await started.run).text == "hello"
@@ -181,7 +176,7 @@ async def test_a_sidecar_that_does_not_start_is_one_sentence_and_the_first_promp
 
 
 async def test_trusting_the_folder_keeps_the_model_that_was_chosen(project: Path) -> None:
-    async with patient(Config.load()) as workspace:
+    async with Workspace(Config.load()) as workspace:
         chosen = scripted_model(["hello"])
         workspace.set_default_model(chosen)
         workspace.trust()
@@ -192,7 +187,7 @@ async def test_a_key_that_a_file_asks_for_is_not_shown(project: Path, monkeypatc
     monkeypatch.setenv("OPENAI_API_KEY", "sk-" + "k3y" * 10)
     write(project / ".mcp.json", far={"url": "https://example.com/mcp?key=${OPENAI_API_KEY}"})
     write(project / ".planck/mcp.json", near={"command": "server", "args": ["--key", "${OPENAI_API_KEY}"]})
-    async with patient(Config.load()) as workspace:
+    async with Workspace(Config.load()) as workspace:
         described = " ".join(file.item.text for file in workspace.trust_items())
         assert "example.com" in described
         assert "k3yk3y" not in described
@@ -202,9 +197,9 @@ async def test_a_key_that_a_file_asks_for_is_not_shown(project: Path, monkeypatc
 
 async def test_a_resumed_agent_of_the_notebook_gets_the_tools_again(project: Path, tmp_path: Path) -> None:
     write(tmp_path / ".planck/mcp.json", near=SERVER)
-    async with patient(Config.load()) as workspace:
+    async with Workspace(Config.load()) as workspace:
         await (await Controller(workspace).start("go", {"model": "demo"}, {})).run
-    async with patient(Config.load()) as workspace:
+    async with Workspace(Config.load()) as workspace:
         await workspace.resume()
         started = await Controller(workspace).start("again", {}, {})
         await started.run
@@ -217,7 +212,7 @@ async def test_a_resumed_agent_of_the_notebook_gets_the_tools_again(project: Pat
 async def test_tools_come_to_agents_that_were_there_before_and_stay_when_settings_are_read_again(
     project: Path, tmp_path: Path
 ) -> None:
-    async with patient(Config.load()) as workspace:
+    async with Workspace(Config.load()) as workspace:
         workspace.set_default_model(scripted_model(["hello", "again"]))
         started = await Controller(workspace).start("go", {}, {})
         await started.run
@@ -246,7 +241,7 @@ async def test_a_template_names_the_compactor_of_a_sidecar(project: Path, tmp_pa
     place = project / ".planck/teams/crew"
     place.mkdir(parents=True)
     (place / "TEAM.json").write_text(json.dumps({"members": members}))
-    async with patient(Config.load(), trust=True) as workspace:
+    async with Workspace(Config.load(), trust=True) as workspace:
         await workspace.sidecars.start()
         team = await workspace.start_team("crew")
         leader, worker = compactor_of(team.orchestrator), compactor_of(team.agent("worker"))
@@ -281,7 +276,7 @@ async def test_events_are_looked_at_only_while_a_sidecar_observes(project: Path,
     watcher = {"command": sys.executable, "args": ["-m", "planck_nb.sidecars", "watcher"], "env": env}
     without_observers = {**SERVER, "args": [*HOSTILE, "many"]}
     write(tmp_path / ".planck/mcp.json", near=without_observers, watcher=watcher)
-    async with patient(Config.load(sidecar_observers="watcher")) as workspace:
+    async with Workspace(Config.load(sidecar_observers="watcher")) as workspace:
         agent = workspace.add_agent("a", model=scripted_model(["one", "two"]))
         await workspace.sidecars.start(["near"])
         assert observing() == 0
@@ -311,7 +306,7 @@ async def test_a_sidecar_that_no_setting_names_observes_nothing(project: Path, t
     watcher = {"command": sys.executable, "args": ["-m", "planck_nb.sidecars", "watcher"], "env": env}
     own = {"observers": True, "observing": True, "sampling": True}  # no file can say it
     write((tmp_path if file == "user" else project) / ".planck/mcp.json", watcher={**watcher, **own})
-    async with patient(Config.load(sidecar_observers="other"), trust=True) as workspace:
+    async with Workspace(Config.load(sidecar_observers="other"), trust=True) as workspace:
         agent = workspace.add_agent("a", model=scripted_model(["one"]))
         await workspace.sidecars.start()
         assert rows(workspace)["watcher"][0] == "connected"
@@ -321,3 +316,54 @@ async def test_a_sidecar_that_no_setting_names_observes_nothing(project: Path, t
         assert not (tmp_path / "seen").exists()
         [note] = workspace.sidecars.manager.notes()
         assert "sidecar_observers does not name watcher" in note
+
+
+async def test_what_is_renamed_or_left_out_is_in_every_list(project: Path, tmp_path: Path) -> None:
+    tools_listed = [
+        {"name": "天气", "description": "Forecasts.", "inputSchema": {"type": "object"}},
+        {"name": "🌦", "inputSchema": {"type": "object"}},
+        {"name": "get_天气", "inputSchema": {"type": "object"}},
+        {"name": "get_温度", "inputSchema": {"type": "object"}},
+        {"name": "odd", "inputSchema": {"type": "string"}},
+        {"name": "plain", "inputSchema": {"type": "object"}},
+    ]
+    prompts = [{"description": "x"}, {"name": "ask"}]
+    started = {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}, "prompts": {}}}
+    answers = {"initialize first": started, "tools/list first": {"tools": tools_listed}}
+    answers |= {"prompts/list first": {"prompts": prompts}, "other": {}}
+    written = {
+        key: base64.b64encode(json.dumps({"jsonrpc": "2.0", "id": "@id@", "result": result}).encode()).decode()
+        for key, result in answers.items()
+    }
+    (tmp_path / "answers.json").write_text(json.dumps(written))
+    server = {
+        "command": sys.executable,
+        "args": ["-I", "-S", str(SERVERS / "raw_server.py"), str(tmp_path / "answers.json")],
+    }
+    write(tmp_path / ".planck/mcp.json", near=server)
+    async with Workspace(Config.load()) as workspace:
+        sidecars = workspace.sidecars
+        await sidecars.start()
+        names = {own: name for name, own in sidecars.tool_names("near").items()}
+        assert set(names) == {"天气", "🌦", "get_天气", "get_温度", "plain"}
+        assert len(set(names.values())) == 5
+        assert all(re.fullmatch("(tool|get)_[0-9a-f]{6}|plain", name) for name in names.values())
+        assert sidecars.tools()[names["天气"]].description == "[sidecar near, as 天气] Forecasts."
+        [connected] = sidecars.progress.take()
+        assert f"{names['天气']} for 天气, {names['🌦']} for 🌦" in connected
+        assert connected.endswith("Left out: odd (its arguments are not a JSON object).")
+        described = await sidecars.described("near")  # by then its prompts are listed
+        [row] = sidecars.rows()
+        assert (row["tools"], row["remark"]) == (5, "2 left out; see `%planck sidecar list near`")
+        listed = {row["name"]: row["remark"] for row in described}
+        assert listed == {
+            **{name: f"{own} on the server" for own, name in names.items() if own != name},
+            "plain": "",
+            "ask": "",
+            "odd": "left out, because its arguments are not a JSON object",
+            "number 1": "left out, because its name is missing",
+        }
+        notes = "\n".join(sidecars.manager.notes())
+        assert f"The tool 天气 of the sidecar near is called {names['天气']} here." in notes
+        assert "The tool odd of the sidecar near is left out, because its arguments are not a JSON object." in notes
+        assert "The prompt number 1 is left out, because its name is missing." in sidecars.logs("near", 50)

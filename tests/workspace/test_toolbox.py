@@ -49,7 +49,7 @@ async def test_tools_are_given_by_name_and_by_group(tmp_path: Path) -> None:
         assert named() == []
         assert kit.has("files")
         assert not kit.has("nothing")
-        assert {"read", "say", "files"} <= set(kit.names())
+        assert {"read", "say", "files"} <= set(kit.described())
         with pytest.raises(UsageError, match=r"There is no tool named raed\. Did you mean read"):
             named("raed")
 

@@ -325,7 +325,7 @@ export interface ApprovalDisplay {
   readonly reason: string;
   readonly arguments: readonly (readonly [string, string, 'text' | 'number' | 'boolean' | 'json' | 'cut'])[];
   readonly replaced: readonly string[];
-  readonly change: readonly (readonly [' ' | '-' | '+', string])[] | null;
+  readonly change: readonly (readonly [' ' | '-' | '+' | '@', string])[] | null;
   readonly commands: readonly string[];
   readonly rule: string;
   readonly whole: boolean;

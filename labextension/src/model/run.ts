@@ -141,11 +141,6 @@ export function statusOf(run: Run): string {
   return busy.length === 1 ? `${nameOf(run, first.id)}: ${first.activity}` : `${busy.length} agents running`;
 }
 
-/** Model replies begun so far. */
-export function stepOf(run: Run): number {
-  return [...run.agents.values()].reduce((step, agent) => step + agent.step, 0);
-}
-
 /** Tokens and cost of all agents. */
 export function spentOf(run: Run): Spent {
   const counted = [...run.agents.values()].map((agent) => agent.spent).filter((spent) => spent.counted);
@@ -161,17 +156,13 @@ export function spentOf(run: Run): Spent {
 }
 
 /** Tokens and cost of all agents, in words and beside the limits that were set, as the saved output has them. */
-export function figuresOf(run: Run): { readonly tokens: readonly string[]; readonly cost: string } {
+export function figuresOf(run: Run): { readonly tokens: string; readonly cost: string } {
   const { input, output, cost, counted, estimated } = spentOf(run);
   const { limits } = run.facts;
   const beside = (limit: number | null, written: (limit: number) => string): string =>
     limit === null ? '' : ` of ${written(limit)}`;
-  const tokens =
-    limits.tokens === null
-      ? [`${count(input)} in`, `${count(output)} out`]
-      : [`${count(input + output)}${beside(limits.tokens, count)} tokens`];
   return {
-    tokens: counted ? tokens : [],
+    tokens: counted ? `${count(input + output)}${beside(limits.tokens, count)} tokens` : '',
     cost: cost === null ? '' : `${estimated ? 'at least ' : ''}${dollars(cost)}${beside(limits.cost, dollars)}`,
   };
 }

@@ -47,9 +47,27 @@ export function leaderOf(run: Run): string {
   return leader?.id ?? [...run.agents.keys()][0] ?? '';
 }
 
-/** The items of the agent that leads. */
+/** An agent's items. */
 export function itemsOfAgent(run: Run, id: string): readonly Item[] {
   return run.agents.get(id)?.items ?? [];
+}
+
+/** Calls which give a task; the list of tasks shows them. */
+const TASK_TOOLS = new Set(['ask_agent', 'delegate_task']);
+
+/** By an agent's items: equal items give an equal result. */
+const ownItems = new WeakMap<readonly Item[], readonly Item[]>();
+
+/** The leader's items, without the calls which gave a task. */
+export function itemsOfLeader(run: Run): readonly Item[] {
+  const all = itemsOfAgent(run, leaderOf(run));
+  const known = ownItems.get(all);
+  if (known !== undefined) return known;
+  const isTask = (item: Item): boolean =>
+    item.kind === 'call' && TASK_TOOLS.has(item.name) && (item.state === 'run' || item.state === 'done');
+  const own = all.some(isTask) ? all.filter((item) => !isTask(item)) : all;
+  ownItems.set(all, own);
+  return own;
 }
 
 /** The agents, the one that leads first and the others in the order in which they joined. */
@@ -124,6 +142,12 @@ export function newsOf(before: readonly Exchange[], after: readonly Exchange[]):
 /** The lanes to show of many: all that are not at rest, and those in `keep`. */
 export function shownLanes(lanes: readonly Lane[], keep: ReadonlySet<string>): readonly Lane[] {
   return lanes.length <= FEW ? lanes : lanes.filter((lane) => lane.leads || !atRest(lane) || keep.has(lane.id));
+}
+
+/** The leader, then the lanes which wait for the user, then the others in order. */
+export function waitingFirst(lanes: readonly Lane[]): readonly Lane[] {
+  const rank = ({ leads, state }: Lane): number => (leads ? 0 : state === 'ask' ? 1 : 2);
+  return lanes.toSorted((one, other) => rank(one) - rank(other));
 }
 
 /** What the lanes that are not shown are doing, in words. */

@@ -26,14 +26,18 @@ markdown.validateLink = (url) => /^(https?|mailto):/i.test(url.trim());
 const { escapeHtml } = markdown.utils;
 const newTab = 'target="_blank" rel="noopener noreferrer nofollow"';
 
-function codeBlock(tokens: Token[], at: number): string {
+function fence(tokens: Token[], at: number): string {
   const token = tokens[at];
-  const code = token?.content.trimEnd() ?? '';
-  const language = /^[\w+#.-]{1,30}/.exec(token?.info.trim() ?? '')?.[0] ?? '';
+  return codeBlock(token?.content.trimEnd() ?? '', /^[\w+#.-]{1,30}/.exec(token?.info.trim() ?? '')?.[0] ?? '');
+}
+
+/** Code as HTML, with its language and its buttons. */
+export function codeBlock(code: string, language: string): string {
   return (
     `<div class="pk-code"><div class="pk-tools"><span>${escapeHtml(language)}</span>` +
+    '<button class="pk-btn" type="button" data-kind="bare" data-does="copy">Copy</button>' +
     '<button class="pk-btn" type="button" data-kind="bare" data-does="wrap" aria-pressed="false">Wrap</button>' +
-    '<button class="pk-btn" type="button" data-kind="bare" data-does="copy">Copy</button></div>' +
+    '<button class="pk-btn" type="button" data-kind="bare" data-does="insert">Insert as cell</button></div>' +
     `<pre class="pk-well" data-kind="code"><code>${highlighted(code, language) ?? escapeHtml(code)}</code></pre></div>`
   );
 }
@@ -48,8 +52,8 @@ function formula(tokens: Token[], at: number): string {
 }
 
 Object.assign(markdown.renderer.rules, {
-  fence: codeBlock,
-  code_block: codeBlock,
+  fence,
+  code_block: fence,
   math_block: formula,
   math_inline: formula,
   table_open: () => '<div class="pk-scroll"><table class="pk-table">',

@@ -9,7 +9,7 @@ import { elapsed } from '../model/format.ts';
 import { highlighted } from '../text/highlight.ts';
 import { icon } from './icons.ts';
 import type { PendingApproval, Role, RuleScope } from '../model/agent-state.ts';
-import { watchOverflow } from './text-boxes.ts';
+import { diffBox, watchOverflow } from './text-boxes.ts';
 
 type Decide = (decision: Decision) => void;
 
@@ -133,7 +133,7 @@ class ApprovalView {
   }
 
   tick(now: number): void {
-    setText(this.deadline, `denied in ${elapsed(Math.ceil(this.approval.deadline - now))}`);
+    setText(this.deadline, `expires in ${elapsed(Math.ceil(this.approval.deadline - now))}`);
   }
 
   pause(): void {
@@ -150,7 +150,7 @@ class ApprovalView {
     const rest = display.arguments.filter(([name, text]) => !display.replaced.includes(name) && text !== target);
     const long = rest.filter(([, text, kind]) => kind === 'text' || kind === 'cut' || text.length > 40);
     const short = rest.filter((arg) => !long.includes(arg));
-    const parts: HTMLElement[] = display.change === null ? [] : [diff(display.change)];
+    const parts: HTMLElement[] = display.change === null ? [] : [diffBox({ text: '', lines: display.change })];
     for (const command of display.commands) parts.push(argument('Runs', command));
     const alone = parts.length === 0 && long.length === 1 && has(display, 'execute');
     for (const [name, text] of long) parts.push(argument(alone ? '' : name, text, languageOf(tool, name)));
@@ -159,6 +159,7 @@ class ApprovalView {
       parts.push(h('p', { class: 'pk-facts pk-values' }, ...values));
     }
     this.content.replaceChildren(...parts.map(withEnd));
+    this.note.classList.toggle('pk-behind', display.whole);
     if (!display.whole) {
       setText(this.note, 'It is too long to be shown as a whole, and so it cannot be allowed here.');
       this.row.replaceChildren(button('Deny', '', () => this.send(false, null, null)));
@@ -333,15 +334,6 @@ function withEnd(box: HTMLElement): HTMLElement {
   box.addEventListener('scroll', check);
   new ResizeObserver(check).observe(box);
   return h('div', {}, box, note);
-}
-
-function diff(lines: NonNullable<ApprovalDisplay['change']>): HTMLElement {
-  const element = h('div', { class: 'pk-diff', role: 'group', 'aria-label': 'Change', 'data-name': 'change' });
-  for (const [sign, line] of lines) {
-    const kind = { '+': 'pk-add', '-': 'pk-del', ' ': '' }[sign];
-    element.append(h('div', { class: kind }, h('u', {}, sign === '-' ? '−' : sign), h('span', {}, line)));
-  }
-  return element;
 }
 
 function has(display: ApprovalDisplay, kind: EffectKind): boolean {

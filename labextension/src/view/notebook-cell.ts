@@ -34,14 +34,18 @@ export class NotebookCell {
   run(): boolean {
     const prompt = this.cell?.querySelector('.jp-InputPrompt');
     if (!prompt || !this.edit()) return false;
-    const key = { key: 'Enter', code: 'Enter', keyCode: 13, ctrlKey: true, bubbles: true, cancelable: true };
-    // The notebook notices the focus a moment later; until then the shortcut would be that of the mode before.
-    window.setTimeout(() => editorOf(this.cell)?.dispatchEvent(new KeyboardEvent('keydown', key)));
+    const editor = editorOf(this.cell);
+    if (editor) pressRun(editor);
     return true;
   }
 
+  /** Whether `insertBelow` is possible. */
+  get canInsert(): boolean {
+    return this.cell !== null && this.manager?.context?.model?.sharedModel?.insertCell !== undefined;
+  }
+
   /** Insert a code cell below this one and put the cursor into it. Returns whether that was possible. */
-  insertBelow(source: string): boolean {
+  insertBelow(source: string, { run = false } = {}): boolean {
     const notebook = this.manager?.context?.model?.sharedModel;
     const { cell } = this;
     if (!cell || notebook?.insertCell === undefined) return false;
@@ -51,8 +55,10 @@ export class NotebookCell {
     const focus = (): void => {
       const cells = [...(cell.parentElement?.querySelectorAll<HTMLElement>(':scope > .jp-Cell') ?? [])];
       const editor = editorOf(cells.find((other) => other !== cell && indexOf(other) === at));
-      if (editor) putCursorAtEnd(editor);
-      else if (performance.now() < until) requestAnimationFrame(focus);
+      if (editor) {
+        putCursorAtEnd(editor);
+        if (run) pressRun(editor);
+      } else if (performance.now() < until) requestAnimationFrame(focus);
     };
     requestAnimationFrame(focus);
     return true;
@@ -72,6 +78,13 @@ function indexOf(cell: HTMLElement): number {
 
 function editorOf(cell: HTMLElement | null | undefined): HTMLElement | null {
   return cell?.querySelector<HTMLElement>('.jp-InputArea-editor .cm-content') ?? null;
+}
+
+/** Run a cell by its shortcut, after its editor got the focus. */
+function pressRun(editor: HTMLElement): void {
+  const key = { key: 'Enter', code: 'Enter', keyCode: 13, ctrlKey: true, bubbles: true, cancelable: true };
+  // The notebook notices the focus a moment later; until then the shortcut would be that of the mode before.
+  window.setTimeout(() => editor.dispatchEvent(new KeyboardEvent('keydown', key)));
 }
 
 function putCursorAtEnd(editor: HTMLElement): void {

@@ -1,12 +1,13 @@
-/** The controls below the transcript of a run: queue, status, the field for steering, and Stop. */
+/** The bar above the transcript of a run, and the controls below it: queue, the field for steering, and Stop. */
 
 import type { Command } from '../model/connection.ts';
 import { h, setText, textField, withCode } from './dom.ts';
 import { elapsed } from '../model/format.ts';
 import { icon } from './icons.ts';
+import { RunBar } from './run-bar.ts';
 import type { Announcer } from './announcer.ts';
 import type { QueuedPrompt } from '../model/agent-state.ts';
-import { approvalsOf, figuresOf, isTeam, modelNameOf, namesOf, queueOf, returnedOf, statusOf, stepOf, timesOf } from '../model/run.ts';
+import { approvalsOf, figuresOf, isTeam, modelNameOf, namesOf, queueOf, returnedOf, statusOf, timesOf } from '../model/run.ts';
 import type { Run } from '../model/run.ts';
 import { leaderOf } from '../model/team.ts';
 import { copyButton } from './summary-bar.ts';
@@ -19,25 +20,20 @@ const INSTEAD = 'Or say what to do instead';
 
 export class RunControls {
   readonly element: HTMLElement;
+  readonly bar = new RunBar('pk-status');
   private readonly queue: QueueView;
   private readonly refusal = h('section', { class: 'pk-note', 'data-kind': 'bad', hidden: '' });
-  private readonly mark = h('span', { class: 'pk-mark' });
-  private readonly status = h('strong');
-  private readonly step = h('span', { class: 'pk-sep pk-wide' });
-  private readonly time = h('span', { class: 'pk-sep' });
-  private readonly input = h('span', { class: 'pk-num pk-wide' });
-  private readonly output = h('span', { class: 'pk-num pk-wide' });
-  private readonly cost = h('b', { class: 'pk-num' });
-  private readonly model = h('span', { class: 'pk-model pk-wide' });
   private readonly box: HTMLTextAreaElement;
   private readonly stop = h('span', {}, 'Stop');
   /** How many prompts were put back into the field. */
   private returned = 0;
+  private readonly agent: string;
   /** Texts that can no longer be sent. */
   private readonly unsent = h('div', { hidden: '' });
 
   /** Without `clicks` nothing that is sent arrives before the cell ends, so that there is nothing to press. */
-  constructor(send: Send, clicks: boolean) {
+  constructor(agent: string, send: Send, clicks: boolean) {
+    this.agent = agent;
     this.queue = new QueueView(send);
     const queue = h('button', { class: 'pk-btn pk-wide', type: 'button', title: 'Alt+Enter' }, 'Queue');
     const stop = h('button', { class: 'pk-btn pk-stop', type: 'button', title: 'Ctrl+.' }, icon('square'), this.stop);
@@ -49,13 +45,6 @@ export class RunControls {
       { class: 'pk-dock' },
       this.queue.element,
       this.refusal,
-      h(
-        'div',
-        { class: 'pk-status' },
-        this.mark,
-        h('span', { class: 'pk-now' }, this.status, this.step, this.time),
-        h('span', { class: 'pk-figs' }, this.input, this.output, this.cost, this.model),
-      ),
       this.unsent,
       clicks ? h('div', { class: 'pk-steer' }, this.box, queue, stop) : h('p', { class: 'pk-facts pk-unheard' }, NO_CLICKS),
     );
@@ -69,29 +58,26 @@ export class RunControls {
     }
     const approvals = approvalsOf(run).length;
     const team = isTeam(run);
-    const step = team ? 0 : stepOf(run);
     setText(this.stop, team ? 'Stop all' : 'Stop');
     const { tokens, cost } = figuresOf(run);
     const state = ended ? 'stop' : approvals > 0 ? 'ask' : 'run';
-    if (this.mark.dataset['state'] !== state) {
-      this.mark.dataset['state'] = state;
-      this.mark.replaceChildren(icon(({ stop: 'square', ask: 'diamond', run: 'ring' } as const)[state]));
-      this.box.placeholder = approvals > 0 ? INSTEAD : STEER;
-    }
+    this.bar.setMark(state, ({ stop: 'square', ask: 'diamond', run: 'ring' } as const)[state]);
+    const placeholder = approvals > 0 ? INSTEAD : STEER;
+    if (this.box.placeholder !== placeholder) this.box.placeholder = placeholder;
     this.queue.update(queueOf(run), namesOf(run));
-    setText(this.status, statusOf(run));
-    this.step.classList.toggle('pk-wide', approvals === 0);
-    setText(this.step, approvals > 0 ? `${approvals} ${approvals === 1 ? 'approval' : 'approvals'}` : step === 0 ? '' : `step ${step}`);
-    this.input.classList.toggle('pk-wide', cost !== '' || tokens.length !== 1); // a limit is seen at any width, in one of the two
-    setText(this.input, tokens[0] ?? '');
-    setText(this.output, tokens[1] ?? '');
-    setText(this.cost, cost);
-    setText(this.model, team ? '' : modelNameOf(run, leaderOf(run))); // in a team, each row has that of its agent
+    this.bar.show({
+      state: statusOf(run),
+      attention: approvals === 0 ? '' : `${approvals} ${approvals === 1 ? 'approval' : 'approvals'}`,
+      agent: this.agent,
+      tokens,
+      cost,
+      model: team ? '' : modelNameOf(run, leaderOf(run)), // in a team, each row has that of its agent
+    });
   }
 
   tick(run: Run, now: number): void {
     const { since, until } = timesOf(run);
-    setText(this.time, since === null ? '' : elapsed((until ?? now) - since));
+    this.bar.show({ time: since === null ? '' : elapsed((until ?? now) - since) });
   }
 
   /** The text that the user has not sent. */

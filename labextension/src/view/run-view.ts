@@ -19,8 +19,10 @@ import { approvalsOf, isTeam, itemsOf, nameOf, namesOf, statusOf } from '../mode
 import type { Run } from '../model/run.ts';
 import { OUTCOME, SummaryBar } from './summary-bar.ts';
 import type { Summary } from './summary-bar.ts';
+import { decorate } from './saved-output.ts';
+import { hideError } from './static-output.ts';
 import { keepPlace, scrollerOf } from './scroll-anchor.ts';
-import { itemsOfAgent, leaderOf, tasksOfApprovals } from '../model/team.ts';
+import { itemsOfAgent, itemsOfLeader, leaderOf, tasksOfApprovals } from '../model/team.ts';
 import { TeamView } from './team-view.ts';
 import { TranscriptView } from './transcript.ts';
 
@@ -39,17 +41,17 @@ class LiveParts {
   readonly questions: QuestionsView;
   readonly controls: RunControls;
 
-  constructor(send: (command: Command) => void, clicks: boolean) {
+  constructor(agent: string, send: (command: Command) => void, clicks: boolean) {
     this.team = new TeamView(send);
     this.approvals = new ApprovalsView((decision) => send({ type: 'decide', ...decision }));
     this.questions = new QuestionsView((answer) => send({ type: 'answer', ...answer }));
-    this.controls = new RunControls(send, clicks);
+    this.controls = new RunControls(agent, send, clicks);
   }
 
   /** The elements in their order. */
   get elements(): HTMLElement[] {
     const { team, heading, window, approvals, questions, controls } = this;
-    return [team, heading, window, window.latest, approvals, questions, controls].map((part) =>
+    return [controls.bar, team, heading, window, window.latest, approvals, questions, controls].map((part) =>
       part instanceof HTMLElement ? part : part.element,
     );
   }
@@ -91,7 +93,7 @@ export class RunView {
     this.agent = agent;
     this.cell = new NotebookCell(manager, parent);
     this.connection = connection;
-    const parts = new LiveParts((command) => this.send(command), clicks);
+    const parts = new LiveParts(agent, (command) => this.send(command), clicks);
     this.parts = parts;
     this.root = h(
       'div',
@@ -101,7 +103,7 @@ export class RunView {
     );
     if (!clicks) for (const part of [parts.approvals, parts.questions]) part.element.remove(); // the cell asks in its own way
     parent.append(this.root);
-    addCodeTools(this.root, this.announcer);
+    addCodeTools(this.root, this.announcer, this.cell);
     waitForPresses(this.root);
     this.root.addEventListener('keydown', (event) => this.key(event));
     this.cleanups.push(connection.onChange(() => this.schedule()));
@@ -123,15 +125,15 @@ export class RunView {
   keepOpen(summary: Summary): void {
     const { parts } = this;
     if (parts === null || this.bar !== null) return;
-    this.bar = this.barOf(summary);
+    const { element: bar, note } = this.barOf(summary);
+    this.bar = bar;
     parts.controls.update(this.connection.run, this.connection.ended); // may put prompts back into the field
     const { drafts } = parts;
-    const { bar } = this;
     const open = (): void => {
-      for (const part of [parts.approvals, parts.questions, parts.controls]) part.element.remove();
+      for (const part of [parts.approvals, parts.questions, parts.controls, parts.controls.bar]) part.element.remove();
       this.root.classList.add('pk-kept');
       this.root.prepend(bar);
-      this.root.append(this.endNote, ...unsentTexts(drafts, this.announcer));
+      this.root.append(...(note === null ? [] : [note]), this.endNote, ...unsentTexts(drafts, this.announcer));
       this.paint();
     };
     keepPlace(parts.window.element, parts.window.isAtEnd, open, () => null);
@@ -144,10 +146,13 @@ export class RunView {
     this.parts = null;
     cancelPaint(this.paintNow);
     for (const cleanup of this.cleanups.splice(0)) cleanup();
+    const { run } = this.connection;
+    const items = isTeam(run) ? itemsOfLeader(run) : itemsOf(run);
     const wasVisible = isVisible(parts.controls.element);
     const hadFocus = this.root.contains(document.activeElement);
     parts.controls.update(this.connection.run, this.connection.ended); // may put prompts back into the field
     const { drafts } = parts;
+    let output: Element | null = null;
     const fold = (): void => {
       for (const element of parts.elements) element.remove();
       parts.dispose();
@@ -155,10 +160,14 @@ export class RunView {
       this.root.classList.add('pk-folded');
       this.endNote.remove();
       this.bar?.remove();
-      this.root.prepend(this.barOf(summary));
+      output = saved();
+      const { element, note } = this.barOf(summary);
+      if (output instanceof HTMLElement) decorate(output, items, note, this.cell, this.announcer);
+      this.root.prepend(element, ...(output === null && note !== null ? [note] : []));
       this.root.append(...unsentTexts(drafts, this.announcer));
+      if (summary.outcome === 'failed') hideError(this.root, summary.ending?.[1] ?? '');
     };
-    const kept = keepPlace(parts.window.element, parts.window.isAtEnd, fold, saved);
+    const kept = keepPlace(parts.window.element, parts.window.isAtEnd, fold, () => output);
     this.bar = null;
     this.connection.release();
     this.showLateRefusals();
@@ -177,8 +186,8 @@ export class RunView {
     this.cleanups.push(this.connection.onRefusal(({ text }) => this.root.append(...unsentTexts([text], this.announcer))));
   }
 
-  private barOf(summary: Summary): HTMLElement {
-    return new SummaryBar(summary, this.agent, this.cell, this.connection.requests, this.announcer).element;
+  private barOf(summary: Summary): SummaryBar {
+    return new SummaryBar(summary, this.agent, this.cell, this.connection.requests, this.announcer);
   }
 
   private schedule(): void {
@@ -215,7 +224,7 @@ export class RunView {
     const leader = leaderOf(run);
     heading.hidden = !team;
     if (team) setText(heading, nameOf(run, leader));
-    return transcript.update(team ? itemsOfAgent(run, leader) : itemsOf(run));
+    return transcript.update(team ? itemsOfLeader(run) : itemsOf(run));
   }
 
   /** Make a change above the transcript; what the user reads or points at in the transcript stays where it is. */

@@ -75,3 +75,27 @@ export function holdStaticOutput(element: Element, marker: string): () => void {
   observer.observe(area, { childList: true });
   return show;
 }
+
+/** Errors in JupyterLab and Notebook 7, both MIME types in use. */
+const ERRORS = '[data-mime-type="application/vnd.jupyter.error"], [data-mime-type="application/vnd.jupyter.stderr"]';
+
+/** Longest time until a failed run's error appears below it, in milliseconds. */
+const ERROR_MS = 3000;
+
+/** Hide the cell's error output if it repeats the view's sentence. The saved notebook keeps it. */
+export function hideError(element: Element, sentence: string): void {
+  const area = element.closest('.jp-OutputArea');
+  const beginning = sentence.slice(0, 40);
+  if (area === null || beginning === '') return;
+  const look = (): void => {
+    for (const error of area.querySelectorAll<HTMLElement>(ERRORS)) {
+      if (!error.textContent.includes(beginning)) continue;
+      error.closest<HTMLElement>('.jp-OutputArea-child')?.style.setProperty('display', 'none');
+      observer.disconnect();
+    }
+  };
+  const observer = new MutationObserver(look);
+  observer.observe(area, { childList: true, subtree: true });
+  window.setTimeout(() => observer.disconnect(), ERROR_MS);
+  look();
+}

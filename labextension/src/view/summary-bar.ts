@@ -5,6 +5,7 @@ import { copy } from './code-tools.ts';
 import { h, withCode } from './dom.ts';
 import { duration } from '../model/format.ts';
 import { icon } from './icons.ts';
+import { RunBar } from './run-bar.ts';
 import { menuButton } from './menu.ts';
 import type { MenuItem } from './menu.ts';
 import type { NotebookCell } from './notebook-cell.ts';
@@ -13,10 +14,15 @@ import type { RunRequests } from '../model/run-requests.ts';
 export interface Summary {
   readonly outcome: keyof typeof OUTCOME;
   readonly seconds: number;
-  readonly tokens: number;
+  /** Tokens and cost in words; empty for unknown ones. */
+  readonly spent: readonly [tokens: string, cost: string];
   readonly cost: number | null;
   readonly model: string;
   readonly text: string;
+  /** Failed calls in words; empty without failures. */
+  readonly trouble?: string;
+  /** Title and sentence for an unusual end. */
+  readonly ending?: readonly [title: string, sentence: string] | null;
   /** The environment variable of the API key, if the run has failed because of that key. */
   readonly key_variable?: string;
 }
@@ -33,13 +39,21 @@ export const OUTCOME = {
 /** Actions do nothing for so long, because the bar comes to where other buttons were. */
 const INERT_MS = 400;
 
-const FROM_HERE = 'Edit and re-run from here';
+/** The agent for prompts without a name. */
+const USUAL_AGENT = 'planck';
+
+interface Action {
+  readonly label: string;
+  readonly does: () => void;
+}
 
 /** The bar, with a line below it for what its actions have to tell. */
 export class SummaryBar {
   readonly element: HTMLElement;
+  /** The reason for an unusual end, and the next steps; null for an ordinary one. */
+  readonly note: HTMLElement | null;
   private readonly actions = h('span', { class: 'pk-acts' });
-  private readonly note = h('div', { class: 'pk-barnote', hidden: '' });
+  private readonly message = h('div', { class: 'pk-barnote', hidden: '' });
   private readonly shown = performance.now();
   private readonly summary: Summary;
   private readonly agent: string;
@@ -53,63 +67,90 @@ export class SummaryBar {
     this.cell = cell;
     this.requests = requests;
     this.announcer = announcer;
-    const incomplete = { state: 'stop', shape: 'square' } as const;
-    const { state, shape } = (
-      {
-        done: { state: 'done', shape: 'check' },
-        stopped: incomplete,
-        failed: { state: 'bad', shape: 'cross' },
-        'cut off': incomplete,
-        refused: incomplete,
-        'no answer': incomplete,
-      } as const
-    )[summary.outcome];
-    // Tokens, cost and model are in the first line of the transcript, which is right below.
-    const time = h('span', { class: 'pk-sep' }, duration(summary.seconds));
-    const status = h('span', { class: 'pk-sum' }, h('strong', {}, OUTCOME[summary.outcome]), time);
-    const mark = h('span', { class: 'pk-mark', 'data-state': state }, icon(shape));
-    const bar = h('div', { class: 'pk-bar', role: 'group', 'aria-label': 'Run' }, mark, status, this.actions);
-    this.element = h('div', { class: 'pk-barbox' }, bar, this.note);
+    const { outcome, seconds, spent, model, trouble = '' } = summary;
+    const bar = new RunBar('pk-bar', this.actions);
+    if (outcome === 'done') bar.setMark('done', 'check');
+    else if (outcome === 'stopped') bar.setMark('stop', 'square');
+    else bar.setMark('bad', 'cross');
+    const [tokens, cost] = spent;
+    bar.show({ state: OUTCOME[outcome], attention: trouble, agent, time: duration(seconds), tokens, cost, model });
+    bar.element.setAttribute('role', 'group');
+    bar.element.setAttribute('aria-label', 'Run');
+    this.element = h('div', { class: 'pk-barbox' }, bar.element);
+    this.note = this.endNote();
+    (this.note ?? this.element).append(this.message);
     this.addActions();
   }
 
   private addActions(): void {
-    const { outcome, text, key_variable: variable } = this.summary;
-    const failed = outcome === 'failed';
-    this.add('Reply', () => this.insert(this.promptLine));
-    this.add(failed ? 'Try again' : 'Re-run', () => this.tell(this.cell.run() ? '' : 'Run the cell again.'));
-    if (variable) this.add('How to set the key', () => this.showKeyHelp(variable));
-    if (failed) this.add('Choose model', () => this.insert('%planck models'));
-    this.add(FROM_HERE, () => this.editFromHere(), 'pk-wide');
+    const { text } = this.summary;
+    const { reply, rerun } = this;
+    const more: Action[] = [];
+    if (this.note === null) this.actions.append(this.button(reply), this.button(rerun, 'pk-wide'));
+    else more.push(reply);
     if (text !== '') this.actions.append(copyButton(text, this.announcer));
     const items = (): MenuItem[] => [
-      { label: FROM_HERE, className: 'pk-narrow', does: () => this.editFromHere() },
+      ...(this.note === null ? [{ ...rerun, className: 'pk-narrow' }] : more),
+      { label: 'Edit and re-run from here', does: () => this.editFromHere() },
       { label: 'Edit the cell only', does: () => this.tell(this.cell.edit() ? '' : 'Edit the cell and run it again.') },
       { label: 'Copy all as Markdown', does: () => void this.attempt(() => this.copyMarkdown()) },
-      { label: 'Show the next request', does: () => this.insert(`%planck show request ${this.agent}`) },
-      { label: 'Show tokens and costs', does: () => this.insert('%planck usage') },
+      { label: 'Show the next request', does: () => this.insert(`%planck request ${this.agent}`) },
+      { label: 'Show tokens and costs', does: () => this.insert('%planck cost') },
       { label: 'Export the session', does: () => this.insert('%planck export session.html') },
       { label: 'Fork the session', does: () => this.insert('%planck fork') },
     ];
     this.actions.append(...menuButton('More', icon('more'), items));
   }
 
-  private get promptLine(): string {
-    return `%%planck ${this.agent}\n`;
+  private endNote(): HTMLElement | null {
+    const { outcome, ending } = this.summary;
+    if (outcome === 'done') return null;
+    const [title, sentence] = ending ?? [OUTCOME[outcome], ''];
+    const doors = h('div', { class: 'pk-row' }, ...this.doors().map((door) => this.button(door, '', 'door')));
+    const kind = outcome === 'failed' ? 'bad' : 'stop';
+    const text = sentence === '' ? [] : [h('p', {}, ...withCode(sentence))];
+    return h('section', { class: 'pk-note', 'data-kind': kind }, h('h4', {}, ...withCode(title)), ...text, doors);
   }
 
-  private add(label: string, does: () => void, className = ''): void {
-    const button = h('button', { class: `pk-btn ${className}`.trim(), type: 'button', 'data-kind': 'bare' }, label);
+  /** What can be done after an unusual end. */
+  private doors(): Action[] {
+    const { outcome, key_variable: variable } = this.summary;
+    const again = { ...this.rerun, label: 'Try again' };
+    if (outcome === 'refused') return [again];
+    if (outcome !== 'failed') return [{ label: 'Continue', does: () => this.continue() }, outcome === 'stopped' ? this.rerun : again];
+    const key = variable ? [{ label: 'How to set the key', does: () => this.showKeyHelp(variable) }] : [];
+    return [...key, { label: 'Choose model', does: () => this.insert('%planck models') }, again];
+  }
+
+  private get reply(): Action {
+    return { label: 'Reply', does: () => this.insert(this.promptLine) };
+  }
+
+  private get rerun(): Action {
+    return { label: 'Re-run', does: () => this.tell(this.cell.run() ? '' : 'Run the cell again.') };
+  }
+
+  private continue(): void {
+    const line = `%planck continue ${this.agent}`;
+    if (!this.cell.insertBelow(line, { run: true })) this.insert(line);
+  }
+
+  private get promptLine(): string {
+    return this.agent === USUAL_AGENT ? '%%planck\n' : `%%planck ${this.agent}\n`;
+  }
+
+  private button({ label, does }: Action, className = '', kind = 'bare'): HTMLElement {
+    const button = h('button', { class: `pk-btn ${className}`.trim(), type: 'button', 'data-kind': kind }, label);
     button.addEventListener('click', () => {
       if (performance.now() - this.shown >= INERT_MS) does();
     });
-    this.actions.append(button);
+    return button;
   }
 
-  /** Show a sentence below the bar, with what belongs to it; an empty one hides the line. */
+  /** Show a sentence below the bar or in the note, with what belongs to it; an empty one hides the line. */
   private tell(sentence: string, ...more: (Node | string)[]): void {
-    this.note.hidden = sentence === '';
-    this.note.replaceChildren(...(sentence === '' ? [] : [h('p', { class: 'pk-facts' }, ...withCode(sentence)), ...more]));
+    this.message.hidden = sentence === '';
+    this.message.replaceChildren(...(sentence === '' ? [] : [h('p', { class: 'pk-facts' }, ...withCode(sentence)), ...more]));
     if (sentence !== '') this.announcer.announceNow(sentence.replaceAll('`', ''));
   }
 

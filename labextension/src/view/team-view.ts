@@ -7,7 +7,7 @@ import { LaneView } from './lane-view.ts';
 import { isTeam, spentOf } from '../model/run.ts';
 import type { Run } from '../model/run.ts';
 import { ExchangesView } from './exchanges-view.ts';
-import { exchangesOf, FEW, itemsOfAgent, lanesOf, newsOf, restOf, shownLanes } from '../model/team.ts';
+import { exchangesOf, FEW, itemsOfAgent, lanesOf, newsOf, restOf, shownLanes, waitingFirst } from '../model/team.ts';
 import type { Exchange, Lane } from '../model/team.ts';
 
 type Send = (command: Command) => void;
@@ -128,7 +128,7 @@ export class TeamView {
   private showLanes(lanes: readonly Lane[]): void {
     const inUse = this.grid.matches(':hover') || this.grid.contains(document.activeElement);
     const keep = new Set([...this.lanes.values()].flatMap((view) => (inUse || view.details !== null || view.contains ? [view.id] : [])));
-    const wanted = this.all ? lanes : shownLanes(lanes, keep);
+    const wanted = waitingFirst(this.all ? lanes : shownLanes(lanes, keep));
     const shown = inUse && this.lanes.size > FEW && !this.all ? wanted.filter(({ id }) => this.lanes.has(id)) : wanted;
     const ids = new Set(shown.map(({ id }) => id));
     const before = this.lanes.size;
@@ -148,7 +148,11 @@ export class TeamView {
         this.lanes.set(lane.id, view);
         last?.after(view.row);
         changed = true;
-      } else known.update(lane);
+      } else {
+        known.update(lane);
+        // Nothing moves under the pointer.
+        if (!inUse && view.details === null && last?.nextElementSibling !== view.row) last?.after(view.row);
+      }
       last = view.details?.element ?? view.row;
     }
     const hidden = lanes.filter(({ id }) => !ids.has(id));

@@ -35,13 +35,21 @@ export const DIFFED_ARGUMENTS = new Set('content old_string new_string old_text 
 
 export function diffBox({ lines }: Diff): HTMLElement {
   const box = h('div', { class: 'pk-diff', role: 'group', 'aria-label': 'Change', 'data-name': 'change' });
+  let numbers: Record<string, number> | null = null;
   for (const [mark, line] of lines) {
-    if (mark === '@') box.append(h('div', { class: 'pk-hunk' }, line));
+    const hunk = mark === '@' ? /^@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@/.exec(line) : null;
+    if (hunk !== null) {
+      numbers = { '-': Number(hunk[1]), '+': Number(hunk[2]) };
+      box.append(h('div', { class: 'pk-hunk' }, `line ${hunk[2]}`));
+    } else if (mark === '@') box.append(h('div', { class: 'pk-hunk' }, line));
     else {
       const kind = mark === '+' ? 'pk-add' : mark === '-' ? 'pk-del' : '';
-      box.append(h('div', { class: kind }, h('u', {}, mark === '-' ? '−' : mark), h('span', {}, line)));
+      const number = numbers === null ? '' : String(numbers[mark === '-' ? '-' : '+']);
+      if (numbers !== null) for (const side of mark === ' ' ? '-+' : mark) numbers[side] = (numbers[side] ?? 0) + 1;
+      box.append(h('div', { class: kind }, h('i', {}, number), h('u', {}, mark === '-' ? '−' : mark), h('span', {}, line)));
     }
   }
+  box.classList.toggle('pk-numbered', numbers !== null);
   return box;
 }
 

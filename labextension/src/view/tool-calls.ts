@@ -17,6 +17,9 @@ const CLOSE_AFTER_MS = 600;
 /** Output opens a call that has run for this long, in seconds. */
 const OPEN_AFTER = 0.3;
 
+/** An image's stand-in within a result's text. `blocks.py` has the same. */
+const IMAGE_LINE = /^\[image(?: \d+x\d+)?(?: [\w.+-]+)?\]\n?/gm;
+
 const GLYPH: Record<CallState, Shape> = {
   form: 'dots',
   wait: 'dots',
@@ -49,6 +52,8 @@ export class CallView {
   private readonly body = h('div', { class: 'pk-body' });
   private readonly argument = new ArgumentBox();
   private readonly output = new OutputBox();
+  /** Its images, below the line; null without images. */
+  figures: HTMLElement | null = null;
   private item: Call;
   /** The user has opened or closed it; from then on nothing else does. */
   touched = false;
@@ -117,12 +122,14 @@ export class CallView {
 
   private fill(item: Call): void {
     if (item.key !== '') setText(this.key, item.key);
+    if (!isLive(item)) this.showFigures(item);
     const boxes: HTMLElement[] = [];
+    const result = item.images.length === 0 ? item.result : item.result.replace(IMAGE_LINE, '');
     const diff = item.state === 'done' ? diffIn(item.result) : null;
     for (const [name, text] of item.args) {
       if (text !== item.key && !(diff !== null && DIFFED_ARGUMENTS.has(name))) boxes.push(textBox(name, text, 'code'));
     }
-    if (item.result !== '' && item.output.trim() !== '' && !item.result.includes(item.output.trim())) {
+    if (result !== '' && item.output.trim() !== '' && !result.includes(item.output.trim())) {
       const earlier = item.earlierLines > 0 ? '[earlier lines are not shown]\n' : '';
       boxes.push(textBox('printed', `${earlier}${item.output.trimEnd()}`, ''));
     }
@@ -134,18 +141,28 @@ export class CallView {
         setText(this.label, 'overwrote the file');
       }
       boxes.push(diffBox(diff));
-    } else if (item.result !== '') {
+    } else if (result !== '') {
       const label = boxes.length > 0 ? 'result' : '';
       const make = item.state === 'bad' || item.output !== '' ? tailBox : textBox;
-      boxes.push(make(label, item.result, item.state === 'bad' ? 'bad' : ''));
+      boxes.push(make(label, result, item.state === 'bad' ? 'bad' : ''));
     } else if (!isLive(item)) {
       // It was stopped before it had a result: what was shown of it stays.
       if (item.json !== '' && this.argument.element.parentElement !== null) boxes.push(this.argument.element);
       if (item.output !== '') boxes.push(this.output.element);
     }
     if (item.preview !== null && !isLive(item)) boxes.push(...previewBoxes(item.preview, item.name));
-    if (!isLive(item)) boxes.push(...item.images.map((image) => imageBox(image, item.name)));
     if (boxes.length > 0 || !isLive(item)) this.body.replaceChildren(...boxes);
+  }
+
+  private showFigures({ images, name }: Call): void {
+    this.figures?.remove();
+    this.figures = images.length === 0 ? null : h('div', { class: 'pk-figure' }, ...images.map((image) => imageBox(image, name)));
+    this.placeFigures();
+  }
+
+  /** Put the figures below the line, as soon as it has a place. */
+  placeFigures(): void {
+    if (this.figures !== null && this.element.parentElement !== null) this.element.after(this.figures);
   }
 
   private showOutput(item: Call): void {
@@ -153,9 +170,9 @@ export class CallView {
     if (this.output.element.parentElement === null) this.body.append(this.output.element);
   }
 
-  /** A change, a table, a drawing or an image is shown as in the saved transcript. */
+  /** A change, a table or a drawing is shown as in the saved transcript. */
   private get shows(): boolean {
-    return this.item.preview !== null || this.item.images.length > 0 || diffIn(this.item.result) !== null;
+    return this.item.preview !== null || diffIn(this.item.result) !== null;
   }
 
   /** A failed call is open until the next reply begins; one with nothing to look at closes a moment after its end. */

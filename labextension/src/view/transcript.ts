@@ -12,6 +12,9 @@ interface ItemView {
   readonly element: HTMLElement;
   /** The user has opened or closed it. */
   readonly touched?: boolean;
+  /** What stands below the element; null for nothing. */
+  readonly figures?: HTMLElement | null;
+  placeFigures?(): void;
   update(item: Item): void;
   /** Show durations up to `now`, the kernel's time in seconds since the epoch. */
   tick?(now: number): void;
@@ -41,9 +44,11 @@ export class TranscriptView {
       const fresh = viewOf(item);
       if (view === undefined) this.element.append(fresh.element);
       else view.element.replaceWith(fresh.element);
+      view?.figures?.remove();
+      fresh.placeFigures?.();
       this.views[at] = fresh;
     });
-    for (const view of this.views.splice(items.length)) view.element.remove();
+    for (const view of this.views.splice(items.length)) for (const element of elementsOf(view)) element.remove();
     this.items = items;
     this.groupCalls();
     return true;
@@ -63,7 +68,7 @@ export class TranscriptView {
       const group = this.groups.get(from);
       if (group !== undefined) group.update(calls);
       else if (!views.some((view) => view.touched || view.element.contains(document.activeElement))) {
-        this.groups.set(from, new CallGroupView(calls, views.map((view) => view.element)));
+        this.groups.set(from, new CallGroupView(calls, views.flatMap(elementsOf)));
       }
     }
   }
@@ -71,6 +76,10 @@ export class TranscriptView {
   tick(now: number): void {
     for (const view of this.views) view.tick?.(now);
   }
+}
+
+function elementsOf({ element, figures }: ItemView): HTMLElement[] {
+  return figures == null ? [element] : [element, figures];
 }
 
 function viewOf(item: Item): ItemView {
@@ -151,7 +160,7 @@ class InterjectionView implements ItemView {
 
   update(item: Interjection): void {
     const { sender, text } = item;
-    const by = sender === '' ? h('span', { class: 'pk-sr' }, 'You said: ') : h('b', {}, `${sender}: `);
+    const by = sender === '' ? h('b', {}, 'You: ') : h('b', {}, `${sender}: `);
     this.element.replaceChildren(by, text);
   }
 }

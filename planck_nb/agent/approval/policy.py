@@ -29,6 +29,9 @@ _DOING: Mapping[EffectKind, str] = {
     "execute": "Running",
     "network": "Access to",
 }
+WITHOUT_RULE = ", as no rule says otherwise."
+"""A default reason's end."""
+
 _MAX_TARGET_CHARACTERS = 120
 _SHOWN_WORDS = 5
 
@@ -387,7 +390,7 @@ def _only_asks(verdict: Verdict) -> bool:
 
 def _by_default(action: Action, doing: str) -> str:
     predicate = {"allow": "is allowed", "ask": "needs approval", "deny": "is forbidden"}[action]
-    return f"{doing} {predicate}, as no rule says otherwise."
+    return f"{doing} {predicate}{WITHOUT_RULE}"
 
 
 def _doing(touch: Effect) -> str:

@@ -42,6 +42,8 @@ class ProgressReporter:
         self._pieces: list[str] = []
         self._size = 0
         self._waiting = self._closed = False
+        self.is_stopped = False
+        """The user has stopped a task in this call."""
         self._shown_at = float("-inf")
         self._timer: asyncio.TimerHandle | None = None
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Union, get_args, get_origin
 from planck_nb.agent.calling.approved_call import ApprovedCall, FileVersion
 from planck_nb.agent.calling.json_schema import errors_of, validator
 from planck_nb.agent.calling.tool_output import ToolOutput, as_output
+from planck_nb.agent.calling.user_code import CallStoppedError, UserInterrupt, calls_user_code
 from planck_nb.agent.effect import Effect
 from planck_nb.agent.tokens import estimate_tool
 from planck_nb.ai.request import ToolSpec
@@ -77,7 +78,8 @@ class Tool:
             with a `ToolContext` for a parameter annotated as one. It may be async; a sync function runs in a thread, so
             that it does not block the event loop. `as_output` converts what it returns to text and images. If it is a
             generator, what it yields is shown while it runs, and its result is its return value or else the last value
-            that it yielded. It raises `ToolError` to report a failure to the model.
+            that it yielded. It raises `ToolError` to report a failure to the model. As in Planck, it may also return
+            `("ok", result)` or `("error", reason)`.
         timeout: Seconds that a call may take, None for no limit.
         touches: Returns the effects that a call with these arguments would have, for the approval policy. None
             declares nothing.
@@ -221,7 +223,8 @@ class Tool:
             The result as the model reads it.
 
         Raises:
-            ToolError: If the arguments are not valid, the tool failed, or it took longer than `timeout`.
+            ToolError: If the arguments are not valid, the tool failed, it took longer than `timeout`, or it blocked the
+                event loop and the user stopped it.
         """
         touches, versions = (approved.touches, approved.versions) if approved else (None, {})
         context = ToolContext(agent_id, call_id, progress, touches, versions)
@@ -231,6 +234,8 @@ class Tool:
             return await within(limit, self._execute(args, context, stopped))
         except (ToolError, asyncio.CancelledError, GeneratorExit):
             raise
+        except UserInterrupt as error:
+            raise CallStoppedError from error
         except BaseException as error:  # SystemExit or KeyboardInterrupt from a task would end the kernel
             if limit.expired():
                 raise ToolError(
@@ -240,6 +245,7 @@ class Tool:
         finally:
             stopped.set()
 
+    @calls_user_code
     async def _execute(self, args: JsonObject, context: ToolContext, stopped: threading.Event) -> ToolOutput:
         """Check the arguments, call the function and convert what it returns; `run` handles whatever this raises."""
         args = args if self.accept is None else self.accept(args)
@@ -276,11 +282,8 @@ class Tool:
         return found if all(isinstance(item, Effect) for item in found) else _ANYTHING
 
 
-CALL_CODE = Tool._execute.__code__  # noqa: SLF001 - of the class above
-"""The code of every call: whatever is raised in a frame of it, or below one, becomes a failure of that call."""
-
-_FAILED = "error"
-"""The first item of a pair `("error", reason)`, by which a tool of Planck reports a failure."""
+_OK, _FAILED = "ok", "error"
+"""The first items of the pairs `("ok", result)` and `("error", reason)`, which tools of Planck return."""
 
 _ANYTHING = (Effect("execute"),)
 
@@ -293,7 +296,7 @@ def _finished(value: object, progress: Callable[[str], None], stopped: threading
     """In a thread: the output for what a sync function returned, or an awaitable or async generator as it is."""
     if inspect.isgenerator(value):
         value = drain(value, progress, stopped)
-    _raise_failure(value)
+    value = _without_word(value)
     return value if inspect.isawaitable(value) or inspect.isasyncgen(value) else as_output(value)
 
 
@@ -346,13 +349,15 @@ def _cancellations() -> int:
     return task.cancelling() if task else 0
 
 
-def _raise_failure(value: object) -> None:
-    """Raise `ToolError` for the pair `("error", reason)`."""
+def _without_word(value: object) -> object:
+    """Return the result in a pair `("ok", result)`; raise `ToolError` for `("error", reason)`."""
     match value:
+        case (str(word), result) if type(value) is tuple and word == _OK:
+            return result
         case (str(word), reason) if type(value) is tuple and word == _FAILED:
             raise ToolError(as_output(reason).text)
         case _:
-            pass
+            return value
 
 
 def is_context(annotation: object) -> bool:

@@ -8,6 +8,7 @@ from math import ceil
 from operator import is_
 
 from planck_nb.agent import events as ev
+from planck_nb.agent.calling.user_code import UserInterrupt, calls_user_code
 from planck_nb.agent.charges import Spend
 from planck_nb.agent.context.compactor import Compact, Compactor, ContextUsage, checked
 from planck_nb.agent.context.conversation import cuts, places, sent
@@ -61,6 +62,7 @@ class ContextWindow:
         ratio: Returns the ratio of counted to estimated tokens for what was sent before a reply among the messages.
         spend: Counts what a compaction takes.
         seconds_left: Returns the seconds that a compaction may take, None without a limit.
+        stop: Stops the run, because the user has stopped the compactor.
     """
 
     def __init__(
@@ -74,6 +76,7 @@ class ContextWindow:
         ratio: Callable[[Sequence[Message], int], float],
         spend: Spend,
         seconds_left: Callable[[], float | None],
+        stop: Callable[[], None],
     ) -> None:
         self._recorder = recorder
         self.compactor = compactor
@@ -84,6 +87,7 @@ class ContextWindow:
         self._ratio = ratio
         self._spend = spend
         self._seconds_left = seconds_left
+        self._stop = stop
         self._spent = False
         self._task: asyncio.Task[bool] | None = None
         self._overflowed = False
@@ -353,7 +357,10 @@ class ContextWindow:
 
     def _is_due(self, compactor: Compactor, usage: ContextUsage) -> bool:
         try:
-            return compactor.should(usage)
+            return _should(compactor, usage)
+        except UserInterrupt as interrupt:
+            self._stop()
+            return self._unchanged(usage, str(interrupt))
         except Exception as error:  # noqa: BLE001 - the user's own compactor, as below
             return self._unchanged(usage, f"The compactor failed: {type(error).__name__}: {error}")
 
@@ -379,7 +386,7 @@ class ContextWindow:
         messages = [entry.message for entry in entries]
         try:
             async with asyncio.timeout(self._seconds_left()) as limit:
-                found = checked(await compactor.compact(messages, usage), messages)
+                found = checked(await _compacted(compactor, messages, usage), messages)
             if found is None and not compactor.compacts_ahead:
                 return False
             if found is None:
@@ -388,8 +395,10 @@ class ContextWindow:
         except asyncio.CancelledError:
             self._unchanged(usage, "It was stopped.")
             raise
-        except PlanckError as error:
+        except (PlanckError, UserInterrupt) as error:
             self._failed = True
+            if isinstance(error, UserInterrupt):
+                self._stop()
             return self._unchanged(usage, str(error))
         except Exception as error:  # noqa: BLE001 - the user's own compactor: the conversation goes on without it
             self._failed = True
@@ -424,6 +433,16 @@ class ContextWindow:
 
     def _forget(self, _task: asyncio.Task[bool]) -> None:
         self._task = None
+
+
+@calls_user_code
+def _should(compactor: Compactor, usage: ContextUsage) -> bool:
+    return compactor.should(usage)
+
+
+@calls_user_code
+async def _compacted(compactor: Compactor, messages: Sequence[Message], usage: ContextUsage) -> Compact | None:
+    return await compactor.compact(messages, usage)
 
 
 def _writes_too_much(error: ContextOverflowError) -> bool:

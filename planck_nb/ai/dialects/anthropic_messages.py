@@ -354,9 +354,9 @@ class MessagesDecoder:
             case "redacted_thinking":
                 return (ThinkingChunk(index, ""),)
             case "tool_use":
-                given = state.pop("input", None)
+                arguments = state.pop("input", None)
                 start = ToolCallStart(index, state.pop("id", ""), state.pop("name", ""))
-                return (start, ToolArgsChunk(index, write_json(given).decode())) if given else (start,)
+                return (start, ToolArgsChunk(index, write_json(arguments).decode())) if arguments else (start,)
         return (TextChunk(index, ""),)
 
     def _delta(self, index: int, delta: JsonObject) -> Iterable[StreamEvent]:
@@ -401,15 +401,15 @@ class MessagesDecoder:
             return ()
         if not isinstance(usage, dict):
             return self._counts.unreadable(usage)
-        known = self._usage
-        known.update((name, value) for name, value in usage.items() if value is not None)
-        cached, created = known.get("cache_read_input_tokens"), known.get("cache_creation_input_tokens")
+        counts = self._usage
+        counts.update((name, value) for name, value in usage.items() if value is not None)
+        cache_reads, cache_writes = counts.get("cache_read_input_tokens"), counts.get("cache_creation_input_tokens")
         return self._counts.update(
-            read=(known.get("input_tokens"), cached, created),
-            written=(known.get("output_tokens"),),
-            cache_read=cached,
-            cache_write=created,
-            thinking=as_object(known.get("output_tokens_details")).get("thinking_tokens"),
+            read=(counts.get("input_tokens"), cache_reads, cache_writes),
+            written=(counts.get("output_tokens"),),
+            cache_read=cache_reads,
+            cache_write=cache_writes,
+            thinking=as_object(counts.get("output_tokens_details")).get("thinking_tokens"),
         )
 
     def _failure(self, event: JsonObject) -> ProviderError:

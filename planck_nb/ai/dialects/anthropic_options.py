@@ -1,6 +1,6 @@
-"""The options that Anthropic's models accept, and the version of the API that supports them.
+"""The options that Anthropic's models accept, and the API version that supports them.
 
-The rules follow the vendor's documentation of its models, API versions and structured outputs. An option that a
+The rules follow the vendor's documentation for its models, API versions and structured outputs. An option that a
 model does not accept is left out with a warning.
 """
 
@@ -18,7 +18,7 @@ from planck_nb.ai.schemas.schema_rules import SchemaRules
 from planck_nb.base.json_types import JsonObject
 
 VERSION = "2026-10-21"
-"""The version of the API for requests to Anthropic."""
+"""The API version for requests to Anthropic."""
 
 SAMPLING_VERSION = "2023-06-01"
 """The previous version, which has sampling options and is supported by other servers."""
@@ -82,7 +82,7 @@ def _generation(model: Model) -> tuple[int, int] | None:
 
 
 def version_for(model: Model, body: JsonObject) -> str:
-    """The version of the API to use."""
+    """Return the API version to use."""
     sampled = not _SAMPLING.isdisjoint(body)
     return VERSION if rules_of(model).is_vendor and not sampled else SAMPLING_VERSION
 

@@ -31,9 +31,18 @@ from planck_nb.ai.stream_events import (
 )
 from planck_nb.base.errors import ConfigError, ProviderProtocolError
 from planck_nb.base.json_types import JsonObject
+from planck_nb.base.markdown import code_blocks, fenced
 
 _PIECES = re.compile(r"\s*\S+\s*?(?=\s|$)|\s+$")
 """Matches one word with the white space before it."""
+
+
+_ABOUT_CELL = re.compile(r"^The notebook's cell In \[\d+\]", re.MULTILINE)
+_DEMO_MODEL = "I am the demo model: a small script that ships with planck_nb, not a language model"
+_REAL_MODEL = (
+    "To talk to a real model, set an API key such as `ANTHROPIC_API_KEY`, or start a llama.cpp or Ollama "
+    "server, then choose it, for example with `%planck model anthropic:claude-sonnet-4-6`."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,6 +185,10 @@ def _report(results: Sequence[ToolResultPart]) -> Reply:
 
 def _reply(context: Context) -> Reply:
     """Calls to the tools that match the prompt; or what they lack, or what other agents have responded."""
+    if (cell := _cell_in(_last_prompt(context.messages))) is not None:
+        return Reply(
+            text=f"{_DEMO_MODEL}, so I return your cell as it is:\n\n{fenced(cell, 'python')}\n\n{_REAL_MODEL}"
+        )
     planned = _plan(context.tools, _last_prompt(context.messages))
     ready = [Call(tool.name, args) for tool, args, missing in planned if not missing]
     delegations = [call for call in ready if call.name == _DELEGATE]
@@ -199,19 +212,20 @@ def _reply(context: Context) -> Reply:
 
 
 def _introduction(tools: Sequence[ToolSpec]) -> str:
-    said = (
-        "I am the demo model: a small script that ships with planck_nb, not a language model. "
-        "I call the tools I am given and tell what they return, nothing else."
-    )
+    said = f"{_DEMO_MODEL}. I call the tools I am given and tell what they return, nothing else."
     if tools:
         listed = "\n".join(f"- `{tool.name}`: {_first_line(tool.description)}" for tool in tools)
         said += f"\n\nI have these tools:\n\n{listed}\n\nName one, with values for its arguments, and I will call it."
     else:
         said += " I was given no tools."
-    return said + (
-        "\n\nTo talk to a real model, set an API key such as `ANTHROPIC_API_KEY`, or start a llama.cpp or Ollama "
-        "server, then choose it, for example with `%planck model anthropic:claude-sonnet-4-6`."
-    )
+    return f"{said}\n\n{_REAL_MODEL}"
+
+
+def _cell_in(prompt: str) -> str | None:
+    """Return the cell in a request by `%planck fix` and its siblings."""
+    if _ABOUT_CELL.search(prompt) is None:
+        return None
+    return next((code.rstrip("\n") for language, code in code_blocks(prompt) if language == "python"), None)
 
 
 def _first_line(text: str) -> str:

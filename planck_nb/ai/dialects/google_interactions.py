@@ -116,8 +116,8 @@ class Interactions:
             body["tools"] = [*body.get("tools", ()), *wire_tools(model, context.server_tools, _SERVER_TOOLS)]
         if output is not None:
             body["response_format"] = {"type": "text", "mime_type": "application/json", "schema": output.schema}
-        found, warnings = sampling(model, options)
-        config: JsonObject = {_SNAKE.get(name, name): value for name, value in found.items()}
+        values, warnings = sampling(model, options)
+        config: JsonObject = {_SNAKE.get(name, name): value for name, value in values.items()}
         check_choice(options.tool_choice, context.tools)
         if options.tool_choice is not None and context.tools:
             config["tool_choice"] = _choice(options.tool_choice)
@@ -163,14 +163,14 @@ def _steps(
 
 def _joined(messages: Iterable[list[JsonObject]]) -> list[JsonObject]:
     """The steps of all messages. Output that follows output of the message before is one step with it."""
-    joined: list[JsonObject] = []
+    result: list[JsonObject] = []
     for steps in messages:
         for step in steps:
-            if joined and step["type"] == joined[-1]["type"] == "model_output":
-                joined[-1] = {**joined[-1], "content": [*joined[-1]["content"], *step["content"]]}
+            if result and step["type"] == result[-1]["type"] == "model_output":
+                result[-1] = {**result[-1], "content": [*result[-1]["content"], *step["content"]]}
             else:
-                joined.append(step)
-    return joined
+                result.append(step)
+    return result
 
 
 def _content(model: Model, part: UserPart) -> JsonObject:
@@ -332,9 +332,9 @@ class InteractionsDecoder:
         else:
             for name, value in delta.items():
                 if name != "type":
-                    known = step.fields.get(name)
-                    both = isinstance(known, list) and isinstance(value, list)
-                    step.fields[name] = [*known, *value] if both and known else value
+                    earlier = step.fields.get(name)
+                    are_lists = isinstance(earlier, list) and isinstance(value, list)
+                    step.fields[name] = [*earlier, *value] if are_lists and earlier else value
 
     def _piece(self, step: _Step, content: JsonObject, events: list[StreamEvent]) -> None:
         """Add an item of the model's output: text to the part before it, anything else as a part of its own."""

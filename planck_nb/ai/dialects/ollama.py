@@ -85,7 +85,7 @@ class Ollama:
         warnings = [*_add_thinking(body, model, options.thinking), *_about_tools(model, options.tool_choice)]
         body["options"] = _parameters(model, options)
         _add_extra(body, options.extra)
-        wire_tools(model, context.server_tools, {})  # its server has none
+        wire_tools(model, context.server_tools, {})  # its server lacks them
         return WireRequest(
             url=f"{base_url_of(model)}/api/chat",
             body=body,

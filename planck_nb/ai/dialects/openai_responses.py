@@ -61,7 +61,7 @@ _MIN_OUTPUT_TOKENS = 16
 """The smallest `max_output_tokens` that OpenAI accepts."""
 
 _STRIDE = 1_000_000
-"""The distance between the part indices of two items, so that the parts are in the order of the items."""
+"""Distance between two items' part indices, which keeps parts in their items' order."""
 
 
 _SERVER_TOOLS: Mapping[str, JsonObject] = {
@@ -283,7 +283,7 @@ _TERMINAL = frozenset({"response.completed", "response.incomplete", "response.fa
 
 
 class _TextItem:
-    """A text of an item that is being received."""
+    """A text in an item being received."""
 
     __slots__ = ("chunks", "index")
 
@@ -293,7 +293,7 @@ class _TextItem:
 
 
 class _Item:
-    """An item that is being received, with its texts by field and position."""
+    """An item being received, with its texts by field and position."""
 
     __slots__ = ("ended", "kind", "slot", "texts")
 

@@ -2,6 +2,6 @@
 
 from planck_nb.jupyter.charts.chart import Chart
 from planck_nb.jupyter.charts.timeline import timeline_chart
-from planck_nb.jupyter.charts.usage import usage_chart
+from planck_nb.jupyter.charts.usage import UsageTables, unpriced_note, usage_tables
 
-__all__ = ["Chart", "timeline_chart", "usage_chart"]
+__all__ = ["Chart", "UsageTables", "timeline_chart", "unpriced_note", "usage_tables"]

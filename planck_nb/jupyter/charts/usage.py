@@ -1,36 +1,40 @@
-"""A session's usage: tokens and cost by agent, model and turn."""
+"""Tables with a session's tokens and cost."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from html import escape
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from planck_nb.jupyter.charts import svg
-from planck_nb.jupyter.charts.chart import Chart
+from planck_nb.base.text import counted, one_line
+from planck_nb.base.visible import series
 from planck_nb.jupyter.charts.history_rows import records, rows_of, session_shown
 from planck_nb.jupyter.display.formatting import count, dollars
+from planck_nb.jupyter.display.plain_output import for_terminal
+from planck_nb.jupyter.display.summary_table import SummaryTable, bar
 from planck_nb.workspace import Workspace
 
 if TYPE_CHECKING:
     import pandas as pd
 
 MAX_ROWS = 10
-"""Largest number of agents, models or turns; the others share a line."""
+"""Most rows in a table; all other groups share one."""
 
 NOTHING = "No model has replied in this session yet."
 
-_UNKNOWN = "?"
 _PURPOSES = {
     "reply": "replies",
     "summary": "summaries",
     "sampling": "replies for sidecars",
     "failed": "failed requests",
 }
-_COST_COLUMN = 76
-_FIGURES = 140
+_PROMPT_CHARACTERS = 60
+_NAMED = 3
+"""Models in the sentence about unknown costs."""
+_AMOUNTS = (">tokens", " ", ">input", ">cached", ">output", ">cost")
 
-# What a rewind has taken back belongs to no turn, but was paid for.
+# What a rewind has taken back was paid for, but has lost its turn.
 _SQL = """
 WITH spent AS (
     SELECT agent_id, model, purpose, CASE WHEN NOT rewound THEN turn END AS turn,
@@ -48,13 +52,67 @@ FROM spent LEFT JOIN known USING (agent_id) LEFT JOIN said USING (agent_id, turn
 ORDER BY turn NULLS LAST, agent, model, agent_id, purpose
 """
 
-Row = Mapping[str, Any]
+Row: TypeAlias = Mapping[str, Any]
+Group: TypeAlias = tuple[tuple[str, ...], list[Row]]
+"""Cells at the beginning of a row, and what it sums up."""
 
 
-async def usage_chart(workspace: Workspace, *, session: str | None = None, agents: Iterable[str] = ()) -> Chart:
-    """Draw a session's tokens and cost by agent, model and turn.
+@dataclass(frozen=True, slots=True, repr=False)
+class UsageTables:
+    """Tables with a session's tokens and cost.
 
-    The same conversation gives the same chart.
+    Args:
+        frame: A row for each agent, model, turn and purpose, as in the view `charges`. `turn` is missing for what a
+            rewind took back, which still counts as spent. Cost is in US dollars, missing for an unknown price.
+    """
+
+    frame: pd.DataFrame
+
+    def __len__(self) -> int:
+        return len(self.frame)
+
+    def __repr__(self) -> str:
+        tables = (table.text() for table in self._tables())
+        return for_terminal("\n\n".join(filter(None, (self._summary(), *tables, self._note()))))
+
+    def _repr_html_(self) -> str:
+        lines = [f"<p>{escape(self._summary())}</p>", *(table.html() for table in self._tables())]
+        note = self._note()
+        return "".join([*lines, f"<p>{escape(note)}</p>" if note else ""])
+
+    def _summary(self) -> str:
+        rows = records(self.frame)
+        if not rows:
+            return NOTHING
+        total, names = _sum(rows), {row["agent_id"] for row in rows}
+        amounts = [f"{count(total.tokens)} tokens" if total.tokens is not None else "", total.shown_cost()]
+        return f"Usage: {', '.join(filter(None, [counted(len(names), 'agent'), *amounts]))}"
+
+    def _note(self) -> str:
+        rows = [row for row in records(self.frame) if _cost_of(row) is None and row["model"]]
+        return unpriced_note(
+            *([row["model"] for row in rows if _has_counts(row) is counts] for counts in (True, False))
+        )
+
+    def _tables(self) -> list[SummaryTable]:
+        """Return a table for each grouping, without mere repetitions."""
+        rows = records(self.frame)
+        agents = _groups(rows, lambda row: (row["agent_id"], row["agent"], row["model"] or ""))
+        models = _groups(rows, lambda row: ("", row["model"] or ""))
+        purposes = _groups(rows, lambda row: ("", _PURPOSES.get(row["purpose"], str(row["purpose"]))))
+        turns = _groups(rows, _turn)
+        tables = [_table("By agent", ("agent", "model"), _largest(agents))] if rows else []
+        if 1 < len(models) < len(agents):
+            tables.append(_table("By model", ("model",), _largest(models)))
+        if len(purposes) > 1:
+            tables.append(_table("By purpose", ("purpose",), _largest(purposes)))
+        if len(turns) > len(agents):
+            tables.append(_table("By turn", ("turn", "agent", "prompt"), _newest(turns)))
+        return tables
+
+
+async def usage_tables(workspace: Workspace, *, session: str | None = None, agents: Iterable[str] = ()) -> UsageTables:
+    """Query a session's tokens and cost by agent, model, purpose and turn.
 
     Args:
         workspace: The workspace with the history.
@@ -62,63 +120,59 @@ async def usage_chart(workspace: Workspace, *, session: str | None = None, agent
         agents: Agent names or ids to include; all by default.
 
     Returns:
-        The chart. Its `frame` has a row for each agent, model, turn and purpose, as in the view `charges`; `turn` is
-        missing for what a rewind took back, which still counts as spent. Cost is in US dollars, missing for an unknown
-        price.
+        The tables. The same conversation gives the same ones.
 
     Raises:
         SessionNotFoundError: The session is unknown.
         UsageError: An agent is unknown in the session.
     """
-    frame = await rows_of(workspace, _SQL, session_shown(workspace, session), agents)
-    return draw_usage(frame)
+    return UsageTables(await rows_of(workspace, _SQL, session_shown(workspace, session), agents))
 
 
-def draw_usage(frame: pd.DataFrame) -> Chart:
-    """Draw rows as `usage_chart` queries them."""
-    rows = records(frame)
-    if not rows:
-        body = svg.text(0, 20, NOTHING)
-        return Chart(svg.document(32, "Usage", NOTHING, body), frame, summary=NOTHING, description=NOTHING)
-    total = _sum("Total", "", rows)
-    sections = _sections(rows)
-    parts = _legend()
-    y = 44.0
-    for title, figures in sections:
-        parts.append(svg.text(0, y, title, bold=True))
-        y += 12
-        widest = max((figure.tokens or 0 for figure in figures if figure.bar), default=0)
-        for figure in figures:
-            parts += _row(figure, y, widest)
-            y += 36 if figure.bar else 24
-        y += 28
-    parts.append(svg.rule(f"M0 {y - 20:g}H{svg.WIDTH}"))
-    parts += _row(total, y - 16, 0)
-    first = sections[0][1][0]
-    description = (
-        f"Tokens and cost of a session. Total {_tokens(total)} tokens, {_cost(total, 'cost not known')}; "
-        f"{first.label} has {_tokens(first)} tokens of it."
-    )
-    names = len({row["agent_id"] for row in rows})
-    summary = f"Usage: {names} agent{'s' * (names > 1)}, {_tokens(total)} tokens, {_cost(total, 'cost not known')}"
-    document = svg.document(y + 12, "Usage", description, "".join(parts))
-    return Chart(document, frame, summary=summary, description=description)
+def unpriced_note(models: Iterable[str], without_counts: Iterable[str] = ()) -> str:
+    """Return a sentence about models with an unknown cost, empty without any.
+
+    Args:
+        models: Models without a price.
+        without_counts: Models whose server did not count tokens.
+    """
+    reasons = {
+        "no price is known; the file of the setting models_file can give one": sorted(set(models)),
+        "no token counts": sorted(set(without_counts)),
+    }
+    parts = [f"{_listed(names)} ({reason})" for reason, names in reasons.items() if names]
+    return f"Cost not known: {'; '.join(parts)}." if parts else ""
 
 
-@dataclass(slots=True)
-class _Figure:
-    """A line with a label and its amounts, None for unknown ones."""
+def _listed(names: Sequence[str]) -> str:
+    more = len(names) - _NAMED
+    return series(names) if more <= 0 else f"{', '.join(names[:_NAMED])} and {more} more"
 
-    label: str
-    note: str
-    cached: int = 0
+
+@dataclass(frozen=True, slots=True)
+class Amounts:
+    """Sums over some replies; None for an unknown one."""
+
     fresh: int = 0
+    cache: int = 0
     output: int = 0
     tokens: int | None = None
     cost: float | None = None
-    complete: bool = True
-    """True if every reply's cost is known, rather than a lower bound."""
-    bar: bool = field(default=True)
+    is_complete: bool = True
+    """False if the cost is a lower bound."""
+
+    def shown_cost(self) -> str:
+        """Return the cost, empty if it is unknown."""
+        if self.cost is None or (self.cost == 0 and not self.is_complete):
+            return ""
+        return dollars(self.cost) if self.is_complete else f"≥ {dollars(self.cost)}"
+
+    def cells(self, widest: int) -> tuple[str, ...]:
+        """Return a row's cells, with a bar to scale."""
+        if self.tokens is None:
+            return ("", "", "", "", "", self.shown_cost())
+        parts = (count(part) if part else "" for part in (self.fresh, self.cache, self.output))
+        return (count(self.tokens), bar(self.tokens, widest), *parts, self.shown_cost())
 
 
 def _cost_of(row: Row) -> float | None:
@@ -127,125 +181,62 @@ def _cost_of(row: Row) -> float | None:
     The demo models are free.
     """
     cost: float | None = row["cost_usd"]
-    return 0.0 if cost is None and str(row.get("model", "")).startswith("demo:") else cost
+    return 0.0 if cost is None and str(row["model"]).startswith("demo:") else cost
 
 
-def _sum(label: str, note: str, rows: Sequence[Row], *, bar: bool = False) -> _Figure:
-    figure = _Figure(label, note, bar=bar)
-    for row in rows:
-        input_tokens, output_tokens = row["input_tokens"], row["output_tokens"]
-        if input_tokens is not None or output_tokens is not None:
-            cached_tokens = min(row["cache_read_tokens"] or 0, input_tokens or 0)
-            figure.cached += cached_tokens
-            figure.fresh += (input_tokens or 0) - cached_tokens
-            figure.output += output_tokens or 0
-            figure.tokens = figure.cached + figure.fresh + figure.output
-        cost = _cost_of(row)
-        if cost is None or row.get("estimated"):
-            figure.complete = False
-        if cost is not None:
-            figure.cost = (figure.cost or 0.0) + cost
-    return figure
+def _has_counts(row: Row) -> bool:
+    return row["input_tokens"] is not None or row["output_tokens"] is not None
 
 
-def _sections(rows: Sequence[Row]) -> list[tuple[str, list[_Figure]]]:
-    """Return the sections with their titles, without mere repetitions."""
-    by_agent = _grouped(rows, lambda row: (row["agent_id"], row["agent"], row["model"]))
-    sections = [("By agent", _largest([_sum(key[1], key[2], group, bar=True) for key, group in by_agent.items()]))]
-    by_model = _grouped(rows, lambda row: (row["model"],))
-    if 1 < len(by_model) < len(by_agent):
-        sections.append(("By model", _largest([_sum(key[0], "", group, bar=True) for key, group in by_model.items()])))
-    by_purpose = _grouped(rows, lambda row: (_PURPOSES.get(row["purpose"], _UNKNOWN),))
-    if len(by_purpose) > 1:
-        figures = [_sum(key[0], "", group, bar=True) for key, group in by_purpose.items()]
-        sections.append(("By purpose", _largest(figures)))
-    by_turn = _grouped(rows, lambda row: (row["turn"], row["agent"], row["agent_id"], row["prompt"]))
-    if len(by_turn) > len(by_agent):
-        several = len({row["agent_id"] for row in rows}) > 1
-        sections.append(("By turn", _newest([_turn(key, group, several=several) for key, group in by_turn.items()])))
-    return sections
+def _sum(rows: Sequence[Row]) -> Amounts:
+    counts = [row for row in rows if _has_counts(row)]
+    cache = sum(min(row["cache_read_tokens"] or 0, row["input_tokens"] or 0) for row in counts)
+    fresh = sum(row["input_tokens"] or 0 for row in counts) - cache
+    output = sum(row["output_tokens"] or 0 for row in counts)
+    costs = [cost for row in rows if (cost := _cost_of(row)) is not None]
+    return Amounts(
+        fresh,
+        cache,
+        output,
+        fresh + cache + output if counts else None,
+        sum(costs) if costs else None,
+        len(costs) == len(rows) and not any(row.get("estimated") for row in rows),
+    )
 
 
-def _turn(key: tuple[Any, ...], rows: Sequence[Row], *, several: bool) -> _Figure:
-    turn, agent, _, prompt = key
-    label = "taken back" if turn is None else f"turn {turn}"
-    return _sum(f"{agent}, {label}" if several else label, prompt or "", rows, bar=True)
+def _turn(row: Row) -> tuple[str, ...]:
+    turn = "taken back" if row["turn"] is None else str(row["turn"])
+    return row["agent_id"], turn, row["agent"], one_line(row["prompt"] or "", _PROMPT_CHARACTERS)
 
 
-def _grouped(rows: Sequence[Row], key: Callable[[Row], tuple[Any, ...]]) -> dict[tuple[Any, ...], list[Row]]:
-    groups: dict[tuple[Any, ...], list[Row]] = {}
+def _groups(rows: Iterable[Row], key: Callable[[Row], tuple[str, ...]]) -> list[Group]:
+    """Group rows with equal keys; the first part only tells names apart."""
+    groups: dict[tuple[str, ...], list[Row]] = {}
     for row in rows:
         groups.setdefault(key(row), []).append(row)
-    return groups
+    return [(name[1:], group) for name, group in groups.items()]
 
 
-def _largest(figures: list[_Figure]) -> list[_Figure]:
-    by_size = sorted(figures, key=lambda figure: (-(figure.tokens or 0), figure.label, figure.note))
+def _largest(groups: list[Group]) -> list[Group]:
+    by_size = sorted(groups, key=lambda group: (-(_sum(group[1]).tokens or 0), group[0]))
     if len(by_size) <= MAX_ROWS:
         return by_size
     return [*by_size[: MAX_ROWS - 1], _rest(by_size[MAX_ROWS - 1 :], "more")]
 
 
-def _newest(figures: list[_Figure]) -> list[_Figure]:
-    if len(figures) <= MAX_ROWS:
-        return figures
-    return [_rest(figures[: 1 - MAX_ROWS], "earlier"), *figures[1 - MAX_ROWS :]]
+def _newest(groups: list[Group]) -> list[Group]:
+    if len(groups) <= MAX_ROWS:
+        return groups
+    return [_rest(groups[: 1 - MAX_ROWS], "earlier"), *groups[1 - MAX_ROWS :]]
 
 
-def _rest(figures: Sequence[_Figure], word: str) -> _Figure:
-    token_counts = [figure.tokens for figure in figures if figure.tokens is not None]
-    costs = [figure.cost for figure in figures if figure.cost is not None]
-    return _Figure(
-        f"and {len(figures)} {word}",
-        "",
-        tokens=sum(token_counts) if token_counts else None,
-        cost=sum(costs) if costs else None,
-        complete=all(figure.complete for figure in figures),
-        bar=False,
-    )
+def _rest(groups: Sequence[Group], word: str) -> Group:
+    label = (f"and {len(groups)} {word}", *("" for _ in groups[0][0][1:]))
+    return label, [row for _, rows in groups for row in rows]
 
 
-def _legend() -> list[str]:
-    parts = []
-    x = 0.0
-    for label, opacity in (("cached input", svg.LIGHT), ("input", svg.MEDIUM), ("output", svg.STRONG)):
-        parts += [svg.rect(x, 6, 12, 8, "pk-data", opacity=opacity), svg.text(x + 18, 14, label)]
-        x += 34 + svg.width_of(label)
-    right = float(svg.WIDTH)
-    return [
-        *parts,
-        svg.text(right - _COST_COLUMN, 14, "tokens", anchor="end"),
-        svg.text(right, 14, "cost", anchor="end"),
-    ]
-
-
-def _row(figure: _Figure, top: float, widest: int) -> list[str]:
-    """Return the line with text and numbers, and the bar below it."""
-    right, base = float(svg.WIDTH), top + 14
-    max_width = right - _FIGURES
-    label = svg.cut(figure.label, max_width * 0.6)
-    note_x = svg.width_of(label) + 10
-    parts = [
-        svg.text(0, base, label, bold=bool(figure.bar) or figure.label == "Total"),
-        svg.text(right - _COST_COLUMN, base, _tokens(figure), anchor="end"),
-        svg.text(right, base, _cost(figure, _UNKNOWN), bold=True, anchor="end"),
-    ]
-    if figure.note:
-        parts.append(svg.text(note_x, base, figure.note, max_width=max_width - note_x))
-    x = 0.0
-    for tokens, opacity in ((figure.cached, svg.LIGHT), (figure.fresh, svg.MEDIUM), (figure.output, svg.STRONG)):
-        width = tokens / widest * right if widest else 0.0
-        if width > 0:
-            parts.append(svg.rect(x, top + 20, max(width - 1, 0.5), 8, "pk-data", opacity=opacity))
-        x += width
-    return parts
-
-
-def _tokens(figure: _Figure) -> str:
-    return _UNKNOWN if figure.tokens is None else count(figure.tokens)
-
-
-def _cost(figure: _Figure, unknown: str) -> str:
-    if figure.cost is None:
-        return unknown
-    return dollars(figure.cost) if figure.complete else f"≥ {dollars(figure.cost)}"
+def _table(title: str, columns: tuple[str, ...], groups: Sequence[Group]) -> SummaryTable:
+    amounts = [_sum(rows) for _, rows in groups]
+    widest = max((amount.tokens or 0 for amount in amounts), default=0)
+    rows = [(*label, *amount.cells(widest)) for (label, _), amount in zip(groups, amounts, strict=True)]
+    return SummaryTable((*columns, *_AMOUNTS), rows, title)

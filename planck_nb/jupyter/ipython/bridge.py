@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import Any, TypeVar
 
-from planck_nb.agent.calling.tool import CALL_CODE
+from planck_nb.jupyter.ipython.blocked_loop import interruption_here
 
 T = TypeVar("T")
 
@@ -26,10 +26,6 @@ _POLL_INTERVAL = 0.1
 
 _ENDING = 3.0
 """Seconds that interrupted code has to end before another interrupt cancels it again."""
-
-_PACKAGE = "planck_nb."
-_CALLING = "planck_nb.agent.calling."
-"""The modules that call tools."""
 
 NEST_ASYNCIO_WARNING = (
     "nest_asyncio is active in this kernel: messages that arrive while it runs a nested loop are lost and "
@@ -174,8 +170,8 @@ def _on_interrupt(number: int, frame: FrameType | None) -> None:
         before = _blocks[0].before if _blocks else signal.default_int_handler
         if callable(before):
             before(number, frame)
-    elif _in_code_of_a_tool(frame):
-        raise KeyboardInterrupt
+    elif error := interruption_here(frame):
+        raise error
 
 
 def has_pending_interrupt() -> bool:
@@ -194,19 +190,3 @@ def interrupts_raise() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGINT, before)
-
-
-def _in_code_of_a_tool(frame: FrameType | None) -> bool:
-    """Whether the frame is of a user's function that runs as a tool on the event loop, and of no tool of this package.
-
-    An interrupt there becomes a failure of the call, wherever it strikes. The package's own code is not interrupted,
-    because it may be about to note what it has changed.
-    """
-    while frame is not None:
-        if frame.f_code is CALL_CODE:
-            return True
-        module = str(frame.f_globals.get("__name__", ""))
-        if module.startswith(_PACKAGE) and not module.startswith(_CALLING):
-            return False
-        frame = frame.f_back
-    return False

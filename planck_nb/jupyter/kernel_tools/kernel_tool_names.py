@@ -10,5 +10,8 @@ LIST_VARIABLES = "list_variables"
 INSPECT_VARIABLE = "inspect_variable"
 LAST_ERROR = "last_error"
 
+READING_TOOLS = frozenset({LIST_VARIABLES, INSPECT_VARIABLE})
+"""The tools which show variables."""
+
 ALL_NAMES = "*"
-"""What `--share` accepts for all variables."""
+"""All variables, in `--with`."""

@@ -20,7 +20,7 @@ def is_private(name: str) -> bool:
 
 
 class ReadableNames:
-    """The names that each agent or team may read: all, unless `--share` has limited them. Never those of secrets.
+    """The names that each agent or team may read: all, unless `--with` has limited them. Never those of secrets.
 
     Args:
         limits: Returns the limits of the session that is open, by the id of the agent or team.

@@ -20,6 +20,7 @@ from planck_nb.base.errors import ToolError, did_you_mean
 from planck_nb.base.json_types import JsonObject
 from planck_nb.base.secrets import MAX_LENGTH, is_secret_name, known_secrets, looks_like_key, redact, remember_secret
 from planck_nb.base.threads import run_in_thread
+from planck_nb.jupyter.kernel_tools.executed_cells import ExecutedCells
 from planck_nb.jupyter.kernel_tools.executor import CellResult, Executor
 from planck_nb.jupyter.kernel_tools.kernel_tool_names import (
     GROUP,
@@ -30,9 +31,7 @@ from planck_nb.jupyter.kernel_tools.kernel_tool_names import (
 )
 from planck_nb.jupyter.kernel_tools.name_changes import NameChanges
 from planck_nb.jupyter.kernel_tools.readable_names import ReadableNames, reader_id
-from planck_nb.jupyter.kernel_tools.tracebacks import short_traceback
 from planck_nb.jupyter.values import describe_value, kind_of
-from planck_nb.jupyter.values.guard import Guard, UnusableError
 from planck_nb.workspace import Workspace
 from planck_nb.workspace.agent_names import named_agents
 
@@ -51,7 +50,6 @@ _STOPPING = 5.0
 """Seconds that an agent has to stop after an interrupt, before its call ends by itself."""
 
 NO_ERROR = "No cell has failed since the kernel was started."
-_TRACEBACK_SECONDS = 2.0
 
 
 class KernelTools:
@@ -70,6 +68,8 @@ class KernelTools:
         self._executor = Executor(shell)
         self.changes = NameChanges(shell.user_ns)
         """What the calls did to variables, to be undone."""
+        self.cells = ExecutedCells(shell)
+        """The cells that people executed."""
 
     def tools(self) -> Mapping[str, Tool]:
         """Return the tools by name."""
@@ -201,7 +201,10 @@ class KernelTools:
 
     async def _last_error(self, _args: JsonObject) -> str:
         remember_secret_variables(self._shell.user_ns)
-        return redact(await run_in_thread(lambda: failed_cell(self._shell)), formats=True)
+        error = getattr(sys, "last_value", None)
+        if not isinstance(error, BaseException):
+            return NO_ERROR
+        return redact(await run_in_thread(lambda: self.cells.traceback_of(error)), formats=True)
 
     def _readable_names(self, agent_id: str) -> list[str]:
         """The variables that the agent may read, in the order in which they were assigned."""
@@ -256,29 +259,3 @@ def remember_secret_variables(namespace: Mapping[str, object]) -> None:
     for value, what in known_secrets(texts).items():
         if looks_like_key(value) or any(map(str.isdigit, value)):
             remember_secret(value, what)
-
-
-def failed_cell(shell: InteractiveShell) -> str:
-    """Return the traceback of the cell that failed last.
-
-    Args:
-        shell: The shell.
-
-    Returns:
-        The traceback, or a sentence if there is none. An error whose own code takes long is shown by its class.
-    """
-    error = getattr(sys, "last_value", None)
-    if not isinstance(error, BaseException):
-        return NO_ERROR
-    try:
-        return Guard(_TRACEBACK_SECONDS).call(partial(short_traceback, error, partial(_name_of_cell, shell)))
-    except UnusableError as problem:
-        name = type.__dict__["__name__"].__get__(type(error))
-        return f"{name}: its text cannot be shown: {problem}"
-
-
-def _name_of_cell(shell: InteractiveShell, file: str) -> str:
-    """The name of a file as IPython shows it: a cell is `In[3]`."""
-    find = getattr(shell.compile, "format_code_name", None)  # since IPython 8
-    found = None if find is None else find(file)
-    return file if found is None else " ".join(found)

@@ -40,6 +40,8 @@ def short_traceback(error: BaseException, name_of: Callable[[str], str] = str) -
         for frame in frames:
             frame.filename = name_of(frame.filename)
         part.stack = traceback.StackSummary.from_list(frames)
+        if getattr(part, "filename", None):  # a syntax error's own file, which is in no frame
+            part.filename = name_of(part.filename)
     return head_and_tail(
         "".join(whole.format()).rstrip(), characters=MAX_CHARACTERS, lines=MAX_LINES, around=around_secret
     )

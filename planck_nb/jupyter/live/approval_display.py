@@ -9,14 +9,15 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Literal, TypeAlias
 
+from planck_nb.agent.approval.policy import WITHOUT_RULE
 from planck_nb.agent.approval.shown_call import MAX_CHARACTERS, MAX_LINES, argument_text, call_size
 from planck_nb.agent.effect import Effect, EffectKind
 from planck_nb.agent.events import ApprovalRequest
-from planck_nb.base.json_types import JsonObject
-from planck_nb.base.line_diff import DiffLine, diff_lines
+from planck_nb.base.line_diff import diff_lines, unified_diff
 from planck_nb.base.text import head_and_tail
 from planck_nb.base.visible import visible
 from planck_nb.jupyter.display.approval_text import commands_not_in, rule_sentence
+from planck_nb.jupyter.display.diff_lines import DiffLine, diff_in
 from planck_nb.jupyter.display.formatting import key_argument
 
 _REMEMBERED_FILES = 50
@@ -45,10 +46,10 @@ class ApprovalDisplay:
         effects: Pairs of kind and target, with paths relative to the working directory or the home directory.
         folder: The directory around everything to be written; empty without such a directory.
         cwd: The directory in which a command runs, if that is not the working directory.
-        reason: One sentence about why approval is needed.
+        reason: One sentence about why approval is needed; empty if only because it is the default.
         arguments: Triples of name, text and kind.
         replaced: Names of the arguments in `change`.
-        change: Lines in a replacement, None for other calls.
+        change: Lines in a replacement, with those around them in the file if it is known; None for other calls.
         commands: The commands to run, as far as the arguments do not contain them as they are.
         rule: What is allowed if such calls are always allowed, as the end of a sentence; empty if each is asked about.
         whole: Whether everything is shown; an incomplete call cannot be approved.
@@ -77,7 +78,7 @@ def approval_display(request: ApprovalRequest) -> ApprovalDisplay:
     """Describe the request for the browser."""
     whole = call_size(request.args, request.touches).characters <= MAX_CHARACTERS
     before = _replaced_file(request)
-    replaced_names, change = _change(request.args) if whole else ((), None)
+    replaced_names, change = _change(request) if whole else ((), None)
     if whole and before:
         replaced_names, change = ("content",), _lines_of_change(before, str(request.args["content"]))
     arguments = [_argument(name, value, request.touches) for name, value in request.args.items()]
@@ -131,8 +132,11 @@ def _text_before(path: str, _agent_id: str, _call_id: str, _time: float) -> str 
 
 
 def _reason(request: ApprovalRequest) -> str:
-    """Return the reason, with short paths as in the rest."""
-    reason = request.reason
+    """Return the reason, with short paths.
+
+    It is empty for the default.
+    """
+    reason = "" if request.reason.endswith(WITHOUT_RULE) else request.reason
     for effect in request.touches:
         if effect.kind in {"read", "write"} and effect.target:
             reason = reason.replace(effect.target, _relative_to_working_directory(effect.target))
@@ -161,13 +165,27 @@ def _argument_kind(value: object) -> ArgumentKind:
             return "json"
 
 
-def _change(args: JsonObject) -> tuple[tuple[str, ...], tuple[DiffLine, ...] | None]:
+def _change(request: ApprovalRequest) -> tuple[tuple[str, ...], tuple[DiffLine, ...] | None]:
     """Return argument names for old and new text, and the lines."""
     for old, new in _REPLACEMENTS:
-        match args.get(old), args.get(new):
+        match request.args.get(old), request.args.get(new):
             case str(before), str(after):
-                return (old, new), _lines_of_change(before, after)
+                return (old, new), _lines_in_file(request, before, after) or _lines_of_change(before, after)
     return (), None
+
+
+def _lines_in_file(request: ApprovalRequest, before: str, after: str) -> tuple[DiffLine, ...]:
+    """Return the change within the file.
+
+    It is empty unless the file has the old text exactly once.
+    """
+    targets = [effect.target for effect in request.touches if effect.kind == "write"]
+    file = _text_before(targets[0], request.agent_id, request.id, request.time) if len(targets) == 1 else None
+    if not file or not before or file.count(before) != 1 or file.count("\r"):
+        return ()
+    result = file.replace(before, after)
+    diff = diff_in("".join(unified_diff(file.splitlines(keepends=True), result.splitlines(keepends=True), "file")))
+    return () if diff is None else tuple((mark, visible(line)) for mark, line in diff.lines)
 
 
 def _lines_of_change(before: str, after: str) -> tuple[DiffLine, ...]:

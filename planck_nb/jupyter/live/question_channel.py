@@ -14,7 +14,7 @@ from planck_nb.jupyter.display.formatting import bounded
 from planck_nb.jupyter.live.question_display import content_of, question_display
 from planck_nb.jupyter.live.view import LiveView
 from planck_nb.jupyter.open_questions import Audience, OpenQuestion, OpenQuestions
-from planck_nb.sidecars.mcp_client.questions import QuestionAnswer
+from planck_nb.sidecars.mcp_client.link.questions import QuestionAnswer
 
 _REFUSAL_CHARACTERS = 2_000
 

@@ -55,16 +55,19 @@ It only requests the code, which a page gets once.
 class RunSummary(TypedDict):
     """The view's contents for a finished run.
 
-    `cost` is in US dollars, None for an unknown price. `key_variable` is the API key's environment variable, if the run
-    has failed because of the key.
+    `spent` is tokens and cost in words; `cost` is in US dollars, None for an unknown price. `trouble` counts failed
+    calls. `ending` is a title and a sentence about an unusual end. `key_variable` is the API key's environment
+    variable, if the run has failed because of the key.
     """
 
     outcome: Literal["done", "stopped", "failed", "cut off", "refused", "no answer"]
     seconds: float
-    tokens: int
+    spent: tuple[str, str]
     cost: float | None
     model: str
     text: str
+    trouble: NotRequired[str]
+    ending: NotRequired[tuple[str, str] | None]
     key_variable: NotRequired[str]
 
 

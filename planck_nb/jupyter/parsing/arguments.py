@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import re
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from io import StringIO
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeAlias
 
 from planck_nb.base.errors import UsageError, did_you_mean
 from planck_nb.jupyter.notebook import Notebook
 from planck_nb.jupyter.parsing.parameters import OF_EVERY_VERB, QUOTES, Extent, Kind, Option, Parameter, flags
+
+Recogniser: TypeAlias = Callable[[Notebook, Sequence[str]], bool]
+"""Test for a verb's arguments; a text counts as one word."""
+
+_OPTION = re.compile(r"(?:^|\s)--?[A-Za-z]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +41,8 @@ class ArgumentSpec:
     command: str
     parameters: tuple[Parameter, ...]
     options: tuple[Option, ...]
+    fits: Recogniser | None = None
+    """Test for all words together; by default each kind has its own."""
 
     @property
     def usage(self) -> str:
@@ -142,6 +150,69 @@ def read_arguments(spec: ArgumentSpec, line: str, cell: str | None, notebook: No
             raise _missing(spec, text_parameter)
         values[text_parameter.name] = _value(spec, text_parameter, text or None, notebook)
     return values
+
+
+def could_follow(spec: ArgumentSpec, line: str, notebook: Notebook, *, strict: bool = False) -> bool:
+    """Return whether a text parses as a verb's arguments.
+
+    Other lines are prompts. A mistyped value counts, because the verb's error explains it. So does an option directly
+    after the name.
+
+    Args:
+        spec: The verb's declaration.
+        line: The text after the verb on its line.
+        notebook: The place to look names up.
+        strict: Require a recognised value, rather than free text.
+    """
+    available = [*spec.options, *OF_EVERY_VERB]
+    try:
+        read = parse_options(line, available, of=spec.command)
+    except UsageError:  # which the verb's own error explains
+        return not strict or line.split(maxsplit=1)[0].partition("=")[0] in flags(spec.options)
+    if read.options:
+        return True
+    if not read.rest:
+        return not strict
+    return _could_be_words(spec, read.rest, available, notebook, strict=strict)
+
+
+def _could_be_words(
+    spec: ArgumentSpec, line: str, available: Sequence[Option], notebook: Notebook, *, strict: bool
+) -> bool:
+    """Return whether a text without options before it parses as arguments."""
+    option = _OPTION.search(line)
+    positional = [parameter for parameter in spec.parameters if parameter is not spec.text_parameter]
+    try:
+        words, text, options = _split(spec, positional, available, line, notebook)
+        values = [] if options else list(_assign(spec, positional, words))
+    except UsageError:  # perhaps an option, or an open quotation mark
+        if option is None:
+            return any(parameter.kind.quotes == line[0] for parameter in positional)
+        return could_follow(spec, line[: option.start()], notebook, strict=True)
+    if options:
+        return True
+    if spec.fits is not None:
+        return spec.fits(notebook, [*words, text] if text else words)
+    if spec.text_parameter is not None and text:
+        values.append((spec.text_parameter, text))
+    pairs = [(parameter.kind, word) for parameter, value in values for word in _words_of(value)]
+    is_recognised = any(kind.fits is not None for kind, _ in pairs)
+    return all(_may_be(kind, word, notebook) for kind, word in pairs) and (is_recognised or not strict)
+
+
+def _words_of(value: Any) -> tuple[str, ...]:  # noqa: ANN401 - a word, several, or None
+    return value if isinstance(value, tuple) else () if value is None else (value,)
+
+
+def _may_be(kind: Kind, text: str, notebook: Notebook) -> bool:
+    """Return whether a text is probably meant as this kind's value."""
+    if kind.fits is not None:
+        return kind.fits(notebook, text)
+    try:
+        kind.convert(text)
+    except (ValueError, UsageError):
+        return False
+    return True
 
 
 def next_word(text: str, *, quotes: str = QUOTES, escape: str = "\\") -> tuple[str, str]:

@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from difflib import get_close_matches
 from pathlib import Path
 
 from planck_nb.agent.agent import Agent
+from planck_nb.agent.approval import KINDS
 from planck_nb.agent.state import PendingApproval
 from planck_nb.ai import list_models, list_providers
+from planck_nb.ai.model_lookup.catalogue import by_name, full_names
 from planck_nb.ai.providers import provider
 from planck_nb.base.errors import AgentError, UsageError, did_you_mean
+from planck_nb.base.ids import is_readable_name
 from planck_nb.base.secrets import looks_like_key
 from planck_nb.base.text import one_line
 from planck_nb.base.visible import visible
+from planck_nb.jupyter.controller import DEFAULT_AGENT
 from planck_nb.jupyter.namespace import data_frames, functions
 from planck_nb.jupyter.notebook import Notebook
 from planck_nb.jupyter.parsing.parameters import FILE, Extent, Kind, Option, Suggestions
 from planck_nb.jupyter.prompts.prompt_images import images_in
+from planck_nb.jupyter.similar_words import is_near, nearest
 from planck_nb.jupyter.values import kind_of
 from planck_nb.jupyter.values.type_checks import is_a
 from planck_nb.sessions import VIEWS
@@ -26,6 +32,16 @@ from planck_nb.workspace.agent_names import full_name, named_agents
 
 _DESCRIBED = 60
 _VARIABLE = re.compile("[A-Za-z_][A-Za-z0-9_]*")
+_SIMILAR = 0.8
+_SESSION_ID = re.compile(r"[0-9a-f]{16}")
+_MODEL_ID = re.compile(r"[A-Za-z][\w.:/-]*\d[\w.:/-]*")
+_STATEMENT = re.compile(
+    r"\(*(?:SELECT|WITH|FROM|VALUES|TABLE|DESCRIBE|SUMMARIZE|SHOW|PIVOT|UNPIVOT|EXPLAIN|ATTACH|COPY|CREATE|DELETE|DROP"
+    r"|ALTER|INSERT|UPDATE|PRAGMA|SET|INSTALL|LOAD|CALL|EXPORT|IMPORT)\b"
+    r"|(?i:\(*(?:select|with|values|explain|pivot|unpivot)\b[^?]*[*=(<>])"
+    r"|(?i:select\b[^?]*\bfrom\b)"
+    r"|(?i:(?:from|describe|summarize|show|table)\s+\w+\s*(?:;?\s*\Z|(?:where|group|order|limit|join|select|using|all)\b))"
+)
 
 
 def names(text: str) -> tuple[str, ...]:
@@ -95,6 +111,22 @@ def _functions(notebook: Notebook) -> Suggestions:
     return dict.fromkeys(functions(notebook.names), "function of the notebook")
 
 
+def _tools(notebook: Notebook) -> Suggestions:
+    """Return everything which `--tools` accepts."""
+    return {**notebook.workspace.toolbox.described(), **_functions(notebook)}
+
+
+def is_tool(notebook: Notebook, name: str) -> bool:
+    """Return whether approval rules can have this name.
+
+    Args:
+        notebook: The place to look names up.
+        name: A tool's, a group's or an effect's name.
+    """
+    agents = named_agents(notebook.workspace).values()
+    return name in {*KINDS, *_tools(notebook), *(tool.name for agent in agents for tool in agent.tools)}
+
+
 def _compactors(notebook: Notebook) -> Suggestions:
     packages = dict.fromkeys(notebook.workspace.compactors.names(), "compactor of a package")
     return {"default": "the built-in compactor", **packages, **_functions(notebook)}
@@ -150,6 +182,12 @@ def _calls(notebook: Notebook) -> Suggestions:
 def _call(notebook: Notebook, name: str) -> tuple[Agent, PendingApproval]:
     # Ids are the model's, so two agents may have the same.
     matches = [(agent, call) for candidate, agent, call in _names_of_calls(notebook) if candidate == name]
+    tool = name.partition(":")[0]
+    if not matches and is_tool(notebook, tool):
+        raise AgentError(
+            f"No call {name} waits for approval. `%planck permissions allow {tool}` allows the tool, "
+            f"`%planck permissions deny {tool}` denies it."
+        )
     if not matches:
         raise AgentError(f"No call {name} waits for approval; `%planck approve` lists those that do.")
     if len(matches) > 1:
@@ -157,16 +195,77 @@ def _call(notebook: Notebook, name: str) -> tuple[Agent, PendingApproval]:
     return matches[0]
 
 
-RECIPIENT = Kind("AGENT", suggest=_recipients)
+def _one_of(*suggestions: Callable[[Notebook], Suggestions]) -> Callable[[Notebook, str], bool]:
+    """Return a recogniser for known names and their misspellings."""
+
+    def fits(notebook: Notebook, text: str) -> bool:
+        names = [name.lower() for suggest in suggestions for name in suggest(notebook)]
+        return bool(nearest(text.lower(), names) or get_close_matches(text.lower(), names, n=1, cutoff=_SIMILAR))
+
+    return fits
+
+
+def is_agent(notebook: Notebook, text: str) -> bool:
+    """Return whether a text is probably an agent or a team.
+
+    Args:
+        notebook: The place to look names up.
+        text: The name, perhaps mistyped.
+    """
+    members = {DEFAULT_AGENT: ""} | {name.rpartition("/")[2]: name for name in named_agents(notebook.workspace)}
+    return _one_of(_recipients, lambda _notebook: members)(notebook, text)
+
+
+def _may_be_session(notebook: Notebook, text: str) -> bool:
+    if is_readable_name(text) or _SESSION_ID.fullmatch(text):
+        return True
+    return _one_of(_sessions)(notebook, text) or any(text == session.id for session in notebook.workspace.sessions())
+
+
+def model_named(name: str, notebook: Notebook) -> str:
+    """Return a model's full name, empty for another word.
+
+    Args:
+        name: The word.
+        notebook: The place to look the user's own models up.
+    """
+    provider, colon, model = name.partition(":")
+    if name in by_name(notebook.workspace.config.models) or (colon and model and provider in list_providers()):
+        return name
+    return next(iter(full_names(name)), "")
+
+
+def _may_be_model(notebook: Notebook, text: str) -> bool:
+    """Recognise known models, providers, and words with digits, as in `gpt-9`."""
+    if model_named(text, notebook) or _MODEL_ID.fullmatch(text):
+        return True
+    return _one_of(_providers, _models)(notebook, text)
+
+
+def _may_be_query(_notebook: Notebook, text: str) -> bool:
+    """Recognise a query: by capitals, or by signs which sentences lack."""
+    word, _, rest = text.partition(" ")
+    if _STATEMENT.match(text) or (word.isupper() and is_near(word, "SELECT")):
+        return True
+    return (
+        " from " in f" {rest.lower()} " and is_near(word.lower(), "select") and not text.rstrip().endswith(("?", "."))
+    )
+
+
+def _may_be_waiting_call(notebook: Notebook, text: str) -> bool:
+    return bool(nearest(text, _calls(notebook)))
+
+
+RECIPIENT = Kind("AGENT", suggest=_recipients, fits=is_agent)
 """A running team's name, or an agent's, which may be new."""
 
-AGENT_NAME = Kind("AGENT", suggest=_agents)
+AGENT_NAME = Kind("AGENT", suggest=_agents, fits=is_agent)
 """An agent name, perhaps a new one."""
 
-TEAM = Kind("TEAM", suggest=_teams)
+TEAM = Kind("TEAM", suggest=_teams, fits=_one_of(_teams))
 """A running team's name, or a template's alias or path, as text."""
 
-SIDECAR = Kind("SIDECAR", extent=Extent.WORDS, suggest=_sidecars)
+SIDECAR = Kind("SIDECAR", extent=Extent.WORDS, suggest=_sidecars, fits=_one_of(_sidecars))
 """Sidecar names, or a file which describes some, as texts."""
 
 AGENT = replace(AGENT_NAME, resolve=_agent, extent=Extent.NAME)
@@ -175,10 +274,10 @@ AGENT = replace(AGENT_NAME, resolve=_agent, extent=Extent.NAME)
 A team's name stands for its orchestrator.
 """
 
-SESSION = Kind("SESSION", suggest=_sessions)
+SESSION = Kind("SESSION", suggest=_sessions, fits=_may_be_session)
 """A stored session's name or id, as text."""
 
-MODEL = Kind("PROVIDER:MODEL", suggest=_models)
+MODEL = Kind("PROVIDER:MODEL", suggest=_models, fits=_may_be_model)
 
 KEY_VARIABLE = Kind("NAME", _key_variable)
 """The name of an environment variable with an API key."""
@@ -190,13 +289,13 @@ SERVER_OPTIONS = (
 """Options beside one that names a model."""
 """A model, as text."""
 
-PROVIDER = Kind("PROVIDER", resolve=_provider, suggest=_providers)
+PROVIDER = Kind("PROVIDER", resolve=_provider, suggest=_providers, fits=_one_of(_providers))
 """A model provider, as text."""
 
-QUERY = Kind("QUERY", suggest=_views, extent=Extent.TEXT)
+QUERY = Kind("QUERY", suggest=_views, extent=Extent.TEXT, fits=_may_be_query)
 """A query in SQL."""
 
-FUNCTIONS = Kind("F,G", names, suggest=_functions)
+FUNCTIONS = Kind("F,G", names, suggest=_tools)
 """Function and tool names, as a tuple."""
 
 COMPACTOR = Kind("NAME", suggest=_compactors)
@@ -211,5 +310,5 @@ OUTPUT = Kind("TYPE", suggest=_types)
 VARIABLES = Kind("V,W", names, suggest=_variables)
 """Variable names, as a tuple."""
 
-CALL = Kind("CALL", resolve=_call, suggest=_calls, extent=Extent.NAME)
+CALL = Kind("CALL", resolve=_call, suggest=_calls, extent=Extent.NAME, fits=_may_be_waiting_call)
 """A tool call under approval, as its agent and the `PendingApproval`."""

@@ -23,8 +23,8 @@ from planck_nb.jupyter.parsing.kinds import (
     VARIABLES,
     names,
 )
-from planck_nb.jupyter.parsing.misspellings import meant_option
 from planck_nb.jupyter.parsing.parameters import DEBUG, INTEGER, Kind, Option, choice, flags
+from planck_nb.jupyter.similar_words import nearest
 
 _LAST_WORDS = 20
 """Final words in a prompt which are searched for options."""
@@ -65,9 +65,11 @@ OPTIONS = (
     Option(
         "compactor", None, COMPACTOR, "a function or a package's compactor that shortens the conversation; `default`"
     ),
-    Option("with", None, VARIABLES, "variables to pass to the agent, even if their names look like secrets"),
     Option(
-        "share", None, VARIABLES, "the only variables that `list_variables` and `inspect_variable` show; `*` for all"
+        "with",
+        None,
+        VARIABLES,
+        "variables for the agent, secret ones too; kernel tools show only these, after `*` all",
     ),
     Option("image", "i", IMAGE, "an image to send with the prompt: a PNG, JPEG, GIF or WebP file; can be repeated"),
     Option("output", None, OUTPUT, "a structured answer: a pydantic model, dataclass or TypedDict of the notebook"),
@@ -82,7 +84,9 @@ OPTIONS = (
         "the agent to prompt, created if it does not exist; or a running team",
     ),
     Option("team", None, TEAM, "the team to prompt, by its alias or path; it is started if it does not run"),
-    Option("new", None, None, "start with an empty conversation"),
+    Option(
+        "new", None, None, "start with an empty conversation", synonyms=("clear", "reset", "restart", "forget", "fresh")
+    ),
     Option("max-tokens", None, INTEGER, "how long a reply may be, in tokens: 1 or more"),
     Option("temperature", None, Kind("X", _temperature), "how random the reply is: 0 to 2"),
     Option("thinking", None, _LEVEL, f"how much the model thinks: {', '.join(LEVELS)}"),
@@ -238,7 +242,7 @@ def _refuse_misspelt_option(text: str, before: str) -> None:
     """Raise `UsageError` if the first word is nearly an option."""
     word, _, rest = text.lstrip().partition(" ")
     flag, equals, value = word.partition("=")
-    if flag not in flags(OPTIONS) and (suggestion := meant_option(flag, OPTIONS)):
+    if flag not in flags(OPTIONS) and (suggestion := _meant_option(flag)):
         line = f"{before} {suggestion}{equals}{value} {rest}".strip()
         raise UsageError(
             f"{before.split(maxsplit=1)[0]} has no option {flag}. Did you mean {suggestion}, as in `{line}`?"
@@ -247,3 +251,11 @@ def _refuse_misspelt_option(text: str, before: str) -> None:
 
 def _begins_with_option(text: str) -> bool:
     return text.split(None, 1)[0].partition("=")[0] in flags(OPTIONS)
+
+
+def _meant_option(word: str) -> str:
+    """Find the probable option after any dash; may be empty."""
+    match = re.match(r"(?:--?|[\u2010-\u2015\u2212]+)([A-Za-z][\w-]*)", word)
+    names = [option.name for option in OPTIONS]
+    name = "" if match is None else nearest(match[1].lower().replace("_", "-"), names)
+    return name and f"--{name}"

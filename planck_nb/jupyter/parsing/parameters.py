@@ -13,7 +13,9 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from planck_nb.base.errors import UsageError
+from planck_nb.jupyter.file_names import looks_like_file
 from planck_nb.jupyter.notebook import Notebook
+from planck_nb.jupyter.similar_words import nearest
 
 _LARGEST = 2**63 - 1
 
@@ -51,6 +53,8 @@ class Kind:
         suggest: Returns the suggestions for completion.
         extent: The part of the line which belongs to it.
         quotes: Quotation marks which hold words together.
+        fits: Recognises texts which are probably meant as a value, mistyped ones too. Without it, any text which
+            `convert` accepts may be one.
     """
 
     placeholder: str
@@ -59,6 +63,7 @@ class Kind:
     suggest: Callable[[Notebook], Suggestions] = _no_suggestions
     extent: Extent = Extent.WORD
     quotes: str = QUOTES
+    fits: Callable[[Notebook, str], bool] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,12 +100,14 @@ class Option:
         short: One letter for `-x`, or None.
         kind: The value's kind; None for a switch.
         help: A line of help.
+        synonyms: Single words of a line which mean it, for the message about them.
     """
 
     name: str
     short: str | None
     kind: Kind | None
     help: str
+    synonyms: tuple[str, ...] = ()
 
     @property
     def argument(self) -> str:
@@ -142,7 +149,12 @@ def choice(*words: str, **described: str) -> Kind:
             raise ValueError(text)
         return text
 
-    return Kind("|".join(words_with_help), convert, suggest=lambda _notebook: words_with_help)
+    return Kind(
+        "|".join(words_with_help),
+        convert,
+        suggest=lambda _notebook: words_with_help,
+        fits=lambda _notebook, text: bool(nearest(text, words_with_help)),
+    )
 
 
 def positive_integer(text: str) -> int:
@@ -171,7 +183,7 @@ WORD = Kind("NAME")
 TEXT = Kind("TEXT", extent=Extent.TEXT)
 WORDS = Kind("WORD", extent=Extent.WORDS)
 INTEGER = Kind("N", positive_integer)
-FILE = Kind("FILE", _path)
+FILE = Kind("FILE", _path, fits=lambda _notebook, text: looks_like_file(text) or Path(text).exists())
 
 DEBUG = Option("debug", None, None, "show the whole traceback of an error")
 HELP = Option("help", None, None, "show this help")

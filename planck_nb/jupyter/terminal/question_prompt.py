@@ -15,7 +15,7 @@ from planck_nb.jupyter.display.plain_output import for_terminal
 from planck_nb.jupyter.live.question_display import QuestionDisplay, QuestionField, content_of, question_display
 from planck_nb.jupyter.open_questions import Audience, OpenQuestion, OpenQuestions
 from planck_nb.jupyter.terminal.approval_prompt import LineReader
-from planck_nb.sidecars.mcp_client.questions import QuestionAnswer
+from planck_nb.sidecars.mcp_client.link.questions import QuestionAnswer
 
 _YES = {"y", "yes", "true"}
 _NO = {"n", "no", "false"}

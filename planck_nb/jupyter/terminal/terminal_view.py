@@ -6,6 +6,7 @@ import asyncio
 import sys
 from typing import TextIO
 
+from planck_nb.agent.calling.user_code import STOPPED
 from planck_nb.agent.events import (
     AgentEvent,
     ApprovalDecision,
@@ -22,10 +23,10 @@ from planck_nb.agent.events import (
     Unqueued,
     Warned,
 )
-from planck_nb.agent.tool_calls import STOPPED
 from planck_nb.ai.messages import AssistantMessage, UserMessage
 from planck_nb.base.async_tasks import spawn
 from planck_nb.base.event_log import EventLog
+from planck_nb.base.terminal_markdown import TerminalMarkdown
 from planck_nb.base.text import encodable, one_line
 from planck_nb.jupyter.display.formatting import key_argument
 from planck_nb.jupyter.display.plain_output import PlainStream, for_terminal
@@ -35,9 +36,6 @@ from planck_nb.jupyter.transcript.blocks import UNNAMED
 
 _LABEL_CHARACTERS = 100
 _SENTENCE_CHARACTERS = 500
-_STOPPED = {STOPPED, "Error: KeyboardInterrupt"}
-"""Results from interrupted calls."""
-
 _NOTED_SECONDS = 1.0
 """Shortest call with a duration on display."""
 
@@ -50,10 +48,16 @@ class TerminalPrinter:
         prompts: Whether the run's prompts are printed, for runs whose prompt was not typed in the cell.
         agent: Id and name of the run's agent; None if all events are from a single agent. The other agents in a team
             are shown with their tasks and answers only.
+        styles: Whether replies are printed as styled Markdown.
     """
 
     def __init__(
-        self, output: TextIO | None = None, *, prompts: bool = False, agent: tuple[str, str] | None = None
+        self,
+        output: TextIO | None = None,
+        *,
+        prompts: bool = False,
+        agent: tuple[str, str] | None = None,
+        styles: bool = False,
     ) -> None:
         self._output = output
         self._prompts = prompts
@@ -61,6 +65,7 @@ class TerminalPrinter:
         self._names = {} if agent is None else {agent[0]: agent[1]}
         self._steered = False
         self._stream = PlainStream()
+        self._markdown = TerminalMarkdown() if styles else None
         self._reply = ""
         self._thinking = False
         self._breaks = ""
@@ -80,6 +85,8 @@ class TerminalPrinter:
 
     def end_line(self) -> None:
         """End the unfinished line."""
+        if self._markdown is not None:
+            self._write_text(self._markdown.end())
         self._breaks = ""
         if self._in_line:
             self._print("\n")
@@ -115,7 +122,12 @@ class TerminalPrinter:
                     self._line(sentence)
 
     def _text(self, text: str) -> None:
-        printable = self._breaks + encodable(self._stream.feed(text))
+        plain_text = encodable(self._stream.feed(text))
+        self._write_text(plain_text if self._markdown is None else self._markdown.feed(plain_text))
+
+    def _write_text(self, text: str) -> None:
+        """Print text, except for breaks at its end, which wait for more."""
+        printable = self._breaks + text
         if not self._in_line:
             printable = printable.lstrip("\n")
         content = printable.rstrip("\n")
@@ -153,7 +165,7 @@ class TerminalPrinter:
         if event.id in self._denied:
             self._denied.discard(event.id)
             state = "denied"
-        elif event.result in _STOPPED:
+        elif event.result == STOPPED:
             state = "stopped"
         elif event.error:
             state = f"failed: {event.result.removeprefix('Error: ')}"

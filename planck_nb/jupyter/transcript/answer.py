@@ -25,6 +25,7 @@ from planck_nb.agent.run import Run
 from planck_nb.agent.run_result import RunResult
 from planck_nb.ai.messages import AssistantMessage, Message, StopReason, Usage, UserMessage
 from planck_nb.base.json_types import JsonObject
+from planck_nb.base.markdown import code_blocks
 from planck_nb.base.text import counted, encodable, one_line
 from planck_nb.jupyter.display.beside_view import beside_view
 from planck_nb.jupyter.display.formatting import count
@@ -39,6 +40,8 @@ _PRINTED_CHARACTERS = 3_000
 
 They are the same for any division into events.
 """
+
+_PYTHON = frozenset({"ipython", "ipython3", "py", "python", "python3"})
 
 NO_ALIASES = Aliases()
 
@@ -119,15 +122,15 @@ def _of_agent(
     ending = _Ending()
     usage: Usage | None = None
     cost: float | None = None
-    estimated = False
+    is_estimated = False
     for event in events:
         ending.follow(event)
         if event.type == "usage_delta":
             usage = (usage or Usage()) + event.delta
             cost = cost if event.cost is None else (cost or 0.0) + event.cost
-            estimated = estimated or event.estimated
+            is_estimated = is_estimated or event.estimated
     entries = tuple(_entries(events, prompts=prompts, everything=everything, timed=timed))
-    return _Course(entries, ending, usage, cost, estimated)
+    return _Course(entries, ending, usage, cost, is_estimated)
 
 
 def _story(
@@ -345,6 +348,16 @@ class Answer:
             if isinstance(message, AssistantMessage):
                 return message.text
         return ""
+
+    @property
+    def code(self) -> str:
+        """Return the text's last code block in Python, empty without one.
+
+        After `%planck fix` it is the corrected cell.
+        """
+        blocks = [(language.lower(), code.rstrip("\n")) for language, code in code_blocks(self.text)]
+        python_blocks = [code for language, code in blocks if language in _PYTHON]
+        return next(reversed(python_blocks or [code for language, code in blocks if not language]), "")
 
     @property
     def output(self) -> Any:  # noqa: ANN401 - an instance of the type that the prompt named

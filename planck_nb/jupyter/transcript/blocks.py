@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -9,8 +10,8 @@ from itertools import groupby
 from typing import TypeAlias
 
 from planck_nb.agent.calling.previews import without_previewed
+from planck_nb.agent.calling.user_code import STOPPED
 from planck_nb.agent.preview_types import Preview
-from planck_nb.agent.tool_calls import STOPPED
 from planck_nb.ai.messages import (
     AssistantMessage,
     AssistantPart,
@@ -29,8 +30,17 @@ from planck_nb.jupyter.display.diff_lines import DIFFED_ARGUMENTS, ShownDiff, di
 from planck_nb.jupyter.display.formatting import bounded, key_argument, shown_arguments
 from planck_nb.jupyter.display.plain_output import plain
 
+YOU = "You"
+"""Sender for the user's message."""
+
 UNNAMED = "another agent"
 """Sender for a message from an unnamed agent."""
+
+_IMAGE_LINE = re.compile(r"^\[image(?: \d+x\d+)?(?: [\w.+-]+)?\]\n?", re.MULTILINE)
+"""An image's stand-in within a result's text.
+
+`labextension/src/view/tool-calls.ts` has the same.
+"""
 
 CALL_GROUP = 8
 """Longest row of ungrouped calls; more are grouped into one line."""
@@ -117,7 +127,10 @@ class ToolCall:
     @property
     def rest(self) -> str:
         """Return the result without the previewed parts, bounded."""
-        return "" if self.result is None else bounded(without_previewed(plain(self.result.text), self.previews))
+        if self.result is None:
+            return ""
+        text = without_previewed(plain(self.result.text), self.previews)
+        return bounded(_IMAGE_LINE.sub("", text) if self.images else text)
 
     @property
     def diff(self) -> ShownDiff | None:

@@ -7,7 +7,7 @@ Texts have the page's colour, so they are legible on light and dark backgrounds.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from html import escape
 
 from planck_nb.agent.preview_types import Preview, TablePreview
@@ -19,7 +19,7 @@ from planck_nb.base.text import encodable, one_line
 from planck_nb.jupyter.display.diff_lines import ShownDiff
 from planck_nb.jupyter.display.formatting import bounded, bounded_text
 from planck_nb.jupyter.display.shown_images import image_notice, image_source
-from planck_nb.jupyter.transcript.blocks import Block, CallGroup, Interjection, Notice, ToolCall, blocks
+from planck_nb.jupyter.transcript.blocks import YOU, Block, CallGroup, Interjection, Notice, ToolCall, blocks
 from planck_nb.jupyter.transcript.team_story import StoryStep, TeamAgent, TeamStory
 
 PREVIEW_CHARACTERS = 200_000
@@ -81,7 +81,7 @@ def block(part: Block) -> str:
         case CallGroup():
             return _call_group(part)
         case Interjection():
-            sender = f"<b>{escaped(one_line(part.sender))}:</b> " if part.sender else ""
+            sender = f"<b>{escaped(one_line(part.sender or YOU))}:</b> "
             return f"{_quote(bounded(part.text.strip()), sender)}"
         case Notice():
             return notice(part.text)
@@ -102,17 +102,33 @@ def _quote(text: str, sender: str = "") -> str:
     return f'<blockquote style="{style}">{sender}{escaped(text)}</blockquote>'
 
 
-def story(team: TeamStory, leader: str) -> Iterator[str]:
-    """Yield a team's messages, each member's transcript, and the leader's name.
+def story(team: TeamStory, leader: str, made_by: str, work: Sequence[Block]) -> str:
+    """Return a line which opens to the work behind a team's answer.
 
-    The leader's transcript is left out.
+    Args:
+        team: Its tasks and answers, and its other agents.
+        leader: The leading agent's name.
+        made_by: What it took, in a few words.
+        work: The leader's blocks before the answer.
     """
-    for step in team.steps:
-        yield _step(step)
     share = AGENTS_CHARACTERS // max(len(team.agents), 1)
-    for agent in team.agents:
-        yield _agent(agent, share)
-    yield f'<p style="margin:12px 0 4px 0;font-size:12px;text-align:left"><b>{escaped(encodable(leader))}</b></p>'
+    parts = [*map(_step, team.steps), *(_agent(agent, share) for agent in team.agents)]
+    if work:
+        inner = "\n".join(map(block, work))
+        parts.append(_opens(f"<b>{escaped(encodable(leader))}</b>", inner))
+    return _opens(f"<b>How it was made</b> {_muted(made_by)}", "\n".join(parts))
+
+
+def _opens(summary: str, inner: str) -> str:
+    """Return a line with more below it."""
+    return (
+        f'<details style="margin:4px 0 0 0"><summary style="{_SUMMARY}">{summary}</summary>'
+        f'<div style="margin:0 0 8px 20px">{inner}</div></details>'
+    )
+
+
+def _muted(text: str) -> str:
+    return f'<span style="opacity:0.7">&nbsp;{escaped(text)}</span>'
 
 
 def _step(step: StoryStep) -> str:
@@ -147,11 +163,7 @@ def _agent(agent: TeamAgent, characters: int) -> str:
     if agent.error is not None:
         parts.append(notice(agent.error))
     inner = "\n".join(parts)
-    return (
-        f'<details style="margin:4px 0 0 0"><summary style="{_SUMMARY}"><b>{escaped(agent.name)}</b> '
-        f'<span style="opacity:0.7">&nbsp;{escaped(agent.figures)}</span></summary>'
-        f'<div style="margin:0 0 8px 20px">{inner}</div></details>'
-    )
+    return _opens(f"<b>{escaped(agent.name)}</b> {_muted(agent.figures)}", inner)
 
 
 def _call(call: ToolCall) -> str:

@@ -21,6 +21,7 @@ from planck_nb.jupyter.display.plain_output import for_terminal
 from planck_nb.jupyter.display.run_facts import chosen_limits
 from planck_nb.jupyter.transcript import html
 from planck_nb.jupyter.transcript.blocks import (
+    YOU,
     Block,
     CallGroup,
     Decision,
@@ -43,6 +44,16 @@ Outcome: TypeAlias = Literal["done", "stopped", "failed", "cut off", "refused", 
 
 It may be normal, a stop by the user, an error, an incomplete reply, a refusal, or a reply with thinking only.
 """
+
+
+_TASK_TOOLS = frozenset({"ask_agent", "delegate_task"})
+"""Tools whose calls are tasks in a team's story."""
+
+_TITLES: dict[Outcome, str] = {
+    "cut off": "The answer is cut off",
+    "refused": "The model refused to answer",
+    "no answer": "There is no answer",
+}
 
 
 @dataclass(frozen=True)
@@ -143,6 +154,27 @@ class Transcript:
         )
 
     @property
+    def spent(self) -> tuple[str, str]:
+        """Return tokens and cost in words; empty for unknown ones."""
+        return spent_of(self.usage, self.cost, self.limits, estimated=self.estimated)
+
+    @property
+    def made_by(self) -> str:
+        """Return what a team's answer took: `3 agents, 2 tasks, 11.4k tokens`; empty for a single agent."""
+        if self.team is None:
+            return ""
+        tasks = sum(step.kind in {"task", "question"} for step in self.team.steps)
+        parts = [f"{1 + len(self.team.agents)} agents", f"{tasks:,} {'task' if tasks == 1 else 'tasks'}", self.spent[0]]
+        return ", ".join(part for part in parts if part)
+
+    @property
+    def trouble(self) -> str:
+        """Return the number of failed calls: `1 of 5 calls failed`; empty without failures."""
+        calls = [call for block in self._blocks for call in _calls_in(block)]
+        failures = sum(call.trouble == "failed" for call in calls)
+        return f"{failures} of {len(calls)} calls failed" if failures else ""
+
+    @property
     def _notices(self) -> list[str]:
         """Return the warnings, each once and on one line."""
         return [one_line(encodable(warning), 500) for warning in dict.fromkeys(self.warnings)]
@@ -152,7 +184,7 @@ class Transcript:
         return [f"Not sent: {one_line(encodable(text), 2_000)}" for text in self.returned]
 
     @property
-    def _ending(self) -> tuple[str, str] | None:
+    def ending(self) -> tuple[str, str] | None:
         """Return a title and a sentence for an unusual end.
 
         It is for runs which were stopped, failed, or lack a complete answer.
@@ -160,8 +192,13 @@ class Transcript:
         if self.outcome == "stopped":
             return "Stopped.", "The text so far is kept."
         if self.error is None and self.outcome != "failed":
-            return (encodable(self.warning), "") if self.warning else None
-        return encodable(self.error or "The run failed."), "What was received is kept."
+            return (
+                (_TITLES.get(self.outcome, "The answer may be incomplete"), encodable(self.warning))
+                if self.warning
+                else None
+            )
+        rest = "What was received is kept." if self.messages else ""
+        return error_title(self.error_kind), f"{encodable(self.error or '')} {rest}".strip()
 
     @property
     def _blocks(self) -> Iterator[Block]:
@@ -171,18 +208,33 @@ class Transcript:
             run_blocks[last] = TextPart(markdown.fenced(_indented(getattr(run_blocks[last], "text", "")), "json"))
         return iter(run_blocks)
 
+    @property
+    def _report(self) -> tuple[list[Block], list[Block]]:
+        """Return the answer's blocks and the blocks before it.
+
+        The answer is the last text. The calls which gave the tasks are left out, as the story tells them. All blocks of
+        a single agent are its answer.
+        """
+        run_blocks = list(self._blocks)
+        if self.team is None:
+            return run_blocks, []
+        texts = [place for place, block in enumerate(run_blocks) if isinstance(block, TextPart)]
+        first = texts[-1] if texts else len(run_blocks)
+        work = [
+            block for block in run_blocks[:first] if not (isinstance(block, ToolCall) and block.name in _TASK_TOOLS)
+        ]
+        return run_blocks[first:], work
+
     def _html(self) -> str:
+        report, work = self._report
         parts = [
             html.header(self.agent, self.figures),
             *map(html.notice, self._notices),
-            *([] if self.team is None else html.story(self.team, self.agent)),
-            *map(html.block, self._blocks),
+            *map(html.block, report),
+            *([] if self.team is None else [html.story(self.team, self.agent, self.made_by, work)]),
         ]
-        if self.error is not None:
-            reason = f"{encodable(self.error)} What was received is kept."
-            parts.append(html.ending(error_title(self.error_kind), reason, bad=True))
-        elif self._ending is not None:
-            parts.append(html.ending(*self._ending, bad=self.outcome == "failed"))
+        if self.ending is not None:
+            parts.append(html.ending(*self.ending, bad=self.outcome == "failed" or self.error is not None))
         parts += map(html.notice, self._not_sent)
         body = "\n".join(parts)
         style = "font-size:14px;line-height:1.6;text-align:left;max-width:740px;padding:0 0 0 6px"  # as the live view
@@ -190,20 +242,27 @@ class Transcript:
 
     def _markdown(self) -> str:
         head = f"**{markdown.to_markdown(one_line(encodable(self.agent)))}** · {markdown.to_markdown(self.figures)}"
-        story = [] if self.team is None else list(_markdown_story(self.team, self.agent))
-        parts = [head, *map(_quoted, self._notices), *story, *map(_markdown_block, self._blocks)]
-        if self._ending is not None:
-            title, sentence = self._ending
+        report, work = self._report
+        parts = [head, *map(_quoted, self._notices), *map(_markdown_block, report)]
+        if self.team is not None:
+            parts += [f"**How it was made**: {self.made_by}", *_markdown_story(self.team)]
+            if work:
+                parts += [f"**{markdown.to_markdown(one_line(encodable(self.agent)))}**", *map(_markdown_block, work)]
+        if self.ending is not None:
+            title, sentence = self.ending
             parts.append(f"> **{markdown.to_markdown(one_line(title, 2_000))}** {sentence}".rstrip())
         parts += map(_quoted, self._not_sent)
         return "\n\n".join(parts) + "\n"
 
     def _plain(self) -> str:
         lines = [f"[{warning}]" for warning in self._notices]
-        lines += () if self.team is None else map(_plain_step, self.team.steps)
-        lines += (line for block in self._blocks if (line := _plain_block(block)))
-        if self._ending is not None:
-            lines.append(f"[{self._ending[0]}]")
+        report, work = self._report
+        lines += (line for block in report if (line := _plain_block(block)))
+        if self.team is not None:
+            lines += [f"[How it was made: {self.made_by}]", *map(_plain_step, self.team.steps)]
+            lines += (line for block in work if (line := _plain_block(block)))
+        if self.ending is not None:
+            lines.append(f"[{encodable(self.error or self.ending[0])}]")
         lines += [f"[{notice}]" for notice in self._not_sent]
         return for_terminal(encodable("\n".join(lines))) or f"[{self.outcome}]"
 
@@ -227,30 +286,47 @@ def figures_of(
     seconds: float | None = None,
     limits: Limits | None = None,
 ) -> str:
-    """Return outcome, number of agents, tokens, cost and model in one line.
-
-    Tokens and cost are followed by the run's limit, unless it is the usual one.
-    """
-    token_limit, cost_limit = chosen_limits(limits or Limits())
+    """Return outcome, number of agents, tokens, cost and model in one line."""
     time = None if seconds is None else elapsed(seconds)
     many = f"{agents} agents" if agents > 1 else None
-    tokens = None if usage is None else f"{count(usage.total_tokens)}{_of(token_limit, count)} tokens"
-    dollar = None if cost is None else f"{'at least ' if estimated else ''}{dollars(cost)}{_of(cost_limit, dollars)}"
-    return " · ".join(encodable(figure) for figure in (outcome, many, time, tokens, dollar, model) if figure)
+    tokens, price = spent_of(usage, cost, limits, estimated=estimated)
+    return " · ".join(encodable(figure) for figure in (outcome, many, time, tokens, price, model) if figure)
+
+
+def spent_of(
+    usage: Usage | None, cost: float | None, limits: Limits | None, *, estimated: bool = False
+) -> tuple[str, str]:
+    """Return tokens and cost in words, each with the run's limit.
+
+    Usual limits are left out.
+    """
+    token_limit, cost_limit = chosen_limits(limits or Limits())
+    tokens = "" if usage is None else f"{count(usage.total_tokens)}{_of(token_limit, count)} tokens"
+    price = "" if cost is None else f"{'at least ' if estimated else ''}{dollars(cost)}{_of(cost_limit, dollars)}"
+    return tokens, price
+
+
+def _calls_in(block: Block) -> tuple[ToolCall, ...]:
+    match block:
+        case ToolCall():
+            return (block,)
+        case CallGroup():
+            return block.calls
+        case _:
+            return ()
 
 
 def _of(limit: T | None, format_number: Callable[[T], str]) -> str:
     return "" if limit is None else f" of {format_number(limit)}"
 
 
-def _markdown_story(story: TeamStory, leader: str) -> Iterator[str]:
+def _markdown_story(story: TeamStory) -> Iterator[str]:
     """Yield a team's messages, and each agent's figures."""
     for step in story.steps:
         text = f"\n\n{indent(_quoted(step.text), '  ')}" if step.text and step.kind != "left out" else ""
         yield f"- **{markdown.to_markdown(step.label)}**{text}"
     for agent in story.agents:
         yield f"**{markdown.to_markdown(agent.name)}** · {markdown.to_markdown(agent.figures)}"
-    yield f"**{markdown.to_markdown(one_line(encodable(leader)))}**"
 
 
 def _plain_step(step: StoryStep) -> str:
@@ -268,7 +344,7 @@ def _markdown_block(block: Block) -> str:
             line = f"{line} **{block.trouble}**" if block.trouble else line
             return "\n\n".join((line, *(indent(_markdown_call(call), "  ") for call in block.calls)))
         case Interjection():
-            sender = f"**{markdown.to_markdown(one_line(block.sender))}:** " if block.sender else ""
+            sender = f"**{markdown.to_markdown(one_line(block.sender or YOU))}:** "
             return f"> {sender}{_quoted(bounded(block.text.strip())).removeprefix('> ')}"
         case Notice():
             return _quoted(one_line(encodable(block.text), 500))
@@ -303,7 +379,7 @@ def _plain_block(block: Block) -> str:
             trouble = f", {block.trouble}" if block.trouble else ""
             return f"[{len(block.calls)} calls: {one_line(block.names, 200)}{trouble}]"
         case Interjection():
-            sender = f"{one_line(block.sender)}: " if block.sender else ""
+            sender = f"{one_line(block.sender or YOU)}: "
             return "\n".join(f"> {line}" for line in f"{sender}{block.text.strip()}".splitlines())
         case Notice():
             return f"[{one_line(block.text, 500)}]"

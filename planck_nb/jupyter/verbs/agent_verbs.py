@@ -21,8 +21,9 @@ from planck_nb.jupyter.agent_rows import COLUMNS, COLUMNS_WITHOUT_TEAMS, agent_r
 from planck_nb.jupyter.controller import DEFAULT_AGENT
 from planck_nb.jupyter.display.run_facts import model_name
 from planck_nb.jupyter.notebook import Notebook
-from planck_nb.jupyter.parsing.kinds import AGENT, MODEL, PROVIDER, RECIPIENT, SERVER_OPTIONS
-from planck_nb.jupyter.parsing.parameters import Extent, Parameter, choice
+from planck_nb.jupyter.parsing.kinds import AGENT, FUNCTIONS, MODEL, PROVIDER, RECIPIENT, SERVER_OPTIONS, model_named
+from planck_nb.jupyter.parsing.parameters import Extent, Option, Parameter
+from planck_nb.jupyter.similar_words import nearest
 from planck_nb.jupyter.team_prompts import server_of
 from planck_nb.jupyter.verbs.declaration import Text, table, verb
 from planck_nb.workspace import Workspace
@@ -33,11 +34,26 @@ if TYPE_CHECKING:
 
 SUBJECT = "Agents and models"
 
+
+def _may_be_default(notebook: Notebook, text: str) -> bool:
+    """Recognise agents, teams, and models, which the verb's error explains."""
+    is_recipient = RECIPIENT.fits is not None and RECIPIENT.fits(notebook, text)
+    return is_recipient or bool(nearest(text, [DEFAULT_AGENT])) or bool(model_named(text, notebook))
+
+
+_DEFAULT = replace(RECIPIENT, extent=Extent.NAME, fits=_may_be_default)
+
 _MIN_DATA_LENGTH = 2_000
 """A text with this many characters without white space is taken for encoded data."""
 
 
-@verb("agents", SUBJECT, "list the agents of this notebook and its teams; as a live table while some run")
+@verb(
+    "agents",
+    SUBJECT,
+    "list the agents of this notebook and its teams; as a live table while some run",
+    synonyms=("agent", "status", "ps"),
+    shows=True,
+)
 async def agents(notebook: Notebook) -> pd.DataFrame:
     """Return a table of the agents."""
     from planck_nb.jupyter.agents_frame import AgentsFrame  # noqa: PLC0415 - pandas, as in `table`
@@ -71,6 +87,7 @@ def _live_table(notebook: Notebook) -> Mapping[str, Any]:
     Parameter("model", MODEL, "the model that answers from now on", optional=True),
     *SERVER_OPTIONS,
     example="model anthropic:claude-sonnet-4-6",
+    shows=True,
 )
 async def model(notebook: Notebook, model: str | None, base_url: str | None, key_var: str | None) -> Text:
     """Choose the model of the current agent and of those made later, or say which it is."""
@@ -107,6 +124,8 @@ def _require_key(workspace: Workspace, model: Model) -> None:
     "list the known models, with sizes and prices",
     Parameter("provider", PROVIDER, "only the models of this provider", optional=True),
     example="models google",
+    synonyms=("list",),
+    shows=True,
 )
 async def models(_notebook: Notebook, provider: str | None) -> pd.DataFrame:
     """Return a table of the models."""
@@ -133,10 +152,16 @@ async def models(_notebook: Notebook, provider: str | None) -> pd.DataFrame:
     SUBJECT,
     "list the tools that an agent can call",
     Parameter("agent", AGENT, "the agent, by default the default agent", optional=True),
+    Option("all", None, None, "list everything that `--tools` accepts instead"),
     example="tools analyst",
+    synonyms=("tool",),
+    shows=True,
 )
-async def tools(notebook: Notebook, agent: Agent | None) -> pd.DataFrame:
-    """Return a table of the agent's tools."""
+async def tools(notebook: Notebook, agent: Agent | None, all: bool) -> pd.DataFrame:  # noqa: A002 - the option
+    """Return a table of the agent's tools, or of all tools."""
+    if all:
+        described = FUNCTIONS.suggest(notebook).items()
+        return table([{"tool": name, "description": text} for name, text in described], ["tool", "description"])
     agent = agent or notebook.controller.current_agent
     rows = [
         {
@@ -147,11 +172,13 @@ async def tools(notebook: Notebook, agent: Agent | None) -> pd.DataFrame:
         for tool in (agent.tools if agent else ())
     ]
     return table(
-        rows, ["tool", "description", "arguments"], empty="No tools; `--tools` and `@name` in a prompt give some."
+        rows,
+        ["tool", "description", "arguments"],
+        empty="No tools; `--tools` and `@name` in a prompt give some, and `%planck tools --all` lists what there is.",
     )
 
 
-@verb("skills", SUBJECT, "list the skills that agents can load")
+@verb("skills", SUBJECT, "list the skills that agents can load", synonyms=("skill",), shows=True)
 async def skills(notebook: Notebook) -> object:
     """Return a table of the skills, or a text where some cannot be used."""
     toolbox = notebook.workspace.toolbox
@@ -166,14 +193,15 @@ async def skills(notebook: Notebook) -> object:
 
 
 @verb(
-    "show",
+    "request",
     SUBJECT,
     "print exactly what the next request will send, with token counts",
-    Parameter("_what", choice("request"), "what to print"),
     Parameter("agent", AGENT, "the agent, by default the default agent", optional=True),
-    example="show request analyst",
+    example="request analyst",
+    synonyms=("context",),
+    shows=True,
 )
-async def show(notebook: Notebook, _what: str, agent: Agent | None) -> Text:
+async def request(notebook: Notebook, agent: Agent | None) -> Text:
     """Return the text of the agent's next request."""
     return Text(await describe_request(agent or await notebook.controller.next_agent()))
 
@@ -199,13 +227,14 @@ async def remove(notebook: Notebook, agent: Agent) -> Text:
     "use",
     SUBJECT,
     "choose the agent or team that gets prompts without a name, or show it",
-    Parameter("name", replace(RECIPIENT, extent=Extent.NAME), "the agent or the team", optional=True),
+    Parameter("name", _DEFAULT, "the agent or the team", optional=True),
     example="use analyst",
-    names_only=True,
 )
 async def use(notebook: Notebook, name: str | None) -> Text:
     """Choose the default agent, or say which it is."""
     controller = notebook.controller
+    if name and name not in controller.recipients and (model := model_named(name, notebook)):
+        raise UsageError(f"{name} is a model; `%planck model {model}` lets it answer.")
     if name:
         controller.use(name)
     return Text(f"{controller.default} gets the prompts that name no agent.")

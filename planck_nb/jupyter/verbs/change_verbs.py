@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 SUBJECT = "Changes"
 ALL = -1
 """Stands for all changes."""
+LAST = -2
+"""Stands for the newest change."""
+_SPECIAL = {"all": ALL, "last": LAST}
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +37,13 @@ class _OfVariables:
     number: int
 
 
-@verb("changes", SUBJECT, "list the files and variables that tools changed in this session")
+@verb(
+    "changes",
+    SUBJECT,
+    "list the files and variables that tools changed in this session",
+    synonyms=("diff", "change"),
+    shows=True,
+)
 async def changes(notebook: Notebook) -> pd.DataFrame:
     """Return a table of the changes."""
     names = {agent.id: name for name, agent in named_agents(notebook.workspace).items()}
@@ -69,9 +78,9 @@ async def changes(notebook: Notebook) -> pd.DataFrame:
 
 
 def _number(text: str) -> int | _OfVariables:
-    """Convert `all`, or a change's number. Raises `ValueError`."""
-    if text == "all":
-        return ALL
+    """Convert `all`, `last`, or a change's number. Raises `ValueError`."""
+    if text in _SPECIAL:
+        return _SPECIAL[text]
     if text.startswith(PREFIX) and text.removeprefix(PREFIX).isdecimal():
         return _OfVariables(int(text.removeprefix(PREFIX)))
     if not text.isdecimal():
@@ -85,7 +94,12 @@ def _number(text: str) -> int | _OfVariables:
     "restore a file or the variables that a tool changed",
     Parameter(
         "number",
-        Kind("NUMBER|all", _number, suggest=lambda _notebook: {"all": "every change, the newest first"}),
+        Kind(
+            "NUMBER|all",
+            _number,
+            suggest=lambda _notebook: {"all": "every change, the newest first", "last": "the newest change"},
+            fits=lambda _notebook, text: text in _SPECIAL or text.lstrip("-").removeprefix(PREFIX).isdecimal(),
+        ),
         "the change, as `%planck changes` numbers it; by default the newest",
         optional=True,
     ),
@@ -93,6 +107,7 @@ def _number(text: str) -> int | _OfVariables:
 )
 async def undo(notebook: Notebook, number: int | _OfVariables | None) -> Text:
     """Undo a change, or all of them."""
+    number = None if number == LAST else number
     changes, variables = notebook.workspace.changes, notebook.controller.name_changes or NameChanges({})
     if not len(changes) and not len(variables):
         return Text("There is nothing to undo: no change of this session is left.")

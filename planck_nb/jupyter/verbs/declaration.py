@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import inspect
+import textwrap
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from planck_nb.jupyter.display.plain_output import for_terminal
 from planck_nb.jupyter.notebook import Notebook
-from planck_nb.jupyter.parsing.arguments import ArgumentSpec, read_arguments
+from planck_nb.jupyter.parsing.arguments import ArgumentSpec, Recogniser, read_arguments
 from planck_nb.jupyter.parsing.parameters import OF_EVERY_VERB, Option, Parameter
 
 if TYPE_CHECKING:
@@ -23,6 +25,7 @@ What it returns is the value of `%planck VERB` and shows itself: a `Text`, a tab
 """
 
 _USAGE_WIDTH = 28
+_HELP_WIDTH = 110
 
 
 class Text(str):
@@ -47,7 +50,10 @@ class Verb:
         options: Its options.
         example: What an example has after `%planck`.
         cell: Whether it can also be written as `%%planck`.
-        names_only: Whether a line is a prompt if more than one word follows that are not a name together.
+        synonyms: Other words for its name.
+        shortcuts: Words for its name with arguments, each with these arguments.
+        shows: Whether it only shows something where no arguments follow.
+        fits: Recognises its arguments, instead of their kinds.
     """
 
     name: str
@@ -58,12 +64,15 @@ class Verb:
     options: tuple[Option, ...] = ()
     example: str = ""
     cell: bool = False
-    names_only: bool = False
+    synonyms: tuple[str, ...] = ()
+    shortcuts: Mapping[str, str] = field(default_factory=dict)
+    shows: bool = False
+    fits: Recogniser | None = None
 
     @cached_property
     def declared(self) -> ArgumentSpec:
         """What parsing needs to know."""
-        return ArgumentSpec(f"%planck {self.name}", self.parameters, self.options)
+        return ArgumentSpec(f"%planck {self.name}", self.parameters, self.options, self.fits)
 
     @property
     def help(self) -> str:
@@ -71,6 +80,9 @@ class Verb:
         lines = [self.declared.usage, f"    {self.summary}", ""]
         lines += columns([(parameter.kind.placeholder, parameter.help) for parameter in self.parameters])
         lines += columns([(option.usage, option.help) for option in (*self.options, *OF_EVERY_VERB)])
+        words = [*self.synonyms, *(f"{word} for `{self.name} {args}`" for word, args in self.shortcuts.items())]
+        if words:
+            lines += ["", *textwrap.wrap(f"You can also write {', '.join(words)}.", _HELP_WIDTH)]
         if self.cell:
             lines += ["", f"With %%planck {self.name}, it continues on the lines below."]
         if self.example:
@@ -105,7 +117,10 @@ def verb(
     *declared: Parameter | Option,
     example: str = "",
     cell: bool = False,
-    names_only: bool = False,
+    synonyms: Sequence[str] = (),
+    shortcuts: Mapping[str, str] = MappingProxyType({}),
+    shows: bool = False,
+    fits: Recogniser | None = None,
 ) -> Callable[[VerbFunction], Verb]:
     """Make an async function a verb of `%planck`. Parsing, help, completion and `--debug` follow from the declaration.
 
@@ -117,8 +132,11 @@ def verb(
             or a name without quotes.
         example: What an example has after `%planck`.
         cell: Whether it can also be written as `%%planck`; the lines below continue the text, its last parameter.
-        names_only: Whether a line is a prompt if more than one word follows that are not a name together. For verbs
-            that prompts begin with, such as `use`.
+        synonyms: Other words which people type for its name. Only a verb whose effect can be taken back has some.
+        shortcuts: Words which stand for its name with arguments, each with these arguments.
+        shows: Whether it only shows something where no arguments follow, so that `show NAME` and `list NAME` mean it.
+        fits: Recognises its arguments. By default the kind of each parameter recognises its own. A line whose words
+            are not recognised is a prompt.
 
     Returns:
         A decorator that makes a `Verb` of a function. The function receives the `Notebook` and an argument for each
@@ -135,7 +153,20 @@ def verb(
         actual = set(list(inspect.signature(function).parameters)[1:])
         if actual != expected:
             raise TypeError(f"the verb {name} declares {sorted(expected)}, but its function has {sorted(actual)}")
-        return Verb(name, subject, summary, function, parameters, options, example, cell, names_only)
+        return Verb(
+            name,
+            subject,
+            summary,
+            function,
+            parameters,
+            options,
+            example,
+            cell,
+            tuple(synonyms),
+            shortcuts,
+            shows,
+            fits,
+        )
 
     return make
 

@@ -39,18 +39,36 @@ def _branch(text: str) -> int:
 @verb(
     "rewind",
     SUBJECT,
-    "go back to just before a prompt; without an id, list the prompts",
+    "go back to before a prompt, or return; without an id, list the prompts",
     Parameter(
         "prompt_id",
-        Kind("ID", suggest=lambda _notebook: {_LAST: "the newest prompt"}),
+        Kind(
+            "ID",
+            suggest=lambda _notebook: {_LAST: "the newest prompt"},
+            fits=lambda _notebook, text: text == _LAST or text.lstrip("-").isdecimal(),
+        ),
         "the prompt, as `%planck rewind` numbers it, or `last`",
         optional=True,
     ),
     Parameter("prompt", Kind("PROMPT", extent=Extent.TEXT), "a prompt to continue with", optional=True),
+    Option("list", None, None, "list what rewinding undid"),
+    Option("return", "r", Kind("BRANCH", _branch), "go back to such a branch, by its number, or `last`"),
     example="rewind last and in euros?",
+    shortcuts={"branches": "--list"},
+    shows=True,
 )
-async def rewind(notebook: Notebook, prompt_id: str | None, prompt: str | None) -> object:
-    """Rewind the session, or return a table of its prompts."""
+async def rewind(
+    notebook: Notebook,
+    prompt_id: str | None,
+    prompt: str | None,
+    list: bool,  # noqa: A002 - the option
+    return_: int | None,
+) -> object:
+    """Rewind the session, return to a branch, or list prompts or branches."""
+    if return_ is not None or list:
+        if prompt_id is not None:
+            raise UsageError("`%planck rewind` needs either an ID or an option; --return goes back to a branch.")
+        return _table(await _known_branches(notebook)) if return_ is None else await _return(notebook, return_)
     workspace, controller = notebook.workspace, notebook.controller
     prompts = await session_prompts(workspace)
     if prompt_id is None:
@@ -68,27 +86,18 @@ async def rewind(notebook: Notebook, prompt_id: str | None, prompt: str | None) 
         agent = workspace.find_agent(agent_ids[wanted])
         started = await controller.start(prompt, {"agent": full_name(workspace, agent)}, notebook.names)
         return replace(started, notice="\n".join(filter(None, [*notices, started.notice])))
-    done = f"Back to before prompt {wanted}. `%planck branches` lists what was undone."
+    done = f"Back to before prompt {wanted}. `%planck rewind --list` lists what was undone."
     return Text("\n".join([done, *filter(None, notices)]))
 
 
-@verb(
-    "branches",
-    SUBJECT,
-    "list what rewinding undid, or return to it",
-    Option("return", "r", Kind("BRANCH", _branch), "the number of a branch to return to, or `last`"),
-    example="branches --return last",
-)
-async def branches(notebook: Notebook, return_: int | None) -> object:
-    """Return to a branch, or return a table of them."""
-    if return_ is None:
-        return _table(await _known_branches(notebook))
+async def _return(notebook: Notebook, number: int) -> Text:
+    """Go back to the branch with this number."""
     workspace = notebook.workspace
     known = [branch.id for branch in await _known_branches(notebook)]
-    branch = max(known, default=0) if return_ == _NEWEST else return_
+    branch = max(known, default=0) if number == _NEWEST else number
     if branch not in known:
         said = f"There is no branch {branch}" if branch else "Nothing was undone"
-        raise UsageError(f"{said} in this session; `%planck branches` lists the branches.")
+        raise UsageError(f"{said} in this session; `%planck rewind --list` lists the branches.")
     stopped = _will_stop(notebook)
     notices = await workspace.return_to(branch, find=tool_finder(notebook.names))
     notices = [*notices, *filter(None, [stopped, notebook.controller.check_default()])]

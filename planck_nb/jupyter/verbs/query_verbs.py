@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from html import escape
 from importlib import import_module
 from keyword import iskeyword
 from typing import TYPE_CHECKING
+from unicodedata import east_asian_width
 
 from planck_nb.base.errors import UsageError, did_you_mean
 from planck_nb.jupyter.display.plain_output import for_terminal
@@ -44,6 +45,10 @@ EXAMPLES = (
 """What may follow `%planck sql`, shown where nothing does."""
 
 _SHOWN_MESSAGES = 10
+_MAX_KEYWORDS = 3
+_MAX_WIDE_LETTERS = 6
+_DETERMINERS = frozenset("a all an any for in me my on our that the these this those through".split())
+"""First words in sentences, rather than words to look for."""
 _KNOWN = {
     "session": "SELECT session_name AS name, session_id AS id FROM sessions",
     "agent": "SELECT name, agent_id AS id FROM agents UNION SELECT NULL, agent_id FROM messages",
@@ -155,6 +160,17 @@ class Hits:
             yield f"{session} · {agent} · {role} · {when:%Y-%m-%d %H:%M}", " ".join(excerpt.split())
 
 
+def _may_be_searched(_notebook: Notebook, words: Sequence[str]) -> bool:
+    """Recognise a few keywords, or exact phrases, rather than a sentence."""
+    if any(" " in word for word in words):
+        return True
+    if len(words) > _MAX_KEYWORDS or words[0] in _DETERMINERS or words[-1][-1] in "?!.,:;\u3002\uff1f\uff01":
+        return False
+    # Chinese and Japanese sentences lack blanks.
+    wide = max(sum(east_asian_width(letter) in "WF" for letter in word) for word in words)
+    return "@" not in "".join(words) and wide <= _MAX_WIDE_LETTERS
+
+
 @verb(
     "search",
     "History",
@@ -165,6 +181,7 @@ class Hits:
     Option("session", "s", SESSION, "only messages of this session"),
     Option("limit", "n", INTEGER, "the maximum number of messages: 1 or more"),
     example='search "burst pipe" pump --limit 5',
+    fits=_may_be_searched,
 )
 async def search(
     notebook: Notebook, words: tuple[str, ...], agent: str | None, session: str | None, limit: int | None

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import re
+from collections.abc import Sequence
+from dataclasses import replace
 
 from planck_nb.agent.agent import Agent
 from planck_nb.agent.answers import problem_of
@@ -17,7 +20,7 @@ from planck_nb.base.visible import visible
 from planck_nb.jupyter.controller import StartedRun
 from planck_nb.jupyter.display.approval_text import pending_text, rule_sentence
 from planck_nb.jupyter.notebook import Notebook
-from planck_nb.jupyter.parsing.kinds import AGENT, CALL, waiting_calls
+from planck_nb.jupyter.parsing.kinds import AGENT, CALL, is_agent, is_tool, waiting_calls
 from planck_nb.jupyter.parsing.parameters import TEXT, Extent, Kind, Option, Parameter, choice
 from planck_nb.jupyter.verbs.declaration import Text, table, verb
 from planck_nb.workspace.agent_names import named_agents
@@ -77,6 +80,7 @@ def _running(notebook: Notebook) -> Agent:
     Option("send", None, None, "send the unanswered prompts"),
     Option("drop", None, None, "remove the unanswered prompts"),
     example="queue analyst --send",
+    shows=True,
 )
 async def queue(notebook: Notebook, agent: Agent | None, send: bool, drop: bool) -> object:
     """Return a table of the prompts, or send or remove those that were never answered."""
@@ -112,14 +116,31 @@ async def queue(notebook: Notebook, agent: Agent | None, send: bool, drop: bool)
     return StartedRun(agents[waiting[0]], first, "", tuple(later))
 
 
+def _agent_to_stop(notebook: Notebook, name: str) -> Agent | None:
+    """Return the agent with this name, None for all."""
+    return None if name in _EVERYTHING and not is_agent(notebook, name) else notebook.controller.agent(name)
+
+
+_EVERYTHING = frozenset("all everything it now please that this".split())
+"""Words after `stop` for all agents."""
+
+
 @verb(
-    "abort",
+    "stop",
     SUBJECT,
     "stop running agents and what waits for them; the text so far is kept",
-    Parameter("agent", AGENT, "the agent or the team to stop, by default all", optional=True),
-    example="abort analyst",
+    Parameter(
+        "agent",
+        replace(
+            AGENT, resolve=_agent_to_stop, fits=lambda notebook, text: text in _EVERYTHING or is_agent(notebook, text)
+        ),
+        "the agent or the team to stop, by default all",
+        optional=True,
+    ),
+    example="stop analyst",
+    synonyms=("abort", "cancel", "interrupt", "kill"),
 )
-async def abort(notebook: Notebook, agent: Agent | None) -> Text:
+async def stop(notebook: Notebook, agent: Agent | None) -> Text:
     """Stop the agent, or all agents."""
     workspace = notebook.workspace
     teams = [team for team in workspace.teams.values() if agent in {None, team.orchestrator}]
@@ -147,6 +168,7 @@ async def abort(notebook: Notebook, agent: Agent | None) -> Text:
     "let the model go on where its reply was cut off or stopped",
     Parameter("agent", AGENT, "the agent, by default the default agent", optional=True),
     example="continue analyst",
+    synonyms=("retry",),
 )
 async def continue_(notebook: Notebook, agent: Agent | None) -> StartedRun:
     """Let the agent go on, and show it."""
@@ -170,6 +192,19 @@ def _has_answered(agent: Agent) -> bool:
     return last.stop_reason == "stop" and not last.tool_calls and not problem_of(last)
 
 
+_ID = re.compile(r"[A-Za-z]\w*[_\d]\w*")
+"""The usual form of a call's id."""
+
+
+def _is_call_or_tool(notebook: Notebook, words: Sequence[str]) -> bool:
+    """Recognise a call, and a single tool, which the verb's error explains."""
+    is_call = CALL.fits is not None and CALL.fits(notebook, words[0])
+    is_call = is_call or _ID.fullmatch(words[0]) is not None  # of a call which does not wait any more
+    tool, narrows, _ = words[0].partition(":")
+    is_rule = is_tool(notebook, tool) and (len(words) == 1 or bool(narrows))
+    return is_call or is_agent(notebook, words[0]) or is_rule
+
+
 @verb(
     "approve",
     SUBJECT,
@@ -181,11 +216,24 @@ def _has_answered(agent: Agent) -> bool:
         _SCOPE,
         "allow such calls, too: of this agent, its role or all, or for this prompt",
     ),
+    Option("list", None, None, "only show the calls, with everything they would do"),
     example="approve --always agent analyst",
+    synonyms=("accept",),
+    shortcuts={"pending": "--list"},
+    fits=_is_call_or_tool,
 )
-async def approve(notebook: Notebook, call: tuple[Agent, PendingApproval] | None, always: RuleScope | None) -> object:
-    """Allow the call if all of it was shown before, else show it; without a call, return a table of those that wait."""
+async def approve(
+    notebook: Notebook,
+    call: tuple[Agent, PendingApproval] | None,
+    always: RuleScope | None,
+    list: bool,  # noqa: A002 - the option
+) -> object:
+    """Allow a call if all of it was shown before, else show it; of several, return a table."""
     shown = _shown_calls(notebook)
+    if list:
+        if always is not None:
+            raise UsageError("`%planck approve` needs either --list or --always.")
+        return _shown_whole(waiting_calls(notebook) if call is None else [call], shown)
     call = call or _only_call(notebook)
     if call is None:
         return _calls(notebook)
@@ -225,19 +273,11 @@ def _allow(agent: Agent, pending: PendingApproval, always: RuleScope | None) -> 
         agent.decide(pending.id, allow=True, remember=True, scope=always)
 
 
-@verb(
-    "pending",
-    SUBJECT,
-    "show the tool calls that wait for approval, with everything they would do",
-    _CALL,
-    example="pending analyst",
-)
-async def pending(notebook: Notebook, call: tuple[Agent, PendingApproval] | None) -> Text:
-    """Return the whole of the call, or of all calls that wait."""
-    calls = waiting_calls(notebook) if call is None else [call]
-    shown = [_shown_as(agent, waiting) for agent, waiting in calls]
-    _shown_calls(notebook).update(shown)
-    return Text("\n\n".join(whole for _, whole, _ in shown) or "Nothing waits for approval.")
+def _shown_whole(calls: Sequence[tuple[Agent, PendingApproval]], shown: set[tuple[str, str, float]]) -> Text:
+    """Return everything about these calls, which counts as shown from now on."""
+    texts = [_shown_as(agent, waiting) for agent, waiting in calls]
+    shown.update(texts)
+    return Text("\n\n".join(whole for _, whole, _ in texts) or "Nothing waits for approval.")
 
 
 @verb(
@@ -247,6 +287,7 @@ async def pending(notebook: Notebook, call: tuple[Agent, PendingApproval] | None
     _CALL,
     Parameter("reason", Kind("REASON", extent=Extent.TEXT), "why; the model reads it", optional=True),
     example="deny analyst use a copy of the file instead",
+    fits=_is_call_or_tool,
 )
 async def deny(notebook: Notebook, call: tuple[Agent, PendingApproval] | None, reason: str | None) -> object:
     """Refuse the call, or return a table of those that wait."""

@@ -8,26 +8,26 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from planck_nb.base.atomic import write_atomically
 from planck_nb.base.errors import SessionError, SessionLockedError, UsageError
 from planck_nb.base.text import counted
 from planck_nb.base.threads import run_in_thread
+from planck_nb.jupyter.file_names import looks_like_file
 from planck_nb.jupyter.notebook import Notebook
 from planck_nb.jupyter.parsing.kinds import SESSION
-from planck_nb.jupyter.parsing.parameters import FILE, INTEGER, WORD, Option, Parameter
+from planck_nb.jupyter.parsing.parameters import FILE, INTEGER, WORD, Option, Parameter, choice
 from planck_nb.jupyter.verbs.declaration import Text, readable, verb
 from planck_nb.sessions import (
-    ExportFormat,
     SessionInfo,
     compact_store,
     delete_session,
     estimate_compaction,
-    export_session,
+    export_format,
     find_session,
     import_session,
     last_used_first,
     open_in,
     session_files,
+    write_export,
 )
 
 if TYPE_CHECKING:
@@ -35,18 +35,32 @@ if TYPE_CHECKING:
 
 SUBJECT = "Sessions"
 
-FORMATS: dict[str, ExportFormat] = {".jsonl": "jsonl", ".md": "markdown", ".html": "html", ".ipynb": "ipynb"}
-"""The format of an export, by the ending of the file's name."""
-
+_ACTIONS = {
+    "list": "list the sessions",
+    "compact": "compress the files of sessions which are not open, without any loss",
+}
 _THOUSAND = 1000
 _NAMED = 10
 _DAY = 86_400
 _MEGABYTE = 1_000_000
 
 
-@verb("sessions", SUBJECT, "list the stored sessions, and where they are open")
-async def sessions(notebook: Notebook) -> pd.DataFrame:
-    """Return a table of the sessions."""
+@verb(
+    "sessions",
+    SUBJECT,
+    "list the stored sessions, and where they are open; or compress their files",
+    Parameter("action", choice(**_ACTIONS), "what to do, by default list", optional=True),
+    example="sessions compact",
+    synonyms=("session",),
+    shortcuts={"compact-store": "compact"},
+    shows=True,
+)
+async def sessions(notebook: Notebook, action: str | None) -> object:
+    """Return a table of the sessions, or compress their files."""
+    return await _compacted(notebook) if action == "compact" else await _listed(notebook)
+
+
+async def _listed(notebook: Notebook) -> pd.DataFrame:
     workspace = notebook.workspace
     found = await workspace.query_async(
         "SELECT session_name AS session, agents, messages, "
@@ -76,6 +90,14 @@ def _damage(stored: Sequence[SessionInfo]) -> dict[str, str]:
     return {session.id: damage for session in stored if (damage := session.known_damage)}
 
 
+def _may_export(notebook: Notebook, words: Sequence[str]) -> bool:
+    """Recognise a file, perhaps after a session, or a session whose file is missing."""
+    *session, last = words
+    is_session = SESSION.fits is not None and SESSION.fits(notebook, session[0] if session else last)
+    is_export = last.lower().endswith((".jsonl", ".md", ".html", ".ipynb"))  # `export_format` knows no others
+    return is_export or (looks_like_file(last) and (is_session or not session)) or (is_session and not session)
+
+
 @verb(
     "export",
     SUBJECT,
@@ -84,16 +106,12 @@ def _damage(stored: Sequence[SessionInfo]) -> dict[str, str]:
     Parameter("file", FILE, "a file name that ends in .jsonl, .md, .html or .ipynb"),
     Option("overwrite", None, None, "replace the file if it exists"),
     example="export calm-fox 'my analysis.html'",
+    synonyms=("save",),
+    fits=_may_export,
 )
 async def export(notebook: Notebook, session: str | None, file: Path, overwrite: bool) -> Text:
     """Write the file and say how large it is."""
-    chosen = FORMATS.get(file.suffix.lower())
-    if chosen is None:
-        *endings, last = FORMATS
-        raise UsageError(
-            f"{file} has no known format; write `%planck export [SESSION] FILE` with a FILE that ends in "
-            f"{', '.join(endings)} or {last}."
-        )
+    export_format(file)  # before the session is looked up
     exported = _named(notebook, session) if session else _current(notebook)
     missing = ""
     if exported.id == notebook.workspace.session_id:
@@ -101,8 +119,7 @@ async def export(notebook: Notebook, session: str | None, file: Path, overwrite:
             await notebook.workspace.session.flush()
         except SessionError as error:  # on a full disk it should still be possible to export what is there
             missing = f" Rows that are not on disk yet are missing: {error}"
-    text = await run_in_thread(partial(export_session, exported, chosen))
-    size = await run_in_thread(partial(_write, file, text, overwrite=overwrite))
+    size = await run_in_thread(partial(write_export, exported, file, overwrite=overwrite))
     return Text(f"{exported.name} was exported to {file} ({_size(size)}).{missing}")
 
 
@@ -246,8 +263,7 @@ def _bytes(session: SessionInfo) -> int:
     return total
 
 
-@verb("compact-store", SUBJECT, "compress the files of sessions that are not open; nothing is lost")
-async def compact_store_(notebook: Notebook) -> Text:
+async def _compacted(notebook: Notebook) -> Text:
     """Say about how much compacting the files frees, do it, and say how much it has freed."""
     workspace = notebook.workspace
     expected = await run_in_thread(partial(estimate_compaction, workspace.sessions_dir))
@@ -278,18 +294,6 @@ def _named(notebook: Notebook, word: str) -> SessionInfo:
     if found.id != word and len(same) > 1:
         raise SessionError(f"{len(same)} sessions are called {word}; give the id of one: {', '.join(same)}.")
     return found
-
-
-def _write(file: Path, text: str, *, overwrite: bool) -> int:
-    """Write the whole file or nothing, and return its size. Raises `SessionError` if it exists or cannot be written."""
-    content = text.encode("utf-8", "replace")
-    try:
-        if file.exists() and not overwrite:
-            raise SessionError(f"{file} already exists; add --overwrite to replace it.")
-        write_atomically(file, content)
-    except OSError as error:
-        raise SessionError(f"{file} cannot be written ({error.strerror}); choose another file.") from error
-    return len(content)
 
 
 def _size(size: float) -> str:

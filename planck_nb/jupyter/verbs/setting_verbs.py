@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import platform
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
+from importlib.metadata import PackageNotFoundError
+from importlib.metadata import version as package_version
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from IPython.display import display
 
+import planck_nb
 from planck_nb.agent.approval import ACTIONS, KINDS, Action, Rule
 from planck_nb.agent.limits import Limits
 from planck_nb.ai import Cassette
@@ -19,15 +24,20 @@ from planck_nb.base.errors import TrustError, UsageError, did_you_mean
 from planck_nb.base.text import counted
 from planck_nb.base.threads import run_in_thread
 from planck_nb.config import SETTINGS, Config, Scope, read_limits, write_setting
+from planck_nb.jupyter.display.plain_output import for_terminal
 from planck_nb.jupyter.display.trust_listing import TrustListing
+from planck_nb.jupyter.file_names import looks_like_file
 from planck_nb.jupyter.kernel_tools.kernel_tool_names import RUN_PYTHON
 from planck_nb.jupyter.notebook import Notebook
+from planck_nb.jupyter.parsing.kinds import is_tool
 from planck_nb.jupyter.parsing.options import rules
 from planck_nb.jupyter.parsing.parameters import Extent, Kind, Option, Parameter, choice
+from planck_nb.jupyter.similar_words import nearest
 from planck_nb.jupyter.verbs.declaration import Text, table, verb
 from planck_nb.workspace import Workspace
 from planck_nb.workspace.agent_names import named_agents
 from planck_nb.workspace.folder_files import TrustedFile
+from planck_nb.workspace.installation_findings import Finding
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -35,6 +45,8 @@ if TYPE_CHECKING:
 SUBJECT = "Settings"
 
 _COLUMNS = ["setting", "value", "source", "variable"]
+_PAIR = 2
+_AMOUNT = re.compile(r"\$?\d[\d.,_]*\$?|none")
 
 
 _GIVEN = {
@@ -49,11 +61,28 @@ def _suggested_trust(notebook: Notebook) -> dict[str, str]:
     return {file.item.name: file.status for file in notebook.workspace.trust_items() if file.item.name}
 
 
-_TRUST_NAMES = Kind("NAME", extent=Extent.WORDS, suggest=_suggested_trust)
+_TRUST_NAMES = Kind(
+    "NAME",
+    extent=Extent.WORDS,
+    suggest=_suggested_trust,
+    fits=lambda notebook, text: bool(nearest(text, _suggested_trust(notebook))) or looks_like_file(text),
+)
 
 
 def _settings(_notebook: Notebook) -> dict[str, str]:
     return {setting.field: setting.help for setting in SETTINGS}
+
+
+def _may_be_setting(_notebook: Notebook, words: Sequence[str]) -> bool:
+    """Recognise a setting or a limit, perhaps with a word as value."""
+    name, sign, _ = words[0].partition("=")
+    limits, fields = Limits().as_dict(), {setting.field for setting in SETTINGS}
+    if sign or words[1:2] == ["="]:
+        return name.isidentifier()
+    if name in limits:
+        return len(words) == 1 or (len(words) == _PAIR and _AMOUNT.fullmatch(words[1]) is not None)
+    is_known = bool(nearest(name, [*fields, "limits"])) or any(name in field.split("_") for field in fields)
+    return is_known and (len(words) <= _PAIR or words[1].endswith(","))
 
 
 @verb(
@@ -68,10 +97,15 @@ def _settings(_notebook: Notebook) -> dict[str, str]:
     ),
     Option("user", None, None, "write to ~/.planck/config.toml, which applies to all projects"),
     example="config default_model anthropic:claude-sonnet-4-6 --user",
+    synonyms=("settings", "setting", "set"),
+    shortcuts={"budget": "cost", "limit": "cost", "limits": "limits"},
+    shows=True,
+    fits=_may_be_setting,
 )
 async def config(notebook: Notebook, words: tuple[str, ...], user: bool) -> pd.DataFrame | Text:
     """Return a table of the settings, or write one."""
     workspace = notebook.workspace
+    words = _with_equals_sign(words)
     _refuse_equals_sign(words)
     if len(words) == 1 and "=" not in words[0] and not user:
         return table(_rows_of(workspace, words[0]), _COLUMNS)
@@ -89,7 +123,26 @@ async def config(notebook: Notebook, words: tuple[str, ...], user: bool) -> pd.D
         except ValueError as error:
             raise UsageError(f"`%planck config {written}`: it {error}.") from None
         await workspace.save_session_settings()
+        changed = {word.partition("=")[0] for word in written.replace(",", " ").split()}
+        return Text(_limits_sentence(workspace.limits, changed))
     return table(_rows(workspace), _COLUMNS)
+
+
+def _limits_sentence(limits: Limits, names: Collection[str]) -> str:
+    """Say what these limits are now."""
+    parts = [f"{name} {_limit(number)}" for name, number in limits.as_dict().items() if name in names]
+    return f"Limits for this session: {', '.join(parts)}."
+
+
+def _limit(number: float | None) -> str:
+    return "none" if number is None else f"{number:,}".removesuffix(".0")
+
+
+def _with_equals_sign(words: tuple[str, ...]) -> tuple[str, ...]:
+    """Return `cost=2` for `cost 2` and `cost $2`."""
+    if len(words) == _PAIR and words[0] in Limits().as_dict() and _AMOUNT.fullmatch(words[1]):
+        return (f"{words[0]}={words[1].strip('$')}",)
+    return words
 
 
 def _refuse_equals_sign(words: Sequence[str]) -> None:
@@ -155,10 +208,7 @@ def _rows(workspace: Workspace) -> list[dict[str, object]]:
             unchanged = value == [rule for rule in before if rule.action == setting.field]
         origin = {"source": source if unchanged else "this session", "variable": setting.variable}
         if isinstance(value, Limits):
-            rows += [
-                {"setting": name, "value": "none" if number is None else f"{number:,}", **origin}
-                for name, number in value.as_dict().items()
-            ]
+            rows += [{"setting": name, "value": _limit(number), **origin} for name, number in value.as_dict().items()]
         else:
             rows.append({"setting": setting.field, "value": _written(value), **origin})
     return rows
@@ -170,15 +220,40 @@ def _written(value: object) -> str:
     return "none" if value is None else str(value)
 
 
+def _may_be_rules(notebook: Notebook, words: Sequence[str]) -> bool:
+    """Recognise an action with patterns or known tools."""
+    action, *texts = words
+    if not texts or action not in {*ACTIONS, "forget"}:
+        return bool(nearest(action, [*ACTIONS, "forget"])) and not texts
+    if action == "forget":
+        return True
+    parts = [part for part in texts[0].split(",") if part.strip()]
+    return not parts or any(_may_be_rule(notebook, cast("Action", action), part) for part in parts)
+
+
+def _may_be_rule(notebook: Notebook, action: Action, text: str) -> bool:
+    try:
+        (rule,) = rules(action)(text)
+    except UsageError:
+        return False
+    return bool(rule.pattern or set(rule.tool) & set("*?[")) or is_tool(notebook, rule.kind or rule.tool)
+
+
 @verb(
-    "policy",
+    "permissions",
     SUBJECT,
     "show which tool calls are allowed, or allow, ask about or deny some, or forget a rule",
     Parameter("action", choice(*ACTIONS, "forget"), "what happens to such calls in this session", optional=True),
     Parameter("written", Kind("RULES", extent=Extent.TEXT), "the rules, separated by commas", optional=True),
-    example="policy allow bash:git *, write:src/**",
+    example="permissions allow bash:git *, write:src/**",
+    synonyms=("policy", "permission", "rules"),
+    shortcuts={"allow": "allow"},
+    shows=True,
+    fits=_may_be_rules,
 )
-async def policy(notebook: Notebook, action: Action | Literal["forget"] | None, written: str | None) -> pd.DataFrame:
+async def permissions(
+    notebook: Notebook, action: Action | Literal["forget"] | None, written: str | None
+) -> pd.DataFrame:
     """Return a table of the approval rules, with those that were written."""
     workspace = notebook.workspace
     approvals = workspace.approvals
@@ -191,7 +266,7 @@ async def policy(notebook: Notebook, action: Action | Literal["forget"] | None, 
             chosen = rules(action)(written or "")
         except ValueError:
             raise UsageError(
-                f"`%planck policy {action}` needs RULES, such as `%planck policy {action} bash:git *`."
+                f"`%planck permissions {action}` needs RULES, such as `%planck permissions {action} bash:git *`."
             ) from None
         if any(rule.action == "allow" and rule.tool == RUN_PYTHON for rule in chosen):
             raise UsageError(
@@ -234,7 +309,7 @@ def _remembered(workspace: Workspace, names: Mapping[str, str], written: str) ->
     """Return the session's rules with this text, or raise `UsageError`."""
     text = written.strip()
     if not text:
-        raise UsageError("`%planck policy forget` needs RULE, as `%planck policy` shows it.")
+        raise UsageError("`%planck permissions forget` needs RULE, as `%planck permissions` shows it.")
     rules_now = workspace.approvals.policy.rules
     matches = [rule for rule in rules_now if text in (_shown(rule, names), str(rule))]
     if not matches:
@@ -243,6 +318,14 @@ def _remembered(workspace: Workspace, names: Mapping[str, str], written: str) ->
     if set(matches) <= set(workspace.policy().rules):
         raise UsageError(f"The rule {text} comes from the settings; `%planck config {matches[0].action}` shows where.")
     return matches
+
+
+def _may_be_recording(_notebook: Notebook, words: Sequence[str]) -> bool:
+    """Recognise a mode, perhaps with a file."""
+    mode, *file = words
+    if mode not in {"record", "replay", "auto", "off"}:
+        return not file and bool(nearest(mode, ["record", "replay"]))
+    return not file or (" " not in file[0] and looks_like_file(file[0])) or Path(file[0]).exists()
 
 
 @verb(
@@ -262,6 +345,9 @@ def _remembered(workspace: Workspace, names: Mapping[str, str], written: str) ->
     ),
     Parameter("file", Kind("FILE", extent=Extent.NAME), "the file of the recording", optional=True),
     example="cassette auto orders.jsonl",
+    shortcuts={"record": "record", "replay": "replay"},
+    shows=True,
+    fits=_may_be_recording,
 )
 async def cassette(notebook: Notebook, mode: str | None, file: str | None) -> Text:
     """Use a cassette, or say which one is used."""
@@ -374,3 +460,45 @@ def _trust_names(workspace: Workspace, file: TrustedFile) -> set[str]:
     path, root = file.item.path, workspace.config.root
     relative = str(path.relative_to(root)) if path.is_relative_to(root) else str(path)
     return {name for name in (file.item.name, str(path), relative) if name}
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Examination:
+    """Findings, as a table in a notebook or as lines.
+
+    Args:
+        findings: The findings, problems first.
+    """
+
+    findings: tuple[Finding, ...]
+
+    def __repr__(self) -> str:
+        return for_terminal("\n".join(map(str, self.findings)))
+
+    def _repr_html_(self) -> str:
+        rows = [
+            {"state": finding.state, "topic": finding.topic, "finding": finding.text, "fix": finding.fix}
+            for finding in self.findings
+        ]
+        frame: Any = table(rows, ["state", "topic", "finding", "fix"], whole=True)
+        return str(frame._repr_html_())
+
+
+@verb("doctor", SUBJECT, "examine what is installed, found, trusted and stored; each problem has its fix", shows=True)
+async def doctor(notebook: Notebook) -> Examination:
+    """Examine the notebook's installation and folder."""
+    from planck_nb.workspace.doctor import examine  # noqa: PLC0415 - only this verb needs it
+
+    order = ("problem", "note", "ok")
+    findings = await examine(notebook.workspace)
+    return Examination(tuple(sorted(findings, key=lambda finding: order.index(finding.state))))
+
+
+@verb("version", SUBJECT, "show the versions of planck_nb, Python and Jupyter", shows=True)
+async def version(_notebook: Notebook) -> Text:
+    """Return the versions."""
+    shown = [f"planck_nb {planck_nb.__version__}", f"Python {platform.python_version()}"]
+    for package in ("IPython", "ipykernel", "jupyterlab", "mcp"):
+        with suppress(PackageNotFoundError):
+            shown.append(f"{package} {package_version(package)}")
+    return Text(", ".join(shown))

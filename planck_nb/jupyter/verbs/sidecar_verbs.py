@@ -13,9 +13,10 @@ from planck_nb.base.text import one_line
 from planck_nb.jupyter.notebook import Notebook
 from planck_nb.jupyter.parsing.kinds import SIDECAR
 from planck_nb.jupyter.parsing.parameters import INTEGER, Option, Parameter, choice
+from planck_nb.jupyter.similar_words import nearest
 from planck_nb.jupyter.terminal.question_prompt import QuestionPrompt
 from planck_nb.jupyter.verbs.declaration import Text, table, verb
-from planck_nb.sidecars.mcp_client.status import SidecarStatus
+from planck_nb.sidecars.mcp_client.link.status import SidecarStatus
 from planck_nb.workspace.sidecar_notices import listed_tools
 
 SUBJECT = "Sidecars"
@@ -35,8 +36,18 @@ _ROLES = {
 }
 """Roles by setting."""
 
+
+def _may_be_sidecar_line(notebook: Notebook, words: Sequence[str]) -> bool:
+    """Recognise an action with one more word, or with known sidecars."""
+    action, *names = words
+    if action not in _ACTIONS:
+        return not names and bool(nearest(action, _ACTIONS))
+    return len(names) <= 1 or all(name in notebook.workspace.sidecars.known_names() for name in names)
+
+
 _LINES = 40
 _REASON_CHARACTERS = 1_000
+_OFFER_COLUMNS = ["kind", "name", "runs", "description", "remark"]
 _COLUMNS = ["sidecar", "state", "transport", "tools", "source", "remark"]
 
 
@@ -48,6 +59,10 @@ _COLUMNS = ["sidecar", "state", "transport", "tools", "source", "remark"]
     Parameter("names", SIDECAR, "names of sidecars, or with add a JSON file with mcpServers", optional=True),
     Option("lines", None, INTEGER, "with logs: how many lines, 1 or more; by default 40"),
     example="sidecar start files",
+    synonyms=("mcp", "sidecars", "servers"),
+    shortcuts={"logs": "logs"},
+    shows=True,
+    fits=_may_be_sidecar_line,
 )
 async def sidecar(notebook: Notebook, action: str | None, names: Sequence[str] | None, lines: int | None) -> object:
     """Do one of the actions."""
@@ -75,7 +90,7 @@ async def sidecar(notebook: Notebook, action: str | None, names: Sequence[str] |
             statuses = await sidecars.start(chosen)
     if not statuses:
         return Text("There is no sidecar to start. `%planck sidecar` lists those that are known and not trusted yet.")
-    started = [_started(status, sidecars.tool_names(status.name)) for status in statuses]
+    started = [_started(status, list(sidecars.tool_names(status.name))) for status in statuses]
     return Text("\n".join([*started, *sidecars.manager.notes()]))
 
 
@@ -112,7 +127,7 @@ def _added(notebook: Notebook, chosen: Sequence[str]) -> Text:
 async def _offered(notebook: Notebook, chosen: Sequence[str]) -> object:
     if len(chosen) != 1:
         raise UsageError("`%planck sidecar list` describes one sidecar at a time; `%planck sidecar` lists them.")
-    return table(await notebook.workspace.sidecars.described(chosen[0]), ["kind", "name", "runs", "description"])
+    return table(await notebook.workspace.sidecars.described(chosen[0]), _OFFER_COLUMNS)
 
 
 @asynccontextmanager
@@ -139,4 +154,4 @@ def _started(status: SidecarStatus, tools: Sequence[str]) -> str:
     if status.state != "connected":
         return f"{status.name}: {status.state}. {one_line(status.reason, _REASON_CHARACTERS)}".rstrip()
     compactors = f", compactors: {', '.join(status.compactors)}" if status.compactors else ""
-    return f"{status.name}: connected, {listed_tools(tools)}{compactors}."
+    return f"{status.name}: connected, {listed_tools(dict(zip(tools, tools, strict=True)))}{compactors}."

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from planck_nb.agent.agent_access import skills_of
@@ -12,9 +12,11 @@ from planck_nb.jupyter.namespace import tool_finder
 from planck_nb.jupyter.notebook import Notebook
 from planck_nb.jupyter.parsing.kinds import MODEL, TEAM
 from planck_nb.jupyter.parsing.parameters import FILE, WORD, Option, Parameter, choice
+from planck_nb.jupyter.similar_words import nearest
 from planck_nb.jupyter.team_prompts import name_of_team, started_text
 from planck_nb.jupyter.verbs.declaration import Text, columns, table, verb
 from planck_nb.teams import INTER_AGENT_TOOLS, Team, TeamTemplate
+from planck_nb.teams.saving import PROMPTS_FOLDER
 from planck_nb.workspace import Workspace
 from planck_nb.workspace.agent_names import full_name
 
@@ -22,6 +24,7 @@ SUBJECT = "Teams"
 
 _ACTIONS = {
     "list": "list the running teams and the templates",
+    "new": "write a small team to begin with",
     "start": "start a team",
     "show": "show the members of a team or a template",
     "check": "list everything that is wrong with a template",
@@ -32,10 +35,18 @@ _OPTIONS_OF = {"name": "start", "model": "start", "overwrite": "save"}
 _MODEL_WIDTH = 28
 
 
+def _may_be_team_line(notebook: Notebook, words: Sequence[str]) -> bool:
+    """Recognise an action with a word, and `save` with a folder."""
+    action, *names = words
+    if action not in _ACTIONS:
+        return not names and bool(nearest(action, _ACTIONS))
+    return len(names) <= 1 or (action == "save" and names[0] in notebook.workspace.teams)
+
+
 @verb(
     "team",
     SUBJECT,
-    "list teams and their templates; start, show, check, save or stop one",
+    "list teams and their templates; write a new one; start, show, check, save or stop one",
     Parameter("action", choice(**_ACTIONS), "what to do, by default list", optional=True),
     Parameter("team", TEAM, "a running team, or the alias or path of a template", optional=True),
     Parameter("path", FILE, "with save: the folder to write, by default in .planck/teams", optional=True),
@@ -43,6 +54,9 @@ _MODEL_WIDTH = 28
     Option("model", "m", MODEL, "with start: a model for all members, instead of their own"),
     Option("overwrite", None, None, "with save: replace files that have other content"),
     example="team start review --model demo",
+    synonyms=("teams",),
+    shows=True,
+    fits=_may_be_team_line,
 )
 async def team(  # noqa: PLR0917 - one branch for each action, one parameter for each of the declaration
     notebook: Notebook,
@@ -66,6 +80,8 @@ async def team(  # noqa: PLR0917 - one branch for each action, one parameter for
         if team is not None:
             raise UsageError(f"`%planck team list` lists all teams; `%planck team show {team}` shows one.")
         return _listed(workspace)
+    if action == "new":
+        return _new(workspace, team)
     team = team or _only_team(workspace, action)
     if action == "start":
         return await _start(notebook, team, name or "", model)
@@ -74,6 +90,22 @@ async def team(  # noqa: PLR0917 - one branch for each action, one parameter for
     if action == "save":
         return _saved(workspace, team, path, overwrite=overwrite)
     return _shown(workspace, team) if action == "show" else _checked(notebook, team)
+
+
+def _new(workspace: Workspace, name: str | None) -> Text:
+    """Write a team, and explain its use."""
+    if name is None:
+        raise UsageError("`%planck team new` needs a name, such as `%planck team new helpers`.")
+    template = workspace.new_team(name).template
+    members = _names(spec.name for spec in (template.orchestrator, *template.workers))
+    return Text(
+        f"Wrote the team {name} in {_place(workspace, template)}: {members}, all with the demo model. Try it:\n\n"
+        f'    %planck --team {name} delegate_task to "reader" the task "Please read \'README.md\'."\n\n'
+        f"`%planck --team {name} --model anthropic:claude-sonnet-4-6 PROMPT` gives all members a real model. "
+        "To make the team your own, edit each member's provider, model_id, description and tools in TEAM.json, and "
+        f"what it is told in {PROMPTS_FOLDER}/. Then `%planck team check {name}` lists mistakes, and `%planck trust` "
+        "shows the change and asks you to trust it."
+    )
 
 
 async def _stop(notebook: Notebook, name: str) -> Text:

@@ -5,14 +5,17 @@ Other packages add verbs by entry points of the group `planck_nb.verbs`.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from difflib import get_close_matches
 from functools import cached_property
 from importlib.metadata import EntryPoint, entry_points
 
-from planck_nb.base.errors import UsageError, did_you_mean
+from planck_nb.base.errors import UsageError
 from planck_nb.jupyter.notebook import Notebook
 from planck_nb.jupyter.parsing.options import OPTIONS
 from planck_nb.jupyter.parsing.parameters import TEXT, Extent, Kind, Parameter
+from planck_nb.jupyter.similar_words import nearest
 from planck_nb.jupyter.verbs.declaration import Text, Verb, columns, verb
 
 GROUP = "planck_nb.verbs"
@@ -23,6 +26,21 @@ OWN = (EntryPoint("serve", "planck_nb.serve_verb:serve", GROUP),)
 PROMPT = "prompt"
 """The page about prompts, which are no verb."""
 
+VIEWING = ("list", "show", "get", "view")
+"""Words beside a verb which only shows something."""
+
+TASKS = (
+    ("ask something", "%planck why is the sky blue?"),
+    ("show data, a file or a figure", "%planck what is odd in @orders and @sales.csv?"),
+    ("let it work in this kernel", "%planck --tools kernel plot @orders by city"),
+    ("decide about a call, take back a change", "%planck approve    %planck undo"),
+    ("stop or steer it while it works", "%planck stop    %planck steer use euros instead"),
+    ("choose the model, see the cost", "%planck model anthropic:claude-sonnet-4-6    %planck cost"),
+    ("continue earlier work", "%planck history    %planck search pumps    %planck resume"),
+    ("use several agents, or MCP servers", "%planck team new helpers    %planck sidecar add FILE"),
+)
+"""Tasks, each with lines to type."""
+
 _FORMS = (
     ("%planck PROMPT", "prompt the agent"),
     ("%planck AGENT --option … PROMPT", "prompt another agent, with options"),
@@ -31,15 +49,18 @@ _FORMS = (
 )
 _WIDTH = max(len(form) for form, _ in _FORMS)
 _NEXT = (
-    ("%planck help SUBJECT", "list the verbs of a subject; one word of its name is enough, as in `help teams`"),
     ("%planck help VERB", "explain a verb, as `%planck VERB --help` does"),
+    ("%planck help SUBJECT", "explain the verbs of a subject; one word of its name is enough, as in `help teams`"),
     (f"%planck help {PROMPT}", "explain agent names, the options of a prompt, and what a prompt can include"),
     ("%planck help all", "list all verbs"),
 )
-_SUBJECT_OF_PROMPTS = "Prompts"
+_NEAREST = 3
+_CLOSE = 0.7
+_STEM = 5
 _CARRIED = (
     ("%planck what is odd in @orders?", "show a table with its types and missing values"),
     ("%planck what does @fig show?", "show a figure or an image, if the model accepts images"),
+    ("%planck summarise @report.md", "send a text file, a picture or a notebook"),
     ("%planck --image photo.png what is this?", "send an image from a file"),
     ("x = %planck --output Invoice read @letter", "get an instance of a class: `x.output`"),
     ("%planck --expand compare {first} and {second}", "insert values into the text"),
@@ -51,9 +72,10 @@ _NAMES = """\
 AGENT names an agent with a conversation of its own; it is created if it does not exist. On one line the first word is a
 name if options follow it, or if an agent of that name exists and more text follows; otherwise it belongs to the prompt.
 A prompt without a name goes to the default agent, planck; `%planck use NAME` chooses another one. A new name that is
-nearly that of an agent or a verb needs `--agent NAME`. The name of a verb always means the verb. `%planck -- PROMPT`
-sends a prompt that begins like a verb, a name or an option. Names with spaces are written in quotes. In a prompt, @name
-gives the agent a function of the notebook as a tool, shows a value, or sends an image."""
+nearly that of an agent or a verb needs `--agent NAME`. A verb counts if what follows can be its arguments: `list the
+columns` is a prompt. One word is not sent, unless the agent has asked something. `%planck -- PROMPT` sends any text.
+Names with spaces are written in quotes. In a prompt, @name gives the agent a function of the notebook as a tool, shows
+a value, or sends an image, and @path sends a file."""
 
 
 class VerbRegistry(Mapping[str, Verb]):
@@ -89,6 +111,47 @@ class VerbRegistry(Mapping[str, Verb]):
         return len({**self._verbs, **self._entry_points})
 
     @cached_property
+    def synonyms(self) -> Mapping[str, str]:
+        """The verbs for other words, perhaps with arguments."""
+        found = {word: each.name for each in self._verbs.values() for word in each.synonyms}
+        shortcuts = (
+            (word, f"{each.name} {rest}") for each in self._verbs.values() for word, rest in each.shortcuts.items()
+        )
+        return {**found, **dict(shortcuts)}
+
+    def named(self, word: str) -> tuple[Verb, str] | None:
+        """Find the verb which a word means.
+
+        Args:
+            word: A verb's name, a synonym or a shortcut.
+
+        Returns:
+            The verb, and the arguments for which a shortcut stands. None for another word.
+        """
+        name, _, inserted = self.synonyms[word].partition(" ") if word in self.synonyms else (word, "", "")
+        verb = self.get(name)
+        return None if verb is None else (verb, inserted)
+
+    def readings(self, line: str) -> Iterator[tuple[Verb, str, str]]:
+        """Yield the verbs which the beginning of a line may mean.
+
+        Args:
+            line: The text after `%planck`.
+
+        Yields:
+            A verb, the arguments for which a shortcut stands, and the typed ones.
+        """
+        first, second, rest = (*line.split(None, 2), "", "", "")[:3]
+        if first in VIEWING and (found := self.named(second)) and found[0].shows:
+            yield *found, rest
+        if second and (found := self.named(f"{first} {second}")):
+            yield *found, rest
+        if found := self.named(first):
+            yield *found, line.strip()[len(first) :].strip()
+            if found[0].shows and second in {*VIEWING, "all"} and not rest:
+                yield *found, ""
+
+    @cached_property
     def _entry_points(self) -> dict[str, EntryPoint]:
         return {point.name: point for point in (*entry_points(group=GROUP), *OWN)}
 
@@ -99,7 +162,7 @@ def _load(point: EntryPoint) -> Verb:
         loaded = point.load()
         if not isinstance(loaded, Verb):
             return _broken(point, f"{point.value} is not a verb")
-        if loaded.name != point.name:
+        if point.name not in {loaded.name, *loaded.synonyms}:
             return _broken(point, f"{point.value} is the verb {loaded.name}")
     except Exception as error:  # noqa: BLE001 - another package's code
         return _broken(point, f"{type(error).__name__}: {error}")
@@ -117,38 +180,73 @@ def _broken(point: EntryPoint, reason: str) -> Verb:
     return explain
 
 
-def help_verb(verbs: Mapping[str, Verb]) -> Verb:
+def help_verb(verbs: VerbRegistry) -> Verb:
     """Make the verb that explains `verbs`, as they are when it is used."""
 
     def suggest(_notebook: Notebook) -> dict[str, str]:
         described = {each.name: each.summary for each in verbs.values()}
         return described | {PROMPT: "how to write prompts"} | dict.fromkeys(_by_subject(verbs.values()), "subject")
 
+    def fits(notebook: Notebook, text: str) -> bool:
+        is_word = " " not in text and text.isascii()  # a sentence in Chinese has no blanks
+        return is_word or bool(nearest(text.lower(), map(str.lower, suggest(notebook))))
+
     @verb(
         "help",
         "Help",
-        "list the subjects, explain one, or explain a verb",
+        "show what can be done, or explain a verb, a subject or an option",
         Parameter(
             "about",
-            Kind("SUBJECT", suggest=suggest, extent=Extent.NAME),
-            f"a subject, a verb, `{PROMPT}`: how to write prompts, or `all`: all verbs",
+            Kind("TOPIC", suggest=suggest, extent=Extent.NAME, fits=fits),
+            f"a verb, a subject, an option, `{PROMPT}`: how to write prompts, or `all`: all verbs",
             optional=True,
         ),
         example="help export",
     )
     async def explain(_notebook: Notebook, about: str | None) -> Text:
-        if about is None:
-            return Text(subjects(verbs.values()))
-        if about in verbs:
-            return Text(verbs[about].help)
-        if about.lower() in _PAGES:
-            return Text(_PAGES[about.lower()](verbs.values()))
-        if found := _subject(about, verbs.values()):
-            return Text(subject(found, verbs.values()))
-        known = {*verbs, *_PAGES, *_by_subject(verbs.values())}
-        raise UsageError(f"There is no verb or subject {about}. {did_you_mean(about, known)}")
+        return Text(subjects(verbs.values()) if about is None else topic(about, verbs))
 
     return explain
+
+
+def topic(about: str, verbs: VerbRegistry) -> str:
+    """Return the page about a topic.
+
+    Args:
+        about: A verb or another word for it, a subject, an option, or the name of a page.
+        verbs: All verbs.
+
+    Raises:
+        UsageError: The topic is unknown; the message names the nearest ones.
+    """
+    lower = about.lower()
+    if lower in _PAGES:
+        return _PAGES[lower](verbs.values())
+    if about in verbs:
+        return verbs[about].help
+    name = _subject(about, verbs.values())
+    if name.lower() != lower and (found := verbs.named(lower)):
+        return found[0].help
+    if name:
+        return subject(name, verbs.values())
+    option = next((each for each in OPTIONS if lower.lstrip("-") in {each.name, *each.synonyms}), None)
+    if option is not None:
+        return "\n".join(
+            [*columns([(option.usage, option.help)]), "", f"`%planck help {PROMPT}` explains all options."]
+        )
+    near = " or ".join(f"`%planck help {name}`" for name in _nearest_topics(lower, verbs))
+    hint = near and f"Nearest is {near}. "
+    raise UsageError(f"There is no topic {about}. {hint}`%planck help` lists what can be done.")
+
+
+def _nearest_topics(word: str, verbs: VerbRegistry) -> list[str]:
+    """Return topics with similar names, then verbs with the word in help."""
+    topics = {name.lower(): name for name in (*verbs, *verbs.synonyms, PROMPT, *_by_subject(verbs.values()))}
+    similar = [topics[name] for name in get_close_matches(word, topics, n=_NEAREST, cutoff=_CLOSE)]
+    names = [found[0].name if (found := verbs.named(name)) else name for name in similar]
+    stem = re.compile(rf"\b{re.escape(word[:_STEM])}", re.IGNORECASE)
+    names += [name for name, each in verbs.items() if stem.search(each.help)]
+    return list(dict.fromkeys(names))[:_NEAREST]
 
 
 def _by_subject(verbs: Iterable[Verb]) -> dict[str, list[Verb]]:
@@ -169,13 +267,15 @@ def _subject(written: str, verbs: Iterable[Verb]) -> str:
 
 
 def subjects(verbs: Iterable[Verb]) -> str:
-    """The short page: how to prompt, and the subjects of the verbs."""
-    listed = [(_SUBJECT_OF_PROMPTS, "options, tables, images and structured answers: `%planck help prompt`")]
+    """Return the short page: tasks and subjects."""
+    width = max(len(task) for task, _ in TASKS)
+    tasks = columns(TASKS, width)
+    listed: list[tuple[str, str]] = []
     for name, group in _by_subject(verbs).items():
         listed.append((name, " ".join(each.name for each in group)))
     width = max(len(name) for name, _ in listed)
     return "\n\n".join("\n".join(block) for block in (
-        columns(_FORMS, _WIDTH), columns(listed, width), columns(_NEXT, _WIDTH)
+        tasks, columns(listed, width), columns(_NEXT, _WIDTH)
     ))  # fmt: skip
 
 

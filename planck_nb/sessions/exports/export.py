@@ -15,6 +15,7 @@ from typing import Any, Literal, TypeAlias, get_args
 
 from planck_nb.agent.events import AgentEvent, AgentStarted, Delegated, Responded, decode_event
 from planck_nb.ai.server_address import shown_url
+from planck_nb.base.atomic import write_atomically
 from planck_nb.base.errors import SessionError, SessionFormatError
 from planck_nb.base.ids import new_id
 from planck_nb.base.json_types import JsonObject
@@ -39,6 +40,9 @@ from planck_nb.tools.reserved_names import KERNEL_NAMES, is_reserved
 
 ExportFormat: TypeAlias = Literal["jsonl", "markdown", "html", "ipynb"]
 """The formats that a session can be exported to."""
+
+_ENDINGS: dict[str, ExportFormat] = {".jsonl": "jsonl", ".md": "markdown", ".html": "html", ".ipynb": "ipynb"}
+"""The formats by the endings of file names."""
 
 _SHOWN_TASK = 300
 """Characters of a task or a response that are shown; the conversations have the whole text."""
@@ -79,6 +83,51 @@ def export_session(session: SessionInfo, form: ExportFormat) -> str:
         return b"".join([codec.encode_header(header), *map(codec.encode_record, records)]).decode()
     names = team_names(records)
     return WRITERS[form](ExportContent(session, rows_of(records), names, task_lines(records, names)))
+
+
+def export_format(file: Path) -> ExportFormat:
+    """Return the format which a file name's ending means.
+
+    Args:
+        file: The file.
+
+    Returns:
+        The format.
+
+    Raises:
+        SessionError: The ending means none.
+    """
+    form = _ENDINGS.get(file.suffix.lower())
+    if form is None:
+        *endings, last = _ENDINGS
+        raise SessionError(
+            f"{file} has no known format for a session; choose a file which ends in {', '.join(endings)} or {last}."
+        )
+    return form
+
+
+def write_export(session: SessionInfo, file: Path, *, overwrite: bool = False) -> int:
+    """Export a session to a file, whose ending decides the format.
+
+    Args:
+        session: The session.
+        file: The file, which is written whole or stays as it is.
+        overwrite: Whether to replace an existing file.
+
+    Returns:
+        The size in bytes.
+
+    Raises:
+        SessionError: The format is unknown, the session cannot be read, or the file exists or cannot be written.
+    """
+    content = export_session(session, export_format(file)).encode("utf-8", "replace")
+    try:
+        if file.exists() and not overwrite:
+            raise SessionError(f"{file} already exists; add --overwrite to replace it.")
+        write_atomically(file, content)
+    except OSError as error:
+        raise SessionError(f"{file} cannot be written ({error.strerror}); choose another file.") from error
+    return len(content)
 
 
 def import_session(directory: Path, file: Path, *, name: str | None = None) -> SessionInfo:

@@ -12,8 +12,7 @@ from planck_nb.agent.calling.tool_output import ToolOutput, as_output
 from planck_nb.ai.messages import ImagePart
 from planck_nb.base.errors import ToolError
 from planck_nb.base.json_types import JsonObject
-from planck_nb.base.text import encodable
-from planck_nb.sidecars.author.encodable_data import encodable_data
+from planck_nb.base.text import encodable, encodable_data
 from planck_nb.sidecars.author.recording import returned_values
 from planck_nb.sidecars.author.sidecar_tools import SidecarTool
 from planck_nb.sidecars.conventions import MAX_MESSAGE_BYTES

@@ -59,25 +59,27 @@ def execute_tool(name: str, agent_id: str, args: JsonObject, /, *, module: objec
 
 
 @overload
-def execute_tool(name: str, agent_id: str, call_id: str, args: JsonObject, module: object | None = None) -> Any: ...  # noqa: ANN401
-
-
 def execute_tool(
-    name: str,
-    agent_id: str,
-    call_id: str | JsonObject,
-    args: JsonObject | None = None,
-    module: object | None = None,
-) -> Any:
+    name: str, agent_id: str, call_id: str, args: JsonObject, /, *, module: object | None = None
+) -> Any: ...  # noqa: ANN401
+
+
+@overload
+def execute_tool(module: object, name: str, agent_id: str, args: JsonObject, /) -> Any: ...  # noqa: ANN401
+
+
+@overload
+def execute_tool(module: object, name: str, agent_id: str, call_id: str, args: JsonObject, /) -> Any: ...  # noqa: ANN401
+
+
+def execute_tool(*arguments: Any, module: object | None = None) -> Any:
     """Call a tool in this process and return its function's value.
 
-    `aexecute_tool` is its async sibling.
+    `aexecute_tool` is its async sibling. As in Planck, the module may come first, and the call's id may be left out:
+    `execute_tool(name, agent_id, args)`, `execute_tool(name, agent_id, call_id, args)`, and both after a module.
 
     Args:
-        name: The tool's name.
-        agent_id: The calling agent's id.
-        call_id: The call's id; it can be left out: `execute_tool(name, agent_id, args)`.
-        args: The arguments object.
+        arguments: The tool's name, the calling agent's id, the call's id, and the arguments object.
         module: A `Sidecar`, a class or a module; by default the result of `discover`.
 
     Returns:
@@ -97,30 +99,21 @@ def execute_tool(
         >>> execute_tool("add", "agent-1", "call-1", {"a": 1, "b": 2}, module=sidecar)
         3
     """
-    call = _DirectCall(name, agent_id, call_id, args, module)
+    call = _DirectCall(arguments, module)
     try:
         asyncio.get_running_loop()
     except RuntimeError:
         return run_sync(call.run())
     if call.tool.runs == RUNS_ASYNC:
-        raise UsageError(f"An event loop is already running here: use `await aexecute_tool({name!r}, …)`.")
+        raise UsageError("An event loop is already running here: use `await aexecute_tool(…)`.")
     return _in_own_thread(lambda: run_sync(call.run()))
 
 
-async def aexecute_tool(
-    name: str,
-    agent_id: str,
-    call_id: str | JsonObject,
-    args: JsonObject | None = None,
-    module: object | None = None,
-) -> Any:  # noqa: ANN401 - whatever the tool returns
+async def aexecute_tool(*arguments: Any, module: object | None = None) -> Any:  # noqa: ANN401 - as the tool returns
     """Call a tool in this process and return its function's value.
 
     Args:
-        name: The tool's name.
-        agent_id: The calling agent's id.
-        call_id: The call's id; it can be left out: `aexecute_tool(name, agent_id, args)`.
-        args: The arguments object.
+        arguments: As for `execute_tool`.
         module: A `Sidecar`, a class or a module; by default the result of `discover`.
 
     Returns:
@@ -128,20 +121,28 @@ async def aexecute_tool(
 
     Raises:
         ToolError: If the sidecar or the tool is unknown, the arguments are invalid, or the tool failed.
+        UsageError: If the arguments are others.
     """
-    return await _DirectCall(name, agent_id, call_id, args, module).run()
+    return await _DirectCall(arguments, module).run()
 
 
 class _DirectCall:
     """A tool call in this process, or `ToolError` for an unknown tool."""
 
-    def __init__(
-        self, name: str, agent_id: str, call_id: str | JsonObject, args: JsonObject | None, module: object | None
-    ) -> None:
-        if args is None:  # execute_tool(name, agent_id, args)
-            call_id, args = ("", call_id) if isinstance(call_id, dict) else (call_id, {})
-        if not isinstance(args, dict) or not isinstance(call_id, str):
-            raise UsageError("execute_tool needs (name, agent_id, call_id, args), with a dictionary of arguments.")
+    def __init__(self, arguments: tuple[Any, ...], module: object | None) -> None:
+        if module is None and arguments and not isinstance(arguments[0], str):
+            module, *arguments_after = arguments
+            arguments = tuple(arguments_after)
+        match arguments:
+            case (str(name), str(agent_id), dict(args)):
+                call_id = ""
+            case (str(name), str(agent_id), str(call_id), dict(args)):
+                pass
+            case _:
+                raise UsageError(
+                    "execute_tool needs (name, agent_id, args) or (name, agent_id, call_id, args), where args is a "
+                    "dictionary; the sidecar's module may come first, or as `module=`."
+                )
         entry = discover() if module is None else module
         if entry is None:
             raise ToolError(_NO_ENTRY)

@@ -10,8 +10,7 @@ from typing import Any, Literal, Protocol
 
 from planck_nb.base.errors import ToolError
 from planck_nb.base.json_types import JsonObject
-from planck_nb.base.text import encodable
-from planck_nb.sidecars.author.encodable_data import encodable_data
+from planck_nb.base.text import encodable, encodable_data
 
 Action = Literal["accept", "decline", "cancel"]
 

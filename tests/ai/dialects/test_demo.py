@@ -141,6 +141,13 @@ def delegated(number: int, agent: str) -> list[ai.Message]:
     ]
 
 
+def test_a_cell_to_correct_comes_back_as_it_is() -> None:
+    request = "Correct it.\n\nThe notebook's cell In [3], which failed:\n\n````python\nx = '```'\n````\n\nIts error:"
+    reply = answer(ai.Context(messages=[ai.UserMessage(request)]))
+    assert "````python\nx = '```'\n````" in reply.text
+    assert "demo model" in reply.text
+
+
 def test_in_a_team_it_delegates_one_task_after_another_and_reports_the_responses() -> None:
     messages: list[ai.Message] = [
         ai.UserMessage('delegate_task to "ann" the task "Go.", then delegate_task to "bob" "Go."')

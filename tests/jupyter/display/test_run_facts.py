@@ -91,7 +91,7 @@ async def test_the_browser_is_sent_facts_with_everything_and_when_they_change() 
     assert "facts" not in await sent.after(ev.TextDelta, text="a")  # they are those of the turn
     assert (await sent.after(ev.TurnStart, index=1, model="m"))["facts"] == {"limits": 2}
     assert "facts" not in await sent.after(ev.TurnStart, index=2, model="m")
-    sent.view.finish({"outcome": "done", "seconds": 1, "tokens": 0, "cost": None, "model": "m", "text": ""})
+    sent.view.finish({"outcome": "done", "seconds": 1, "spent": ("", ""), "cost": None, "model": "m", "text": ""})
     sent.facts = {"limits": 3}
     assert (await sent.snapshot())["facts"] == {"limits": 2}, "those of the run, when it is over"
     sent.view.close()

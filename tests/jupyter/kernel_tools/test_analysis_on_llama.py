@@ -48,7 +48,7 @@ def test_an_agent_analyses_a_data_frame_with_a_grant_in_the_cell(server: str, tm
         "%%planck --tools kernel --allow run_python\nWhich city sold most on average? Draw it, too.",
         f"import planck_nb\n{SEEN}",
         "means['Oslo'].item(), sorted(means.index)",
-        "%planck policy",
+        "%planck permissions",
     ]
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source) for source in sources])
     NotebookClient(notebook, timeout=120, resources={"metadata": {"path": str(tmp_path)}}).execute()

@@ -104,7 +104,7 @@ def test_a_grant_lasts_for_its_cell(notebook: Notebook) -> None:
     notebook.kernel.run(f"%%planck {name}\nagain")
     assert [failed for _, failed, _ in notebook.results()] == [False, True]
     assert notebook.kernel.run("ran").plain == "1"
-    assert "run_python" not in notebook.kernel.run("%planck policy").plain
+    assert "run_python" not in notebook.kernel.run("%planck permissions").plain
 
 
 def test_no_rule_allows_it(notebook: Notebook) -> None:
@@ -120,9 +120,9 @@ def test_it_cannot_be_allowed_in_part(notebook: Notebook, rule: str) -> None:
 
 
 def test_it_cannot_be_allowed_by_the_policy(notebook: Notebook) -> None:
-    cell = notebook.kernel.run("%planck policy allow bash:git *, run_python")
+    cell = notebook.kernel.run("%planck permissions allow bash:git *, run_python")
     assert "UsageError: run_python runs any code with your rights, so no rule can allow it" in cell.error
-    assert "git" not in notebook.kernel.run("%planck policy").plain
+    assert "git" not in notebook.kernel.run("%planck permissions").plain
 
 
 def test_the_approval_shows_all_of_the_code_and_offers_no_always(notebook: Notebook) -> None:
@@ -130,7 +130,7 @@ def test_the_approval_shows_all_of_the_code_and_offers_no_always(notebook: Noteb
     name = notebook.make([("run_python", {"code": code})])
     notebook.kernel.run(f"planck_nb.get_workspace().attend()\n%planck {name} --tools kernel --background go")
     notebook.kernel.run("while not agents[-1].state.pending_approvals:\n    await asyncio.sleep(0.01)")
-    cell = notebook.kernel.run("%planck pending")
+    cell = notebook.kernel.run("%planck approve --list")
     assert "It can do everything that you can" in cell.plain
     assert "last_line = 'here'" in cell.plain
     assert "`--always` allows" not in cell.plain
@@ -227,20 +227,20 @@ def test_hostile_values_do_no_harm(notebook: Notebook) -> None:
     notebook.kernel.run("del raises, slow, endless, lies, exits, huge, deep, loop, objects")
 
 
-def test_share_limits_what_can_be_read(notebook: Notebook) -> None:
+def test_with_limits_what_can_be_read(notebook: Notebook) -> None:
     notebook.kernel.run("open_1, closed_1, told_1 = 1, 2, 3")
     inspect = [[("inspect_variable", {"name": each})] for each in ("open_1", "closed_1", "told_1", "made_1")]
     name = notebook.make([("list_variables", {})], [("run_python", {"code": "made_1 = 4"})], *inspect)
     cell = notebook.kernel.run(
-        f"%%planck {name} --tools kernel --share open_1 --allow run_python\nlook at it, and @told_1"
+        f"%%planck {name} --tools kernel --with open_1 --allow run_python\nlook at it, and @told_1"
     )
     assert cell.status == "ok", cell.error
     listed, _, *inspected = notebook.results()
     assert listed[0].splitlines() == ["open_1: int", "told_1: int"]
     assert [failed for _, failed, _ in inspected] == [False, True, False, False]
     name = notebook.make([("list_variables", {})], "first", [("list_variables", {})])
-    notebook.prompt(name, "--share open_1")
-    notebook.prompt(name, "--share *")
+    notebook.prompt(name, "--with open_1")
+    notebook.prompt(name, "--with *")
     (limited, *_), (everything, *_) = notebook.results()
     assert limited == "open_1: int"
     assert "closed_1: int" in everything
@@ -252,16 +252,14 @@ def test_share_limits_what_can_be_read(notebook: Notebook) -> None:
         ("nosuch_1", "There is no variable named nosuch_1."),
         ("shared_1,share_2", "There is no variable named share_2. Did you mean shared_2 or shared_1?"),
         ("shared_1,*,nosuch_1", "There is no variable named nosuch_1."),
-        ("API_TOKEN", "API_TOKEN cannot be shared: names of secrets, and those that begin with _, are not shown."),
-        ("_hidden", "_hidden cannot be shared: names of secrets, and those that begin with _, are not shown."),
     ],
 )
 def test_what_cannot_be_shared_is_refused_before_anything_is_sent(
     notebook: Notebook, names: str, sentence: str
 ) -> None:
-    notebook.kernel.run("shared_1, shared_2, API_TOKEN, _hidden = 1, 2, 'x', 3")
+    notebook.kernel.run("shared_1, shared_2 = 1, 2")
     name = notebook.make("never said")
-    cell = notebook.prompt(name, f"--share {names}")
+    cell = notebook.prompt(name, f"--with {names}")
     assert cell.error.startswith(f"UsageError: {sentence.partition('Did')[0]}".rstrip()), cell
     assert ("Did you mean shared" in cell.error) == ("Did you mean" in sentence)
     assert "never said" not in cell.plain

@@ -166,7 +166,7 @@ def test_what_it_returns(notebook: Notebook, code: str, text: str) -> None:
         ("input('name?')", "RuntimeError: input() cannot be used in run_python"),
         ("import getpass\ngetpass.getpass('key?')", "getpass() cannot be used in run_python"),
         ("breakpoint()", "cannot be used in run_python"),
-        ("%planck hello", "%planck cannot be used in run_python"),
+        ("%planck -- hello", "%planck cannot be used in run_python"),
         ("%%planck\nhello", "%planck cannot be used in run_python"),
         ("get_ipython().run_line_magic('planck', 'agents')", "%planck cannot be used in run_python"),
         ("%%capture out\n1", "A cell cannot be run inside of run_python"),

@@ -13,7 +13,14 @@ from planck_nb.base.json_types import JsonObject
 from planck_nb.jupyter.live.frame_throttle import FrameThrottle
 from planck_nb.jupyter.live.view import FIRST_PAUSE, LOADER, FirstCode, LiveView, RunSummary, code_of
 
-SUMMARY: RunSummary = {"outcome": "done", "seconds": 1.0, "tokens": 3, "cost": None, "model": "m", "text": "answer"}
+SUMMARY: RunSummary = {
+    "outcome": "done",
+    "seconds": 1.0,
+    "spent": ("", ""),
+    "cost": None,
+    "model": "m",
+    "text": "answer",
+}
 
 
 class Recorder:

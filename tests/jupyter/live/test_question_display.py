@@ -11,7 +11,7 @@ import pytest
 from planck_nb.ai.messages import ImagePart
 from planck_nb.base.errors import UsageError
 from planck_nb.jupyter.live.question_display import content_of, question_display
-from planck_nb.sidecars.mcp_client.questions import Question
+from planck_nb.sidecars.mcp_client.link.questions import Question
 
 
 def question(**properties: Any) -> Question:

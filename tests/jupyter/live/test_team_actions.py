@@ -108,7 +108,7 @@ async def test_what_is_queued_for_the_lead_belongs_to_the_run(team: Team) -> Non
     sent = FrameEncoder().encode(team.run.events.since(0))
     shown = [e["message"].get("content") for e in sent if e["type"] == "message" and e["message"]["type"] == "user"]
     assert "And an image." in json.dumps(shown), "it is shown, because it is not in the cell"
-    assert "> And an image." in transcript_of("lead", "m", team.run.events.since(0)).bundle()["text/plain"]
+    assert "> You: And an image." in transcript_of("lead", "m", team.run.events.since(0)).bundle()["text/plain"]
 
 
 async def test_a_prompt_that_waits_at_a_worker_is_edited_and_removed_there(team: Team) -> None:
@@ -168,7 +168,7 @@ async def test_a_snapshot_describes_the_team_and_one_agent_is_none(team: Team) -
     assert [member["name"] for member in members] == ["lead", "builder", "tester", "idler"]
     assert (members[0]["id"], members[0]["type"], members[0]["role"]) == ("lead-1", "lead", "orchestrator")
     assert members[0]["model"] == str(team.lead.model)
-    view.finish({"outcome": "done", "seconds": 1, "tokens": 0, "cost": None, "model": "m", "text": ""})
+    view.finish({"outcome": "done", "seconds": 1, "spent": ("", ""), "cost": None, "model": "m", "text": ""})
     alone = record.make_agent("alone", "worker", ["x"], team="alone")
     assert RunActions(alone, alone.prompt("x"), lambda _: None).agents.members() == []
     assert RunActions(team.builder, team.builder.prompt("x"), lambda _: None).agents.members() == []
@@ -181,7 +181,7 @@ async def test_a_refusal_goes_back_to_the_agent_that_it_is_about(team: Team) -> 
     view._handle({"type": "steer", "text": "my text", "agent_id": team.idle.id})
     [refused] = [message for message in sent if message["type"] == "refused"]
     assert (refused["agent_id"], refused["text"]) == (team.idle.id, "my text")
-    view.finish({"outcome": "done", "seconds": 1, "tokens": 0, "cost": None, "model": "m", "text": ""})
+    view.finish({"outcome": "done", "seconds": 1, "spent": ("", ""), "cost": None, "model": "m", "text": ""})
 
 
 @pytest.mark.parametrize("agent_id", [1, ["a"], {"id": "a"}, True])

@@ -14,7 +14,6 @@ from planck_nb.jupyter.controller import Controller
 from planck_nb.jupyter.interpretation import VerbLine, interpret
 from planck_nb.jupyter.notebook import Notebook
 from planck_nb.jupyter.parsing.options import Prompt
-from planck_nb.jupyter.similar_words import distance
 from planck_nb.jupyter.verbs import VERBS
 
 AGENTS = ("analyst", "planner", "critic", "coder", "writer", "worker1", "ann", "data cruncher")
@@ -38,20 +37,20 @@ LINES = {
     **dict.fromkeys(("toosl", "tolls", "toools"), "%planck tools"),
     **dict.fromkeys(("skils", "skillls", "sklils"), "%planck skills"),
     **dict.fromkeys(("sesions", "sessoins", "sesssions", "seessions", "sessins"), "%planck sessions"),
-    **dict.fromkeys(("aborrt", "abotr", "abrot"), "%planck abort"),
+    **dict.fromkeys(("stopp", "sotp", "aborrt", "abotr"), "%planck stop"),
     **dict.fromkeys(("contnue", "contineu", "continu", "conitnue"), "%planck continue"),
-    **dict.fromkeys(("usgae", "usaeg", "uasge"), "%planck usage"),
+    **dict.fromkeys(("csot", "usgae", "usaeg"), "%planck cost"),
     **dict.fromkeys(("tiemline", "timelien", "timline"), "%planck timeline"),
     **dict.fromkeys(("chagnes", "chnages", "changess"), "%planck changes"),
-    **dict.fromkeys(("branchs", "brnaches", "barnches"), "%planck branches"),
-    **dict.fromkeys(("pendign", "penidng"), "%planck pending"),
+    **dict.fromkeys(("branchs", "brnaches"), "%planck rewind --list"),
+    **dict.fromkeys(("pendign", "penidng"), "%planck approve --list"),
     **dict.fromkeys(("configg", "cofnig", "confg"), "%planck config"),
-    **dict.fromkeys(("polciy", "plicy"), "%planck policy"),
+    **dict.fromkeys(("permisions", "polciy", "plicy"), "%planck permissions"),
     **dict.fromkeys(("casette", "cassete", "cassettte"), "%planck cassette"),
     **dict.fromkeys(("resmue", "reusme"), "%planck resume"),
     **dict.fromkeys(("undoo", "udno"), "%planck undo"),
-    "compact_store": "%planck compact-store",
-    "compactstore": "%planck compact-store",
+    "compact_store": "%planck sessions compact",
+    "compactstore": "%planck sessions compact",
     "sidcar": "%planck sidecar",
     "trsut": "%planck trust",
     # verbs with arguments
@@ -61,18 +60,17 @@ LINES = {
     "Model demo:demo": "%planck model demo:demo",
     "hepl export": "%planck help export",
     "tolos analyst": "%planck tools analyst",
-    "shwo request": "%planck show request",
-    "hsow request analyst": "%planck show request analyst",
+    "shwo request": "%planck request",
+    "hsow request analyst": "%planck request analyst",
     "remvoe ann": "%planck remove ann",
     "reomve data cruncher": "%planck remove data cruncher",
-    "abrot ann": "%planck abort ann",
+    "abrot ann": "%planck stop ann",
     "aprove ann": "%planck approve ann",
     "approev analyst": "%planck approve analyst",
     "dney ann": "%planck deny ann",
     "serach pump": "%planck search pump",
     "seach pump in oslo": "%planck search pump in oslo",
     "slq SELECT * FROM messages": "%planck sql SELECT * FROM messages",
-    "stere use the newer file": "%planck steer use the newer file",
     "compcat analyst": "%planck compact analyst",
     "rewidn last": "%planck rewind last",
     "rewnd 12": "%planck rewind 12",
@@ -82,14 +80,14 @@ LINES = {
     "imprt session.zip": "%planck import session.zip",
     "delte calm-fox --yes": "%planck delete calm-fox --yes",
     "deleet calm-fox": "%planck delete calm-fox",
-    "polcy allow bash": "%planck policy allow bash",
-    "poilcy ask write": "%planck policy ask write",
+    "polcy allow bash": "%planck permissions allow bash",
+    "poilcy ask write": "%planck permissions ask write",
     "casette auto orders.jsonl": "%planck cassette auto orders.jsonl",
     "cassete record a.jsonl": "%planck cassette record a.jsonl",
     "confg default_model demo": "%planck config default_model demo",
     "quuee analyst --send": "%planck queue analyst --send",
-    "brances --return last": "%planck branches --return last",
-    "usgae --by model": "%planck usage --by model",
+    "brances --return last": "%planck rewind --list --return last",
+    "usgae --table": "%planck cost --table",
     "taem start review": "%planck team start review",
     "sidecr start": "%planck sidecar start",
     # agents
@@ -163,7 +161,6 @@ CELLS = {
     "critics": "`%%planck critic`",
     "coderr": "`%%planck coder`",
     "slq": "`%%planck sql`",
-    "stear": "`%planck steer`",
     "serach": "`%planck search`",
     "serach pump": "`%planck search pump`",
     "modle demo": "`%planck model demo`",
@@ -186,15 +183,16 @@ async def test_a_misspelt_name_makes_no_agent(notebook: Notebook) -> None:
 
 
 MODELS = {
-    "anthropic:claude-sonnet-4-6": "--model anthropic:claude-sonnet-4-6`",
-    "anthropic:claude-of-tomorrow": "--model anthropic:claude-of-tomorrow`",
-    "openai:gpt-4o": "--model openai:gpt-4o`",
-    "ollama:llama3.2": "--model ollama:llama3.2`",
-    "demo:demo": "--model demo:demo`",
-    "claude-sonnet-4-6": "--model anthropic:claude-sonnet-4-6`",
-    "gpt-4o": "--model openai:gpt-4o`",
-    "fast": "--model fast`",
-    "house:large/2": "--model house:large/2`",
+    "anthropic:claude-sonnet-4-6": "--model anthropic:claude-sonnet-4-6",
+    "anthropic:claude-of-tomorrow": "--model anthropic:claude-of-tomorrow",
+    "openai:gpt-4o": "--model openai:gpt-4o",
+    "ollama:llama3.2": "--model ollama:llama3.2",
+    "demo:demo": "--model demo:demo",
+    "claude-sonnet-4-6": "--model anthropic:claude-sonnet-4-6",
+    "gpt-4o": "--model openai:gpt-4o",
+    "openai": "--model openai:MODEL",
+    "fast": "--model fast",
+    "house:large/2": "--model house:large/2",
 }
 """Names of models, the user's own among them, and what the message offers."""
 
@@ -268,7 +266,6 @@ PROMPTS = (
     "spending by month in @orders",
     "sending mail from Python",
     "approved drugs for malaria",
-    "improve this text: it are good",
     "any idea why this fails?",
     "compare @orders with @rates",
     "company names in @orders",
@@ -330,8 +327,6 @@ PROMPTS = (
     "-5 + 3 is what?",
     "Note: do this",
     "note:this is x=1",
-    "fix:typo",
-    "TODO:x",
     "http://example.com?a=b c=d",
     "localhost:8080 a=b",
     "assert:equality a==b",
@@ -341,7 +336,6 @@ PROMPTS = (
     "\u2014 is this a dash?",
     "what's up?",
     "1 + 1",
-    "?",
     "\u043f\u0440\u0438\u0432\u0435\u0442 \u043a\u0430\u043a \u0434\u0435\u043b\u0430",
 )
 
@@ -381,7 +375,7 @@ async def test_a_prompt_of_a_sidecar_that_does_not_exist_is_refused(notebook: No
 @pytest.mark.parametrize(
     ("line", "verb", "prompt"),
     [
-        ("--debug compact nobody", "compact --debug nobody", "--debug -- compact nobody"),
+        ("--debug compact ann", "compact --debug ann", "--debug -- compact ann"),
         ("--debug agents", "agents --debug", "--debug -- agents"),
         ("--help compact", "compact --help", "-- --help compact"),
     ],
@@ -415,19 +409,11 @@ async def test_two_dashes_always_begin_a_prompt(notebook: Notebook) -> None:
 
 
 async def test_an_option_that_resembles_a_verb_is_an_option(notebook: Notebook) -> None:
-    for line in ("--model", "--tools", "--team"):
+    for line in ("--model", "--team"):
         with pytest.raises(UsageError, match=f"^{line} needs a value: {line} "):
             interpret(line, None, notebook)
 
 
 async def test_every_verb_is_itself(notebook: Notebook) -> None:
     for name, verb in VERBS.items():
-        assert interpret(name, None, notebook) == VerbLine(verb, "", None)
-
-
-@pytest.mark.parametrize(
-    ("first", "second", "mistakes"),
-    [("", "", 0), ("abc", "abc", 0), ("abc", "acb", 1), ("abc", "ab", 1), ("abc", "xbc", 1), ("kitten", "sitting", 3)],
-)
-def test_distance(first: str, second: str, mistakes: int) -> None:
-    assert distance(first, second) == distance(second, first) == mistakes
+        assert interpret(name, None, notebook) == VerbLine(verb, "", None, name)

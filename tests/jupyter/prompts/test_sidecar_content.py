@@ -84,7 +84,6 @@ async def notebook(tmp_path: Path) -> AsyncIterator[Notebook]:
         (tmp_path / file).write_text(json.dumps({"mcpServers": servers}))
     config = Config.load(environment={}, directory=tmp_path / "project", home=tmp_path / "home")
     async with Workspace(config) as workspace:
-        workspace.sidecars.start_wait = 60.0  # a busy machine starts them slowly
         workspace.set_default_model(scripted_model(["fine"] * 20))
         yield Notebook(Controller(workspace), {"day": "Monday"})
 

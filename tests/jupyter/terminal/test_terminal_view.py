@@ -51,11 +51,15 @@ def started(replies: Iterable[Reply | str], approvals: Approvals) -> tuple[Agent
 
 
 async def printed(
-    *replies: Reply | str, read: LineReader | None = None, ask: bool = False, deadline: float = 60.0
+    *replies: Reply | str,
+    read: LineReader | None = None,
+    ask: bool = False,
+    deadline: float = 60.0,
+    styles: bool = False,
 ) -> str:
     """What a terminal shows of a run."""
     output = io.StringIO()
-    printer = TerminalPrinter(output)
+    printer = TerminalPrinter(output, styles=styles)
     rules = (Rule.parse("ask", "wait"),) if ask else ()
     approvals = Approvals(Policy(rules), deadline, attendance=asyncio.Event())
     agent, run = started(replies, approvals)
@@ -183,3 +187,14 @@ async def test_a_run_of_a_team_prints_the_lead_and_asks_about_the_calls_of_all()
         False
     ]
     await lead.stop()
+
+
+async def test_replies_are_styled_and_what_is_between_them_is_not() -> None:
+    text = await printed(
+        Reply(text="I **wait**.\n\n```python\nx\n```\n", calls=[Call("wait", {"path": "*a*"})]), "# Done", styles=True
+    )
+    assert text.replace("\x1b", "") == ("I [1mwait[0m.\n\n[36mx[0m\n[wait *a*]\n[wait *a*: done]\n[1m[4mDone[0m\n")
+
+
+async def test_terminal_commands_in_a_reply_do_not_reach_the_terminal() -> None:
+    assert await printed("`\x1b[31m`red \x1b]0;title\x07", styles=True) == "``red \n"

@@ -70,13 +70,12 @@ def lines(events: list[ev.AgentEvent], names: dict[str, str] | None = None) -> l
     return [f"{'  ' * step.depth}{step.label}: {step.text}" for step in steps_of(events, "a", known)]
 
 
-def test_the_plain_text_is_the_whole_story_and_ends_with_the_report() -> None:
+def test_the_plain_text_is_the_report_and_then_the_whole_story() -> None:
     plain = saved(record.read()).bundle()["text/plain"]
-    assert plain.startswith(STORY)
-    assert plain.endswith(record.REPORT)
+    assert plain.startswith(f"{record.REPORT}\n[How it was made: 5 agents, 4 tasks, 4.0k tokens]\n{STORY}")
 
 
-def test_markdown_has_tasks_answers_figures_and_the_report() -> None:
+def test_markdown_has_the_report_before_tasks_answers_and_figures() -> None:
     markdown = saved(record.read()).bundle()["text/markdown"]
     assert markdown.startswith("**lead** · done · 5 agents · 4.0k tokens")
     for part in (
@@ -85,15 +84,16 @@ def test_markdown_has_tasks_answers_figures_and_the_report() -> None:
         "**tester** · done",
     ):
         assert part in markdown
-    assert markdown.endswith(f"{record.REPORT}\n")
+    assert markdown.index(record.REPORT) < markdown.index("**How it was made**")
 
 
-def test_html_folds_the_transcripts_of_the_workers_above_the_report() -> None:
+def test_html_folds_the_transcripts_of_the_workers_below_the_report() -> None:
     html = saved(record.read()).bundle()["text/html"]
     folded = [f"<b>{name}</b> <span" for name in ("builder", "critic", "tester", "broken")]
-    places = [html.index(part, 500) for part in folded]
+    places = [html.index(part) for part in folded]
     assert places == sorted(places), "in the order of the tasks"
     report = html.rindex("The March export is clean and all tests pass.")
+    assert report < html.index("How it was made") < places[0]
     for part in (
         "Let me ask.",
         "<b>edit</b> load.py",
@@ -101,8 +101,8 @@ def test_html_folds_the_transcripts_of_the_workers_above_the_report() -> None:
         "the line broke",
         "<b>lead:</b> Run the",
     ):
-        assert places[0] < html.rindex(part) < report
-    assert places[-1] < report
+        assert html.rindex(part) > places[0]
+    assert "delegate_task" not in html, "a task is told once"
     assert html.count("<details") == html.count("</details>")
 
 

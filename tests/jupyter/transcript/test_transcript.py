@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from planck_nb.agent import events as ev
+from planck_nb.agent.calling.user_code import STOPPED
 from planck_nb.agent.preview_types import HtmlPreview
-from planck_nb.agent.tool_calls import STOPPED
 from planck_nb.ai.messages import (
     AssistantMessage,
     ImagePart,
@@ -81,7 +81,7 @@ def check_safe(html: str) -> None:
             {"src", "alt"} if tag == "img" else set()
         )
         assert re.match(r"data:image/(png|jpeg|gif|webp);base64,", attributes.get("src") or "data:image/png;base64,")
-        assert attributes.get("class", LEFT_ALONE) == LEFT_ALONE
+        assert re.fullmatch(rf"{LEFT_ALONE}|language-[\w+#.-]+", attributes.get("class") or LEFT_ALONE)
         style = attributes.get("style") or ""
         assert "var(" not in style
         assert not re.search(r"(?<!-)\bcolor:", style)
@@ -288,9 +288,9 @@ def test_what_was_said_into_the_run_stands_where_it_entered() -> None:
     said = UserMessage("Only March,\n<b>please</b>.")
     bundle = transcript(*run("First."), said, AssistantMessage((TextPart("Second."),))).bundle()
     check_safe(bundle["text/html"])
-    assert bundle["text/plain"].endswith("First.\n> Only March,\n> <b>please</b>.\nSecond.")
-    assert "First.\n\n> Only March,\n> &lt;b>please&lt;/b>.\n\nSecond." in bundle["text/markdown"]
-    assert ">Only March,\n&lt;b&gt;please&lt;/b&gt;.</blockquote>" in bundle["text/html"]
+    assert bundle["text/plain"].endswith("First.\n> You: Only March,\n> <b>please</b>.\nSecond.")
+    assert "First.\n\n> **You:** Only March,\n> &lt;b>please&lt;/b>.\n\nSecond." in bundle["text/markdown"]
+    assert "<b>You:</b> Only March,\n&lt;b&gt;please&lt;/b&gt;.</blockquote>" in bundle["text/html"]
     assert transcript(said).messages == (said,)
 
 
@@ -413,7 +413,7 @@ def test_the_events_of_a_run_become_its_transcript() -> None:
     ]
     assert transcript_of("ana", "demo:x", events).bundle()["text/plain"].splitlines() == [
         "[bash pwd: edited by you]",
-        "> left",
+        "> You: left",
         "[What was said before was summarised: 90.1k tokens became 8.2k.]",
         "[The conversation was not shortened. The model said no.]",
         "[a:b could not answer, so c:d is asked. Busy.]",

@@ -68,5 +68,5 @@ async def test_all_verbs_can_be_listed(notebook: Notebook) -> None:
 
 @pytest.mark.parametrize(("about", "near"), [("exprot", "export"), ("settigns", "Settings"), ("promt", "prompt")])
 async def test_a_misspelt_subject_is_answered_with_the_nearest(notebook: Notebook, about: str, near: str) -> None:
-    with pytest.raises(UsageError, match=rf"There is no verb or subject {about}\. Did you mean .*{near}"):
+    with pytest.raises(UsageError, match=rf"There is no topic {about}\. Nearest is .*`%planck help {near}`"):
         await page(notebook, about)

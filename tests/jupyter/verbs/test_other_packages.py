@@ -78,7 +78,7 @@ def test_names_in_quotes_and_options_anywhere(kernel: Kernel, line: str) -> None
     ("line", "sentence"),
     [
         ("greet", "UsageError: `%planck greet` needs AGENT; write `%planck greet AGENT`."),
-        ("greet nobody", "AgentError: No agent is named nobody. Known are: big one."),
+        ("greet bigone", "AgentError: No agent is named bigone. Did you mean big one?"),
         ("greet 'big one' --times no", "UsageError: --times cannot be 'no': how often: 1 or more."),
         ("greet 'big one' --tims 2", "UsageError: %planck greet has no option --tims. Did you mean --times?"),
     ],
@@ -131,5 +131,5 @@ def test_a_verb_that_cannot_be_loaded_is_one_sentence(kernel: Kernel, name: str,
 
 
 def test_a_built_in_verb_stays(kernel: Kernel) -> None:
-    assert kernel.run("%planck abort").plain == "Nothing is running."
+    assert kernel.run("%planck stop").plain == "Nothing is running."
     assert ast.literal_eval(kernel.run("[name for name in sys.modules if name == 'acme_planck']").plain)

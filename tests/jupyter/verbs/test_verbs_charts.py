@@ -37,20 +37,22 @@ def kernel(store: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ke
 
 def test_looking_makes_no_session_and_says_that_there_is_nothing(kernel: Kernel, store: Path) -> None:
     before = len(list_sessions(store))
-    assert kernel.run("%planck usage").plain == usage.NOTHING
+    assert kernel.run("%planck cost").plain == usage.NOTHING
     assert kernel.run("%planck timeline").plain == timeline.NOTHING
-    assert kernel.run("%planck usage --table").plain == usage.NOTHING
+    assert kernel.run("%planck cost --table").plain == usage.NOTHING
     assert len(list_sessions(store)) == before
 
 
 def test_another_session_by_name(kernel: Kernel) -> None:
-    shown = kernel.run("%planck usage ada").outputs[-1]["data"]
-    assert shown["text/plain"] == "Usage: 1 agent, 25 tokens, $0.750"
-    assert shown["image/svg+xml"].startswith("<svg")
-    assert 'src="data:image/svg+xml;base64,' in shown["text/html"]
+    shown = kernel.run("%planck cost ada").outputs[-1]["data"]
+    assert shown["text/plain"].startswith("Usage: 1 agent, 25 tokens, $0.750\n")
+    assert "<table>" in shown["text/html"]
+    drawn = kernel.run("%planck timeline ada").outputs[-1]["data"]
+    assert drawn["image/svg+xml"].startswith("<svg")
+    assert 'src="data:image/svg+xml;base64,' in drawn["text/html"]
     assert kernel.run("%planck timeline ada --agent Ada").plain == "Timeline: 1 agent, 1 turn"
     table = kernel.run(
-        "x = %planck usage ada --table\nprint(list(x.columns), x.input_tokens.tolist(), x.cost_usd.tolist())"
+        "x = %planck cost ada --table\nprint(list(x.columns), x.input_tokens.tolist(), x.cost_usd.tolist())"
     )
     assert table.text.strip() == (
         "['agent', 'model', 'purpose', 'replies', 'input_tokens', 'output_tokens', 'cache_read_tokens', "
@@ -58,21 +60,18 @@ def test_another_session_by_name(kernel: Kernel) -> None:
     )
 
 
-def test_the_notebooks_own_session_and_the_frame_behind_the_image(kernel: Kernel) -> None:
+def test_the_notebooks_own_session_and_the_frame_behind_the_tables(kernel: Kernel) -> None:
     kernel.run("%%planck -q\nhello")
     assert kernel.run("%planck timeline").plain == "Timeline: 1 agent, 1 turn"
-    cell = kernel.run(
-        "drawn = %planck usage\nprint(drawn.frame.agent[0], drawn.frame.turn[0], drawn.save('u.svg').name)"
-    )
-    assert cell.text.strip() == "planck 0 u.svg"
-    assert kernel.run("drawn").plain.startswith("Usage: 1 agent, ")
+    cell = kernel.run("shown = %planck cost\nprint(shown.frame.agent[0], shown.frame.turn[0])")
+    assert cell.text.strip() == "planck 0"
+    assert kernel.run("shown").plain.startswith("Usage: 1 agent, ")
 
 
 @pytest.mark.parametrize(
     ("typed", "said"),
     [
         ("usage adda", "Did you mean ada"),
-        ("usage ada bob", "`%planck usage` does not accept 'bob'; write `%planck usage [SESSION]`."),
         ("timeline ada --agent Bob", "has no agent Bob. Known are: Ada."),
         ("timeline --table", "has no option --table"),
     ],

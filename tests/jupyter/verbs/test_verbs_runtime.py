@@ -101,6 +101,7 @@ QUIET = (
     "help", "model", "models demo", "agents", "tools", "abort", "cassette", "show request", "skills", "changes",
     "undo", "undo all", "config", "config rounds=50", "approve", "deny", "policy", "policy allow bash:git *", "rewind",
     "branches", "sessions", "sql SELECT 1", "search word", "compact-store",
+    "doctor",
 )  # fmt: skip
 
 
@@ -108,7 +109,7 @@ def test_verbs_that_need_no_session_make_none(kernel: Kernel, tmp_path: Path) ->
     for verb in QUIET:
         assert said(kernel, f"%planck {verb}").strip(), verb
     assert not (tmp_path / ".planck").exists()
-    said(kernel, "%planck hello")
+    said(kernel, "%planck -- hello")
     assert len(list((tmp_path / ".planck/sessions").glob("*.journal.jsonl"))) == 1
 
 
@@ -117,25 +118,15 @@ NONSENSE = [
     ("steer faster please", "No agent is running that could be steered; prompt one first."),
     ("approve call_9", "AgentError: No call call_9 waits for approval; `%planck approve` lists those that do."),
     ("deny call_9 too risky", "No call call_9 waits for approval"),
-    ("policy allow", "UsageError: `%planck policy allow` needs RULES, such as"),
-    (
-        "policy permit bash",
-        "UsageError: `%planck policy` does not accept 'permit'; write `%planck policy [allow|ask|deny|forget]",
-    ),
+    ("policy allow", "UsageError: `%planck permissions allow` needs RULES, such as"),
     ("policy deny write:src/**, a b:c", "UsageError: 'a b' cannot be a tool's name"),
-    ("compact nobody", "No agent is named nobody."),
-    ("abort big one", "No agent is named big one."),
-    ("show", "UsageError: `%planck show` needs request; write `%planck show request [AGENT]`."),
-    ("show reqest", "UsageError: `%planck show` does not accept 'reqest'; write `%planck show request [AGENT]`."),
-    ("show request nobody", "No agent is named nobody."),
-    ("skills all", "UsageError: `%planck skills` does not accept 'all'; write `%planck skills`."),
-    ("changes all", "UsageError: `%planck changes` does not accept 'all'; write `%planck changes`."),
-    ("undo everything", "UsageError: `%planck undo` does not accept 'everything'; write `%planck undo [NUMBER|all]`."),
+    ("compact plank", "No agent is named plank. Did you mean planck?"),
+    ("stop plank", "No agent is named plank. Did you mean planck?"),
+    ("show request plank", "No agent is named plank. Did you mean planck?"),
     ("undo -1", "UsageError: `%planck undo` does not accept '-1'; write `%planck undo [NUMBER|all]`."),
     ("cassette off x.jsonl", "UsageError: `%planck cassette off` needs no file."),
     ("cassette auto", "UsageError: `%planck cassette auto` needs FILE"),
     ("config rounds --user", "UsageError: rounds is a limit: write `%planck config rounds=NUMBER` for this session"),
-    ("config rounds 3", "or `%planck config limits rounds=3` for the settings file."),
     ("config sandbox --user", "UsageError: `%planck config sandbox --user` needs VALUE"),
     ("config sandbx", "UsageError: There is no setting sandbx. Did you mean sandbox?"),
     ("config rounds=3 --user", "UsageError: `%planck config --user` needs NAME VALUE"),
@@ -148,21 +139,17 @@ NONSENSE = [
     ("config size=3", "it takes NAME=NUMBER for cost, repeated_calls, rounds"),
     ("rewind 99", "UsageError: There is no prompt 99 to go back to; `%planck rewind` lists them with their ids."),
     ("rewind -1", "UsageError: There is no prompt -1 to go back to"),
-    ("rewind the clock", "To send it as a prompt write `%planck -- rewind the clock`."),
-    ("branches main", "UsageError: `%planck branches` does not accept 'main'"),
-    ("branches --return last", "UsageError: Nothing was undone in this session"),
+    ("rewind --return last", "UsageError: Nothing was undone in this session"),
     ("branches --return 7", "UsageError: There is no branch 7 in this session"),
-    ("branches --return x", "UsageError: --return cannot be 'x'"),
-    ("fork a b", "UsageError: `%planck fork` does not accept 'b'; write `%planck fork [NAME]`."),
+    ("rewind --return x", "UsageError: --return cannot be 'x'"),
     ("fork ..", "SessionError: This cannot name a session"),
     ("fork --before x", "UsageError: --before cannot be 'x': the id of the first message to leave out"),
-    ("resume nothing", "SessionNotFoundError: No session in"),
-    ("resume a b", "UsageError: `%planck resume` does not accept 'b'; write `%planck resume [SESSION]`."),
+    ("resume calm-fox", "SessionNotFoundError: No session in"),
     ("resume", "SessionNotFoundError: There is no other session to resume"),
     ("fork copy --before 99999", "UsageError: There is no message 99999 to leave out; the newest one has the id "),
     ("trust --list --remove", "UsageError: `%planck trust` needs either --list or --remove."),
     ("model --base-url http://127.0.0.1:1", "UsageError: --base-url needs a model: it is the address"),
-    ("policy allow ,", "UsageError: `%planck policy allow` needs RULES, such as"),
+    ("policy allow ,", "UsageError: `%planck permissions allow` needs RULES, such as"),
     ("config sandbox ''", "UsageError: `%planck config sandbox` needs VALUE; write `%planck config sandbox VALUE`."),
     ("config default_model=demo", "UsageError: Write `%planck config default_model demo`, without the sign =."),
     ("config sandbox = off --user", "UsageError: Write `%planck config sandbox off`, without the sign =."),
@@ -176,16 +163,16 @@ NONSENSE = [
     ("continue", "AgentError: planck has answered completely, so there is nothing to continue"),
     ("planck", "UsageError: There is no prompt: write it after the name planck"),
     ('""', "UsageError: There is no prompt; write it after %planck"),
-    ("--share nosuch hi", "UsageError: There is no variable named nosuch."),
+    ("--with nosuch hi", "UsageError: There is no variable named nosuch."),
     ("nosuch:prompt k=v", "UsageError: There is no sidecar nosuch."),
     ("sql -n 3 -n 4 SELECT 1", "UsageError: --limit is written twice, with different values; write it once."),
     ("remove", "UsageError: `%planck remove` needs AGENT; write `%planck remove AGENT`."),
-    ("remove nobody", "No agent is named nobody."),
+    ("remove plank", "No agent is named plank. Did you mean planck?"),
 ]
 
 
 def test_nonsense_is_one_sentence_and_loses_nothing(kernel: Kernel) -> None:
-    said(kernel, "%planck hello")
+    said(kernel, "%planck -- hello")
     known = (
         "(workspace().session_id, len(workspace().agents['planck'].state.messages), workspace().agents['planck'].id)"
     )
@@ -214,7 +201,7 @@ def test_where_there_is_nothing_a_verb_says_so(kernel: Kernel, verb: str, senten
 
 
 def test_without_agents_an_earlier_session_is_mentioned(kernel: Kernel) -> None:
-    said(kernel, "%planck hello\n%unload_ext planck_nb\n%load_ext planck_nb")
+    said(kernel, "%planck -- hello\n%unload_ext planck_nb\n%load_ext planck_nb")
     for verb in ("continue", "compact planck", "tools planck"):
         assert kernel.run(f"%planck {verb}").error == (
             "AgentError: There is no agent yet; the first prompt makes one, and `%planck resume` continues an earlier "
@@ -222,9 +209,9 @@ def test_without_agents_an_earlier_session_is_mentioned(kernel: Kernel) -> None:
         )
 
 
-@pytest.mark.parametrize("verb", ["model", "help", "--model"])
+@pytest.mark.parametrize("verb", ["resume --model", "--model"])
 def test_a_very_long_word_does_not_hide_the_sentence(kernel: Kernel, verb: str) -> None:
-    said(kernel, "%planck hello")
+    said(kernel, "%planck -- hello")
     error = kernel.run(f"%planck {verb} {'x' * 50_000}:y hi").error
     assert "…xxx" in error
     assert len(error) < 1_000
@@ -249,7 +236,7 @@ def test_a_conversation_that_is_not_compacted_says_why(kernel: Kernel) -> None:
     assert said(kernel, "%planck compact bob") == (
         "The compactor of bob left the conversation as it is; `--compactor` in a prompt chooses another."
     )
-    said(kernel, "%planck hello")
+    said(kernel, "%planck -- hello")
     assert said(kernel, "%planck compact planck") == (
         "planck has nothing to shorten: the newest messages are kept as they are, and there are too few older ones. "
         "`--new` in a prompt begins an empty conversation."
@@ -266,7 +253,10 @@ def test_before_the_first_prompt_there_is_nothing_to_act_on(kernel: Kernel, tmp_
     ("verb", "sentence"),
     [
         ("agents", "There is no agent yet; the first prompt makes one."),
-        ("tools", "No tools; `--tools` and `@name` in a prompt give some."),
+        (
+            "tools",
+            "No tools; `--tools` and `@name` in a prompt give some, and `%planck tools --all` lists what there is.",
+        ),
         ("queue", "No prompt waits."),
         ("rewind", "There is no prompt to go back to yet."),
         ("branches", "Nothing was undone in this session."),
@@ -329,7 +319,7 @@ def test_an_approval_is_remembered_for_the_agent_or_for_all(kernel: Kernel, tmp_
     said(kernel, "workspace().attend()")
     prompt = '{0} = %planck --agent {0} --background --tools write write "a.txt" with content "{0}"'
     said(kernel, prompt.format("ann") + "\nawait until('approval_request')")
-    said(kernel, "%planck pending")
+    said(kernel, "%planck approve --list")
     no_team = "A rule cannot be remembered for 'role'; use 'agent', 'all', or 'role' in a team."
     assert no_team in kernel.run("%planck approve --always role").error
     assert "--always cannot be 'bob'" in kernel.run("%planck approve --always bob").error
@@ -337,7 +327,7 @@ def test_an_approval_is_remembered_for_the_agent_or_for_all(kernel: Kernel, tmp_
     assert shown == f"write runs. Such calls of ann need no approval for the rest of this session. {RULE}"
     said(kernel, "await ann\n" + prompt.format("ann") + "\nawait ann")
     rule = ["agent=ann write:./*", "allow", "session"]
-    assert rule in value(kernel, "shown = %planck policy\nshown.values.tolist()")
+    assert rule in value(kernel, "shown = %planck permissions\nshown.values.tolist()")
     said(kernel, prompt.format("bob") + "\nawait until('approval_request', 2)")
     shown = said(kernel, "%planck approve --always=all")
     assert "write of bob waits for approval" in shown
@@ -382,7 +372,7 @@ def test_a_call_equal_to_one_that_was_shown_is_shown_as_well(kernel: Kernel, tmp
         texts.append(said(kernel, "%planck approve"))
         assert texts[-1].endswith("run this command again to allow it.")
         if verb == "pending":
-            said(kernel, "%planck pending")
+            said(kernel, "%planck approve --list")
         said(kernel, "%planck deny\nawait run\n%planck rewind last")
     assert texts[0] == texts[1]
     assert not (tmp_path / "a.txt").exists()
@@ -395,12 +385,12 @@ def test_where_several_calls_wait_they_are_listed_and_named(kernel: Kernel, tmp_
     for name in ("ann", "bob"):
         said(kernel, f'{name} = %planck --agent {name} --background --tools write write "{name}.txt" with "hi"')
     said(kernel, "await until('approval_request', 2)")
-    whole = said(kernel, "%planck pending")
+    whole = said(kernel, "%planck approve --list")
     for name in ("ann", "bob"):
         assert f"write of {name} waits for approval, call " in whole
         assert f"  path: {name}.txt" in whole
     assert "`--always` allows every tool to write every file directly in the working directory" in whole
-    assert "bob" not in said(kernel, "%planck pending ann")
+    assert "bob" not in said(kernel, "%planck approve --list ann")
     listed = said(kernel, "waiting = %planck approve\nprint(waiting.to_string())")
     assert "write" in listed
     assert "ann.txt" in listed
@@ -425,21 +415,21 @@ def test_with_nobody_there_a_call_is_denied_and_says_how_to_allow_it(kernel: Ker
 
 
 def test_the_policy_is_shown_and_changed(kernel: Kernel) -> None:
-    rows = "shown = %planck policy\nshown.values.tolist()"
+    rows = "shown = %planck permissions\nshown.values.tolist()"
     before = value(kernel, rows)
     assert ["write", "ask", "default"] in before
-    after = value(kernel, "shown = %planck policy allow write:src/**, bash:git *\nshown.values.tolist()")
+    after = value(kernel, "shown = %planck permissions allow write:src/**, bash:git *\nshown.values.tolist()")
     assert ["write:src/**", "allow", "session"] in after
     assert ["bash:git *", "allow", "session"] in after
     assert len(after) == len(before) + 2
-    assert value(kernel, "shown = %planck policy deny write\nshown.values.tolist()") == value(kernel, rows)
-    quoted = value(kernel, "shown = %planck policy deny \"bash:rm -r *\", 'bash:dd *'\nshown.values.tolist()")
+    assert value(kernel, "shown = %planck permissions deny write\nshown.values.tolist()") == value(kernel, rows)
+    quoted = value(kernel, "shown = %planck permissions deny \"bash:rm -r *\", 'bash:dd *'\nshown.values.tolist()")
     assert ["bash:rm -r *", "deny", "session"] in quoted
     assert ["bash:dd *", "deny", "session"] in quoted
 
 
 def test_a_long_conversation_becomes_a_summary(kernel: Kernel) -> None:
-    said(kernel, "%planck hello")
+    said(kernel, "%planck -- hello")
     assert said(kernel, "%planck compact").startswith("planck has nothing to shorten")
     said(kernel, "%planck --tools add hello")
     said(kernel, "for n in range(9):\n    await workspace().agents['planck'].prompt(f'add {n} and 1 with add')")
@@ -455,7 +445,7 @@ def test_a_long_conversation_becomes_a_summary(kernel: Kernel) -> None:
         kernel,
         "[e.message.text for e in workspace().agents['planck'].state.messages if e.message.type == 'summary'][0]",
     )
-    request = said(kernel, "%planck show request")
+    request = said(kernel, "%planck request")
     assert json.dumps(summary)[1:-1] in json.dumps(yaml.safe_load(request.split("\n\n", 2)[2]))
     assert "add 0 and 1" not in request
     assert "add 8 and 1" in request
@@ -482,7 +472,7 @@ def test_changes_are_listed_and_undone(kernel: Kernel, tmp_path: Path) -> None:
 
 
 def test_limits_are_shown_changed_and_kept(kernel: Kernel) -> None:
-    said(kernel, "%planck hello")
+    said(kernel, "%planck -- hello")
     shown = "shown = %planck config\ndict(zip(shown['setting'], shown['value']))['rounds']"
     said(kernel, "%planck config rounds=1, cost=none")
     assert value(kernel, shown) == "1"
@@ -502,13 +492,13 @@ def test_skills_are_listed_with_those_that_cannot_be_used(kernel: Kernel, tmp_pa
     assert "Draws charts." in listed
     assert "Not used:" in listed
     assert "bad/SKILL.md: " in listed
-    assert "Draws charts." in said(kernel, "%planck show request")
+    assert "Draws charts." in said(kernel, "%planck request")
 
 
 @pytest.mark.parametrize("name", ["Zoë 🦊", "it's 'quoted'"])
 def test_agents_with_unusual_names(kernel: Kernel, name: str) -> None:
     assert kernel.run(f'%%planck --agent "{name}"\nadd 1 and 2 with @add').status == "ok"
-    assert name in said(kernel, f"%planck show request {name}")
+    assert name in said(kernel, f"%planck request {name}")
     assert said(kernel, f'%planck compact "{name}"').startswith(f"{name} has nothing to shorten")
     assert said(kernel, "rows = %planck rewind\nprint(rows['agent'][0])") == f"{name}\n"
     assert said(kernel, "%planck rewind last").startswith("Back to before prompt ")
@@ -517,10 +507,10 @@ def test_agents_with_unusual_names(kernel: Kernel, name: str) -> None:
 
 
 def test_verbs_inside_a_function(kernel: Kernel) -> None:
-    said(kernel, "%planck hello")
+    said(kernel, "%planck -- hello")
     code = (
         "def look():\n    shown = %planck rewind\n    %planck rewind last add 2 and 3 with @add\n"
-        "    request = %planck show request\n    return len(shown), str(request)\nfound = look()"
+        "    request = %planck request\n    return len(shown), str(request)\nfound = look()"
     )
     said(kernel, code)
     assert value(kernel, "found[0]") == 1
@@ -530,35 +520,35 @@ def test_verbs_inside_a_function(kernel: Kernel) -> None:
 
 def test_going_back_drops_what_came_later_and_says_something_else(kernel: Kernel) -> None:
     for text in ("one", "two", "three"):
-        said(kernel, f"%planck {text}")
+        said(kernel, f"%planck -- {text}")
     cell = kernel.run("%planck rewind last add 20 and 22 with @add")
     assert "`add` returned `42`." in cell.data("text/plain")[-1]
     assert prompts(kernel) == ["one", "two", "add 20 and 22 with @add"]
     second = value(kernel, "rows = %planck rewind\nint(rows['id'][1])")
     assert said(kernel, f"%planck rewind {second}") == (
-        f"Back to before prompt {second}. `%planck branches` lists what was undone."
+        f"Back to before prompt {second}. `%planck rewind --list` lists what was undone."
     )
     assert prompts(kernel) == ["one"]
     assert value(kernel, "[entry.message.text for entry in workspace().agents['planck'].state.messages][0]") == "one"
     assert value(kernel, "len(workspace().agents['planck'].state.messages)") == 2
-    assert said(kernel, "%planck branches --return last").startswith("Back on branch ")
+    assert said(kernel, "%planck rewind --return last").startswith("Back on branch ")
     assert prompts(kernel) == ["one", "two", "add 20 and 22 with @add"]
-    first = value(kernel, "rows = %planck branches\nint(rows['branch'].min())")
-    said(kernel, f"%planck branches --return {first}")
+    first = value(kernel, "rows = %planck rewind --list\nint(rows['branch'].min())")
+    said(kernel, f"%planck rewind --return {first}")
     assert prompts(kernel) == ["one", "two", "three"]
 
 
 def test_branches_are_not_read_on_the_event_loop(kernel: Kernel) -> None:
     for text in ("one", "two"):
-        said(kernel, f"%planck {text}")
+        said(kernel, f"%planck -- {text}")
     said(kernel, "%planck rewind last")
     kernel.run(
         "from planck_nb import Session\nfrom planck_nb.base.event_loops import has_running_loop\non_loop = []\n"
         "def branches(self):\n    on_loop.append(has_running_loop())\n    return super(Session, self).branches()\n"
         "Session.branches = branches"
     )
-    kernel.run("%planck branches")
-    said(kernel, "%planck branches --return last")
+    kernel.run("%planck rewind --list")
+    said(kernel, "%planck rewind --return last")
     assert value(kernel, "on_loop") == [False] * 3
     kernel.run("del Session.branches")
 
@@ -566,14 +556,14 @@ def test_branches_are_not_read_on_the_event_loop(kernel: Kernel) -> None:
 def test_abort_gives_back_what_waited(kernel: Kernel) -> None:
     said(kernel, "slow = %planck --background work 1 with @work\nawait inside(1)")
     assert said(kernel, "%planck steer hello again").startswith("planck reads it")
-    assert said(kernel, "%planck abort") == (
+    assert said(kernel, "%planck stop") == (
         "Stopped planck. What was written so far is kept.\nNot sent to planck: hello again"
     )
     assert prompts(kernel) == ["work 1 with @work"]
 
 
 def test_going_back_while_it_streams_leaves_only_the_new_turn(kernel: Kernel) -> None:
-    said(kernel, "%planck one")
+    said(kernel, "%planck -- one")
     said(kernel, "%planck --agent helper hello")
     said(kernel, "%planck config seconds=none\nslow = %planck --agent planck --background work 1 with @work")
     said(kernel, "other = %planck --agent helper --background work 2 with @work\nawait inside(2)")
@@ -594,14 +584,14 @@ def test_going_back_while_it_streams_leaves_only_the_new_turn(kernel: Kernel) ->
 
 
 def test_agents_come_and_go_with_the_past(kernel: Kernel) -> None:
-    said(kernel, "%planck one")
+    said(kernel, "%planck -- one")
     said(kernel, "%planck --agent later hello")
     said(kernel, "%planck --agent planck two")
     said(kernel, "%planck rewind last\n%planck rewind last")
     gone = kernel.run("%planck rewind last")
     assert "later does not belong to this conversation and was stopped." in gone.plain
     assert value(kernel, "list(workspace().agents)") == ["planck"]
-    said(kernel, "%planck branches --return last")
+    said(kernel, "%planck rewind --return last")
     said(kernel, "%planck one again")
     assert said(kernel, "%planck remove planck").startswith("planck stopped for good.")
     assert value(kernel, "list(workspace().agents)") == ["later"]
@@ -619,7 +609,7 @@ def test_an_empty_conversation_is_left_again(kernel: Kernel) -> None:
 
 def test_a_fork_goes_on_elsewhere(kernel: Kernel) -> None:
     for text in ("one", "two"):
-        said(kernel, f"%planck {text}")
+        said(kernel, f"%planck -- {text}")
     said(kernel, "%planck --agent later add 1 and 2 with @add")
     second = value(kernel, "rows = %planck rewind\nint(rows['id'][1])")
     before = value(kernel, "workspace().session.name")
@@ -627,7 +617,7 @@ def test_a_fork_goes_on_elsewhere(kernel: Kernel) -> None:
         f"This notebook continues in trial; {before} stays as it is."
     )
     assert value(kernel, "list(workspace().agents)") == ["planck"]
-    said(kernel, "%planck other")
+    said(kernel, "%planck -- other")
     texts = "rows = %planck sql SELECT session_name, text FROM messages WHERE role = 'user' ORDER BY session_name, id\n"
     assert sorted(value(kernel, f"{texts}rows.values.tolist()")) == sorted(
         [[before, "one"], [before, "two"], [before, "add 1 and 2 with @add"], ["trial", "one"], ["trial", "other"]]
@@ -637,16 +627,16 @@ def test_a_fork_goes_on_elsewhere(kernel: Kernel) -> None:
     )
     assert said(kernel, "%planck fork --before 1 empty").startswith("This notebook continues in empty;")
     assert value(kernel, "list(workspace().agents)") == []
-    said(kernel, "%planck hello")
+    said(kernel, "%planck -- hello")
 
 
 def test_hundreds_of_agents(kernel: Kernel) -> None:
-    said(kernel, "%planck hello\nmodel = workspace().agents['planck'].model")
+    said(kernel, "%planck -- hello\nmodel = workspace().agents['planck'].model")
     said(kernel, "for number in range(400):\n    workspace().add_agent(f'agent {number}', model=model)")
     for verb in ("agents", "approve", "abort", "changes"):
         assert said(kernel, f"%planck {verb}")
     assert "No agent is named agent 100x. Did you mean agent 10" in kernel.run("%planck remove agent 100x").error
-    assert said(kernel, "%planck show request agent 399")
+    assert said(kernel, "%planck request agent 399")
     name = value(kernel, "workspace().session.name")
     said(kernel, "%unload_ext planck_nb\n%load_ext planck_nb")
     shown = said(kernel, "%planck resume")
@@ -752,9 +742,9 @@ async def test_the_request_that_is_shown_is_the_one_that_is_sent(tmp_path: Path)
         controller = Controller(place)
         notebook = Notebook(controller, {"add": add})
         model = {"model": "openai:tested", "base-url": "http://127.0.0.1:9/v1"}
-        empty = str(await VERBS["show"].run(notebook, "request"))
+        empty = str(await VERBS["request"].run(notebook))
         await (await controller.start("add 1 and 2 with @add", model, notebook.names)).run
-        shown = str(await VERBS["show"].run(notebook, "request"))
+        shown = str(await VERBS["request"].run(notebook))
         await (await controller.start("and now?", {}, notebook.names)).run
     sent = seen[2]
     assert sent["messages"].pop() == {"role": "user", "content": "and now?"}
@@ -858,3 +848,31 @@ async def test_compacting_tells_a_summary_from_texts_that_were_only_cut() -> Non
         )
         can_summarize = True
         assert str(await compact(None, agent=agent)).startswith("reader continues from a summary: about ")
+
+
+@pytest.mark.parametrize("cell", ["1 / 0", "for x in [1]\n    x", "%%planck --modl demo\nhello"])
+def test_fix_sends_the_failed_cell(kernel: Kernel, cell: str) -> None:
+    assert kernel.run(cell).status == "error"
+    assert "its error" in said(kernel, "corrected = %planck fix")
+    assert said(kernel, "print(corrected.code)").strip() == cell
+
+
+def test_the_doctor_shows_a_table_and_lines(kernel: Kernel, tmp_path: Path) -> None:
+    (tmp_path / "random.py").write_text("")
+    cell = kernel.run("%planck doctor")
+    assert cell.plain.splitlines()[0].startswith("problem  modules ")
+    assert "                    Fix: rename random.py" in cell.plain
+    assert "<td>modules</td>" in cell.data("text/html")[0]
+
+
+@pytest.mark.parametrize("line", ["config cost=2", "config cost 2", "config cost $2", "budget 2", "limit 2"])
+def test_a_limit_is_answered_with_a_sentence(kernel: Kernel, line: str) -> None:
+    assert said(kernel, f"%planck {line}") == "Limits for this session: cost 2."
+    assert value(kernel, "workspace().limits.cost") == 2
+    assert said(kernel, "%planck config cost=none rounds=7") == "Limits for this session: rounds 7, cost none."
+
+
+def test_everything_for_tools_is_listed(kernel: Kernel) -> None:
+    names = value(kernel, "shown = %planck tools --all\nlist(shown.tool)")
+    assert {"read", "bash", "files", "kernel", "run_python", "web_search", "add"} <= set(names)
+    assert value(kernel, "all(shown.description)")

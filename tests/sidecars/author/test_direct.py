@@ -116,7 +116,8 @@ async def test_4_the_function_gets_agent_call_and_arguments(name: str) -> None:
 @pytest.mark.parametrize("name", ["run", "run_async"])
 def test_4_also_from_sync_code(name: str) -> None:
     assert execute_tool(name, "agent", "call", {"word": "hi"}, module=PlanckStyle) == "agent call hi"
-    assert execute_tool(name, "agent", "call", {"word": "hi"}, PlanckStyle()) == "agent call hi"
+    assert execute_tool(PlanckStyle(), name, "agent", "call", {"word": "hi"}) == "agent call hi"
+    assert execute_tool(PlanckStyle, name, "agent", {"word": "hi"}) == "agent  hi"
 
 
 async def test_a_sync_tool_can_be_called_while_a_loop_runs_and_an_async_one_names_its_sibling() -> None:

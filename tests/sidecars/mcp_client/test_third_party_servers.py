@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from support.evidence import missing
+from support.loopback import Exchange, serving
 
 from planck_nb import Config, ToolError, Workspace
 from planck_nb.testing import scripted_model
@@ -38,6 +39,12 @@ def node() -> str:
     return str(program)
 
 
+NAMES = {
+    *("everything", "files", "memory", "time", "git"),
+    *("thinking", "units", "hello", "calculator", "editor", "web"),
+}
+
+
 @pytest.fixture
 async def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Workspace]:
     folder = tmp_path / "project"
@@ -48,15 +55,24 @@ async def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIte
     servers = installed()
 
     def run(package: str, *args: str) -> dict[str, object]:
-        return {"command": node(), "args": [str(servers / PACKAGES / package / "dist/index.js"), *args]}
+        return {"command": node(), "args": [str(servers / "node_modules" / package), *args]}
 
-    python = str(servers / "venv/bin/python")
+    def official(package: str, *args: str) -> dict[str, object]:
+        return run(f"@modelcontextprotocol/{package}/dist/index.js", *args)
+
+    python, older = (str(servers / name / "bin/python") for name in ("venv", "venv-sdk1"))
     described = {
-        "everything": run("server-everything", "stdio"),
-        "files": run("server-filesystem", str(folder)),
-        "memory": {**run("server-memory"), "env": {"MEMORY_FILE_PATH": str(tmp_path / "memory.jsonl")}},
+        "everything": official("server-everything", "stdio"),
+        "files": official("server-filesystem", str(folder)),
+        "memory": {**official("server-memory"), "env": {"MEMORY_FILE_PATH": str(tmp_path / "memory.jsonl")}},
         "time": {"command": python, "args": ["-m", "mcp_server_time", "--local-timezone", "UTC"]},
         "git": {"command": python, "args": ["-m", "mcp_server_git", "--repository", str(folder)]},
+        "thinking": official("server-sequential-thinking"),
+        "units": run("@coo-quack/calc-mcp/dist/index.js"),
+        "hello": run("mcp-hello-world/build/stdio.js"),
+        "calculator": {"command": older, "args": ["-m", "mcp_server_calculator"]},
+        "editor": {"command": str(servers / "venv-sdk1/bin/mcp-text-editor")},
+        "web": {"command": older, "args": ["-m", "mcp_server_fetch", "--ignore-robots-txt", "--allow-private-ips"]},
     }
     (folder / ".planck/mcp.json").write_text(json.dumps({"mcpServers": described}))
     await asyncio.to_thread(subprocess.run, ["git", "init", "-q", str(folder)], check=True)
@@ -65,11 +81,10 @@ async def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIte
 
 
 @pytest.mark.timeout(180)
-async def test_five_servers_of_others_are_started_and_called(workspace: Workspace, tmp_path: Path) -> None:
+async def test_servers_of_others_are_started_and_called(workspace: Workspace, tmp_path: Path) -> None:
     statuses = await workspace.sidecars.start()
-    assert {status.name: status.state for status in statuses} == dict.fromkeys(
-        ("everything", "files", "memory", "time", "git"), "connected"
-    )
+    assert {status.name: status.state for status in statuses} == dict.fromkeys(NAMES, "connected")
+    assert not [name for name in NAMES if workspace.sidecars.left_out(name)]
     tools = workspace.sidecars.tools()
 
     async def call(name: str, **args: object) -> str:
@@ -87,6 +102,16 @@ async def test_five_servers_of_others_are_started_and_called(workspace: Workspac
     assert "Jane Austen" in await call("search_nodes", query="Emma")
     assert "Asia/Tokyo" in await call("get_current_time", timezone="Asia/Tokyo")
     assert "notes.txt" in await call("git_status", repo_path=str(tmp_path / "project"))
+    thought = {"thought": "Why?", "thoughtNumber": 1, "totalThoughts": 1, "nextThoughtNeeded": False}
+    assert '"thoughtNumber": 1' in await call("sequentialthinking", **thought)
+    assert "1000" in await call("convert", value=1, **{"from": "km", "to": "m", "category": "length"})
+    assert "42" in await call("add", a=2, b=40)
+    assert await call("hello__echo", message="hi") == "You said: hi"
+    assert await call("calculate", expression="6 * 7") == "42"
+    notes = str(tmp_path / "project/notes.txt")
+    assert "buy milk" in await call("get_text_file_contents", files=[{"file_path": notes, "ranges": [{"start": 1}]}])
+    async with serving(greet) as page:
+        assert "Good morning" in await call("fetch", url=page.url)
     await tools_are_found_by_a_search(workspace)
     link = workspace.sidecars.manager.link("everything")
     assert await link.list_resources()
@@ -97,6 +122,10 @@ async def test_five_servers_of_others_are_started_and_called(workspace: Workspac
         assert process is not None
         with pytest.raises(ProcessLookupError):
             os.kill(process, 0)
+
+
+async def greet(exchange: Exchange) -> None:
+    await exchange.answer("200 OK", "<html><body><p>Good morning</p></body></html>", "text/html")
 
 
 async def tools_are_found_by_a_search(workspace: Workspace) -> None:

@@ -11,6 +11,8 @@ from pathlib import Path
 import uvicorn
 from mcp.server import MCPServer
 from mcp.server.mcpserver import Context
+from mcp.server.mcpserver.exceptions import ToolError
+from pydantic import BaseModel
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -59,6 +61,28 @@ async def big_after_progress(size: int, ctx: Context) -> str:
 @app.tool()
 async def numbers() -> dict[str, int]:
     return {"n": 1}
+
+
+class Confirmed(BaseModel):
+    sure: bool
+
+
+@app.tool()
+async def book(day: str, ctx: Context) -> str:
+    """Ask as servers did before the newest protocol."""
+    with (STATE / "asked").open("a") as file:
+        file.write(day)
+    result = await ctx.elicit(f"On {day}?", Confirmed)
+    return f"{result.action} {day}"
+
+
+@app.tool()
+async def book_carefully(day: str, ctx: Context) -> str:
+    """Ask, and describe what goes wrong."""
+    try:
+        return await book(day, ctx)
+    except Exception as error:
+        raise ToolError(f"not booked: {error}") from error
 
 
 @app.tool()

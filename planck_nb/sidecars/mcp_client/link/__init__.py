@@ -1,0 +1,1 @@
+"""A sidecar's connection, and calls over it."""

@@ -1,0 +1,1 @@
+"""Sign-in to servers over HTTP."""

@@ -1,0 +1,1 @@
+"""Offers from sidecars, and their results."""

@@ -1,0 +1,1 @@
+"""Ways to start or reach sidecars, and where they are read."""
