@@ -273,7 +273,7 @@ def _pairs(name: str, field: str, value: object) -> dict[str, str]:
 
 
 def _is_a_word(match: re.Match[str]) -> bool:
-    """Return whether the name stands by itself, unlike in `pa$WORD`, which is a password."""
+    """Return whether the name is a word; `pa$WORD` has none."""
     around = match.string[match.start() - 1 : match.start()] + match.string[match.end() : match.end() + 1]
     return not any(character.isalnum() for character in around)
 
@@ -294,12 +294,12 @@ class _Variables:
         self.unset: dict[str, None] = {}
         """Names which were left as they are."""
         self.unset_fields: dict[str, None] = {}
-        """Fields in which a name was left; as it may be a part of a password, it is not said."""
+        """Fields with such a name, which may be part of a password."""
         self._name = name
         self._source = source
 
     def expand(self, text: str, *, bare: bool = True, field: str = "") -> str:
-        """Replace the variables in a text, or in a field's value. Raises ConfigError."""
+        """Replace the variables in a field. Raises ConfigError."""
 
         def value_of(match: re.Match[str]) -> str:
             if match[1] is not None:
