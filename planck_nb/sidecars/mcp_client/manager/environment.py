@@ -33,7 +33,7 @@ from planck_nb.sidecars.mcp_client.transports.log_lines import LogLines
 REQUIREMENTS = ("mcp>=2.3,<3",)
 """Requirements besides planck_nb and the project's own."""
 
-PACKAGE = Path(__file__).parents[2]
+PACKAGE = Path(__file__).parents[3]
 """planck_nb's folder."""
 
 _FORMAT = "2"
