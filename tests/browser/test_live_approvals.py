@@ -131,7 +131,7 @@ def test_tool_output_steering_and_the_queue(lab: Lab, open_notebook: Open) -> No
     box.press("Shift+Enter")
     box.press_sequentially("please.")
     box.press("Enter")
-    expect(output.locator(".pk-said")).to_have_text("You said: Only March,\nplease.")
+    expect(output.locator(".pk-said")).to_have_text("You: Only March,\nplease.")
     expect(box).to_have_value("")
     box.fill("Hello?")
     box.press("Enter")
