@@ -94,7 +94,7 @@ def states(lab: Lab, window: Window) -> Iterator[Notebook]:
     notebook = window.open(lab.write("states.ipynb", *cells), width=1000, height=HEIGHT)
     notebook.page.evaluate(SPOKEN)
     notebook.run_all()
-    notebook.wait_idle(60)
+    notebook.wait_idle()
     expect(notebook.output(1).locator(".pk-preview")).to_be_visible()
     expect(notebook.output(2).locator(".pk-ask")).to_have_count(2)
     expect(notebook.output(3).get_by_alt_text("Image 1")).to_have_js_property("naturalWidth", 1)

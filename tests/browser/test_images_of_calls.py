@@ -42,7 +42,7 @@ WIDER = """view => view.scrollWidth <= view.clientWidth ? [] : [...view.querySel
 def test_a_figure_is_shown_in_its_card_while_the_run_goes_on(lab: Lab, open_notebook: Open) -> None:
     notebook = open_notebook(lab.write("figure-480.ipynb", SETUP, PROMPT), width=480)
     notebook.run_first(1)
-    notebook.wait_idle(60, cells=1)  # the first import of matplotlib makes a list of all fonts
+    notebook.wait_idle(cells=1)  # the first import of matplotlib makes a list of all fonts
     notebook.run_only(1)
     output = notebook.output(1)
     card = output.locator(".pk-tool", has_text="run_python")

@@ -94,7 +94,7 @@ def test_a_page_gets_the_code_of_its_views_once(lab: Lab, open_notebook: Open) -
     cells = ["%%planck\nmore" for _ in range(4)]
     notebook = open_notebook(lab.write("once.ipynb", SETUP, *cells))
     notebook.run_all()
-    notebook.wait_idle(60)
+    notebook.wait_idle()
     for cell in range(1, 5):
         expect(notebook.output(cell).locator(".pk-folded")).to_be_visible()
     assert notebook.page.evaluate("() => Object.keys(globalThis.planckNb).length") == 1
