@@ -21,10 +21,10 @@ from planck_nb.config import Config, TrustItem
 from planck_nb.config.named_files import PACKAGES, NamedFile, covered, find_named_files, find_source_files
 from planck_nb.config.trust import MAX_BYTES
 from planck_nb.sidecars.conventions import ROLE_TOOL
+from planck_nb.sidecars.mcp_client.mcp_servers import SpecReport, WrittenSidecar, read_mcp_servers
 from planck_nb.sidecars.mcp_client.offers.definitions import ToolDefinition
 from planck_nb.sidecars.mcp_client.offers.fingerprint import fingerprint
-from planck_nb.sidecars.mcp_client.spec.mcp_servers import SpecReport, WrittenSidecar, read_mcp_servers
-from planck_nb.sidecars.mcp_client.spec.spec import PROJECT_NAME, SidecarSpec
+from planck_nb.sidecars.mcp_client.sidecar_spec import PROJECT_NAME, SidecarSpec
 from planck_nb.sidecars.mcp_client.transports.npx import runs_npx
 
 OWN_FILE = Path(".planck") / "mcp.json"

@@ -786,3 +786,26 @@ async def test_a_command_that_kills_its_launcher_leaves_nothing(tmp_path: Path) 
     shown = await output(tool, {"command": f"setsid sleep {long} & sleep 0.2; kill -9 $PPID; sleep {long}"})
     assert shown.startswith("Process was ended by SIGKILL (9)")
     assert still_running(long) == []
+
+
+@pytest.mark.parametrize("link", ["..", "../outside", "docs"])
+def test_a_folder_that_another_command_replaces_gives_no_mount_elsewhere(
+    sandbox: Sandbox, place: Place, link: str
+) -> None:
+    (place.project / "docs").mkdir()
+    for folder in (place.home, place.home / "outside", place.project / "docs", place.project / "sub"):
+        folder.mkdir(exist_ok=True)
+        (folder / ".bashrc").write_text(SECRET if folder == place.home else "")
+    environment = {"HOME": str(place.home), "PATH": os.environ["PATH"]}
+    guard = GuardedPaths.of(place.project, environment)
+    words = sandbox.arguments(place.project, guard, SandboxAccess(), environment)
+    (place.project / "sub").rename(place.project / "former")
+    (place.project / "sub").symlink_to(link)
+    done = subprocess.run(
+        [*words, "/bin/sh", "-c", "cat */.ssh/* */.bashrc; echo evil >> sub/victim; echo evil > docs/a; echo evil > sub/.bashrc"],
+        env=environment, capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert done.returncode
+    assert SECRET not in done.stdout
+    assert (place.home / "outside/victim").read_text() == "untouched"
+    assert not (place.project / "docs/a").exists()

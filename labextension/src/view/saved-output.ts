@@ -181,7 +181,7 @@ function boxOf(box: HTMLElement, body: HTMLElement, isBad: boolean): HTMLElement
   if (box.tagName === 'P' && box.querySelector('img') === null) {
     box.className = 'pk-label';
     box.removeAttribute('style');
-  }
+  } else if (box.tagName === 'DIV') box.style.removeProperty('margin'); // a table or a drawing: the body has its edge
   return box;
 }
 

@@ -55,6 +55,8 @@ _TITLES: dict[Outcome, str] = {
     "no answer": "There is no answer",
 }
 
+_ABRUPT: tuple[Outcome, ...] = ("stopped", "failed")
+
 
 @dataclass(frozen=True)
 class Transcript:
@@ -262,7 +264,8 @@ class Transcript:
             lines += [f"[How it was made: {self.made_by}]", *map(_plain_step, self.team.steps)]
             lines += (line for block in work if (line := _plain_block(block)))
         if self.ending is not None:
-            lines.append(f"[{encodable(self.error or self.ending[0])}]")
+            title, sentence = self.ending
+            lines.append(f"[{encodable(self.error or (title if self.outcome in _ABRUPT else sentence))}]")
         lines += [f"[{notice}]" for notice in self._not_sent]
         return for_terminal(encodable("\n".join(lines))) or f"[{self.outcome}]"
 

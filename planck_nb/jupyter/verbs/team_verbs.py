@@ -55,6 +55,7 @@ def _may_be_team_line(notebook: Notebook, words: Sequence[str]) -> bool:
     Option("overwrite", None, None, "with save: replace files that have other content"),
     example="team start review --model demo",
     synonyms=("teams",),
+    shortcuts={"new team": "new"},
     shows=True,
     fits=_may_be_team_line,
 )

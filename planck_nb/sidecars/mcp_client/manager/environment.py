@@ -24,7 +24,7 @@ from planck_nb.base.programs import find_program
 from planck_nb.base.text import one_line
 from planck_nb.base.threads import run_in_thread
 from planck_nb.base.version import __version__
-from planck_nb.sidecars.mcp_client.spec.spec import PROJECT_NAME, SidecarSpec
+from planck_nb.sidecars.mcp_client.sidecar_spec import PROJECT_NAME, SidecarSpec
 from planck_nb.sidecars.mcp_client.transports.child_environment import installer_environment
 from planck_nb.sidecars.mcp_client.transports.child_process import ChildProcess
 from planck_nb.sidecars.mcp_client.transports.lines import LineCutter

@@ -27,8 +27,8 @@ from support.sidecar_links import FAST, SERVERS
 
 from planck_nb.base.errors import PlanckError
 from planck_nb.sidecars.mcp_client.link.link import SidecarLink
-from planck_nb.sidecars.mcp_client.manager.manager import Sidecars
-from planck_nb.sidecars.mcp_client.spec.spec import SidecarSpec
+from planck_nb.sidecars.mcp_client.manager import Sidecars
+from planck_nb.sidecars.mcp_client.sidecar_spec import SidecarSpec
 
 pytestmark = pytest.mark.process
 

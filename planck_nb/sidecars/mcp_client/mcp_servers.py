@@ -14,7 +14,7 @@ from typing import Any
 from planck_nb.base.errors import ConfigError
 from planck_nb.base.json_types import JsonObject
 from planck_nb.base.text import printable
-from planck_nb.sidecars.mcp_client.spec.spec import OAuthClient, SidecarSpec
+from planck_nb.sidecars.mcp_client.sidecar_spec import OAuthClient, SidecarSpec
 
 _VARIABLE = re.compile(r"\$\{([^}]*)\}|(?<!\$)\$([A-Z_][A-Z0-9_]*)")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from planck_nb.base.errors import ConfigError
+from planck_nb.sidecars.mcp_client.mcp_servers import read_mcp_servers
 from planck_nb.sidecars.mcp_client.offers.result_check import ResultCheck, without_slow_patterns
-from planck_nb.sidecars.mcp_client.spec.mcp_servers import read_mcp_servers
-from planck_nb.sidecars.mcp_client.spec.spec import SidecarSpec
+from planck_nb.sidecars.mcp_client.sidecar_spec import SidecarSpec
 from planck_nb.sidecars.mcp_client.transports.lines import LineCutter, TooLongLine
 from planck_nb.sidecars.mcp_client.transports.log_lines import LogLines
 
