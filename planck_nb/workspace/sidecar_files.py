@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import shlex
 import tomllib
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,6 +36,8 @@ SHARED_FILE = Path(".mcp.json")
 
 PROJECT_FOLDER = Path(".planck") / "sidecar"
 """The folder of a project's own sidecar, which has a pyproject.toml."""
+
+_PARAMETER = re.compile(r"([?&])([^=&#]+)=([^&#]+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,9 +197,9 @@ def _item(
 ) -> TrustItem:
     """Describe a sidecar's entry and the files behind its command."""
     details = [
-        ("address", written.url),
+        ("address", _address(written.url)),
         ("goes to", (urlsplit(spec.url).hostname or "") if "$" in written.url else ""),
-        ("command", shlex.join(written.command) if spec.command else ""),
+        ("command", shlex.join(_words(written.command)) if spec.command else ""),
         ("in the folder", written.cwd),
         (
             "runs",
@@ -249,7 +252,24 @@ def _pairs(pairs: Mapping[str, str], sign: str) -> str:
 
 def _value(name: str, value: str) -> str:
     """Return a value as written; only a generated key is left out, because it cannot be a command or an address."""
-    return "a key in this file" if is_secret_variable(name, value) and is_generated_key(value) else value
+    *before, last = value.split(" ")  # "Bearer KEY"
+    is_key = is_secret_variable(name, last) and is_generated_key(last)
+    return " ".join([*before, "a key in this file"]) if is_key else value
+
+
+def _address(address: str) -> str:
+    """Return an address without keys among its parameters."""
+    return _PARAMETER.sub(lambda match: f"{match[1]}{match[2]}={_value(match[2], match[3])}", address)
+
+
+def _words(command: Sequence[str]) -> Iterator[str]:
+    """Yield a command's words without keys after options."""
+    before = ""
+    for word in command:
+        option, sign, value = word.partition("=")
+        is_option = word.startswith("-") and sign
+        yield f"{option}={_value(option, value)}" if is_option else _value(before, word)
+        before = word if word.startswith("-") else ""
 
 
 def _project(config: Config) -> FoundSidecar | None:
