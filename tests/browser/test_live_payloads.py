@@ -11,7 +11,7 @@ from support.hostile_session import previews, turn
 from support.listener import Listener
 from support.payloads import payloads
 
-from planck_nb.jupyter.transcript.blocks import Execution, Notice
+from planck_nb.rendering.blocks import Execution, Notice
 from planck_nb.jupyter.transcript.transcript import Transcript
 
 if TYPE_CHECKING:
