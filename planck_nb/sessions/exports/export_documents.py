@@ -9,8 +9,8 @@ Very long texts are cut and very large pictures left out, as in saved answers; t
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC
 from functools import cached_property, partial
 from html import escape
@@ -52,18 +52,26 @@ class ExportContent:
     names: Mapping[str, str]
     tasks: Sequence[str] = ()
 
-    def entries(self) -> Iterator[_Entry]:
-        """Yield the messages with something to show. Results are shown with their calls."""
+    def entries(self) -> list[_Entry]:
+        """Return the messages with something to show.
+
+        Results are shown with their calls, and one author's messages in a row are together.
+        """
         conversations: dict[str, list[Message]] = {}
         places: list[int] = []
         for row in self.rows:
             conversation = conversations.setdefault(row.agent_id, [])
             places.append(len(conversation))
             conversation.append(row.message)
+        entries: list[_Entry] = []
         for row, place in zip(self.rows, places, strict=True):
             prompt, blocks = _parts_of(conversations[row.agent_id], place)
-            if prompt or blocks:
-                yield _Entry(row, self._speaker(row), prompt, blocks)
+            entry = _Entry(row, self._speaker(row), prompt, blocks)
+            if entries and blocks and entries[-1].blocks and entry.speaker == entries[-1].speaker:
+                entries[-1] = replace(entries[-1], blocks=[*entries[-1].blocks, *blocks])
+            elif prompt or blocks:
+                entries.append(entry)
+        return entries
 
     def _speaker(self, row: Row) -> str:
         """A heading for a message: who wrote it and, if there are several agents, in whose conversation it is."""
@@ -164,14 +172,15 @@ def _notebook(content: ExportContent) -> str:
     Code cells contain prompts of the user and nothing that a model wrote. Outputs have HTML, which notebooks and
     converters prefer, because renderers of Markdown differ.
     """
-    prompted = next((entry.row.agent_id for entry in content.entries() if entry.is_prompt), None)
+    shown = content.entries()
+    prompted = next((entry.row.agent_id for entry in shown if entry.is_prompt), None)
     cells = [
         _cell("markdown", f"# {markdown.inline(content.session.name)}\n\n{content.about}"),
         _cell("code", "%load_ext planck_nb", outputs=[]),
     ]
     answer: list[_Entry] = []
     answers = [answer]
-    for entry in content.entries():
+    for entry in shown:
         if entry.row.agent_id == prompted and entry.is_prompt:
             answer = []
             answers.append(answer)

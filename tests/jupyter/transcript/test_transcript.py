@@ -28,10 +28,10 @@ from planck_nb.ai.messages import (
 )
 from planck_nb.base.markdown import code_span, fenced, to_html, to_markdown
 from planck_nb.base.threads import run_in_thread
-from planck_nb.rendering.formatting import TEXT_CHARACTERS, count, dollars, key_argument, shown_arguments
 from planck_nb.jupyter.transcript.answer import transcript_of
-from planck_nb.rendering.blocks import Decision, Execution, Notice, TranscriptEntry
 from planck_nb.jupyter.transcript.transcript import RENDER_IN_THREAD_FROM, Outcome, Transcript
+from planck_nb.rendering.blocks import Decision, Execution, Notice, TranscriptEntry
+from planck_nb.rendering.formatting import TEXT_CHARACTERS, count, dollars, key_argument, shown_arguments
 
 HOSTILE = """<script>alert(1)</script> <img src=x onerror=alert(1)> `<b>code</b>`
 [a](javascript:alert(1)) [b](/lab?reset) [c](java&#115;cript:alert(1)) [d](https://e.invalid/d)
