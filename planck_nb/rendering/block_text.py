@@ -65,12 +65,12 @@ def quoted(text: str) -> str:
 def _markdown_call(call: ToolCall, *, images: bool) -> str:
     line = f"- {markdown.code_span(f'{call.name} {call.key}'.strip())}"
     parts = [f"{line} **{call.state}**" if call.state else line]
-    for name, text in call.arguments():
-        parts.append(f"{markdown.code_span(name)}\n{markdown.fenced(text)}")
-    if call.output:
-        parts.append(markdown.fenced(call.output))
     sources = [image_source(image) if images else "" for image in call.images]
     parts += [f"![image]({source})" if source else IMAGE_MARK for source in sources]
+    for name, text in call.arguments():
+        parts.append(f"{markdown.code_span(name)}\n{markdown.fenced(text)}")
+    if call.said.strip():
+        parts.append(markdown.fenced(call.said))
     return indent("\n\n".join(parts), "  ").lstrip()
 
 

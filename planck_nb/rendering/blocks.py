@@ -172,6 +172,11 @@ class ToolCall:
         return "" if self.result is None else bounded(plain(self.result.text))
 
     @property
+    def said(self) -> str:
+        """Return the output without the images' stand-ins."""
+        return _IMAGE_LINE.sub("", self.output) if self.images else self.output
+
+    @property
     def images(self) -> tuple[ImagePart, ...]:
         """Return the result's images."""
         return () if self.result is None else self.result.images
