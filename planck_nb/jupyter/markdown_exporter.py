@@ -34,18 +34,18 @@ class AnswersAsMarkdown(Preprocessor):
 
 
 def _with_files(text: str, pictures: list[tuple[str, str]], resources: Any, place: tuple[int, int]) -> str:  # noqa: ANN401
-    """Return Markdown with its pictures as files, which are added to the resources."""
+    """Return Markdown with pictures as files."""
     pieces = text.split(IMAGE_MARK)
     if len(pieces) != len(pictures) + 1:  # one was too large to be saved
         return text
-    shown = [pieces[0]]
+    texts = [pieces[0]]
     for number, ((kind, content), piece) in enumerate(zip(pictures, pieces[1:], strict=True)):
         name = f"{resources.get('unique_key', 'answer')}_{place[0]}_{place[1]}_{number}.{kind}"
         path = str(PurePosixPath(resources.get("output_files_dir") or "", name))
         outputs = resources.get("outputs")
         resources["outputs"] = {**(outputs if isinstance(outputs, dict) else {}), path: b64decode(content)}
-        shown += [f"![image]({path})", piece]
-    return "".join(shown)
+        texts += [f"![image]({path})", piece]
+    return "".join(texts)
 
 
 class PlanckMarkdownExporter(MarkdownExporter):

@@ -69,8 +69,8 @@ def _markdown_call(call: ToolCall, *, images: bool) -> str:
     parts += [f"![image]({source})" if source else IMAGE_MARK for source in sources]
     for name, text in call.arguments():
         parts.append(f"{markdown.code_span(name)}\n{markdown.fenced(text)}")
-    if call.said.strip():
-        parts.append(markdown.fenced(call.said))
+    if call.text.strip():
+        parts.append(markdown.fenced(call.text))
     return indent("\n\n".join(parts), "  ").lstrip()
 
 

@@ -172,7 +172,7 @@ class ToolCall:
         return "" if self.result is None else bounded(plain(self.result.text))
 
     @property
-    def said(self) -> str:
+    def text(self) -> str:
         """Return the output without the images' stand-ins."""
         return _IMAGE_LINE.sub("", self.output) if self.images else self.output
 
@@ -234,10 +234,10 @@ def reply_blocks(messages: Sequence[Message], index: int) -> Iterator[Block]:
     elif isinstance(message, ToolResultMessage):
         replies = (place for place in range(index - 1, -1, -1) if isinstance(messages[place], AssistantMessage))
         reply = next(replies, -1)
-        shown = _outcomes(messages, reply + 1)[0]
-        called = {part.id for part in messages[reply].content if part.type == "tool_call"} if reply >= 0 else set()
+        results = _outcomes(messages, reply + 1)[0]
+        call_ids = {part.id for part in messages[reply].content if part.type == "tool_call"} if reply >= 0 else set()
         for part in message.content:
-            if part.id not in called or shown.get(part.id) is not part:
+            if part.id not in call_ids or results.get(part.id) is not part:
                 yield ToolCall(ToolCallPart(part.id, part.name, {}), part, None, "")
 
 

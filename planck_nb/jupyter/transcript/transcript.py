@@ -179,8 +179,8 @@ class Transcript:
         It is for runs which were stopped, failed, or lack a complete answer.
         """
         if self.outcome == "stopped":
-            said = any(isinstance(block, TextPart) for block in self._blocks)
-            return "Stopped.", "The text so far is kept." if said else ""
+            has_text = any(isinstance(block, TextPart) for block in self._blocks)
+            return "Stopped.", "The text so far is kept." if has_text else ""
         if self.error is None and self.outcome != "failed":
             return (
                 (_TITLES.get(self.outcome, "The answer may be incomplete"), encodable(self.warning))

@@ -106,8 +106,8 @@ class _Entry:
         return "\n".join([*map(block_html.prompt, self.prompt), *map(block_html.block, self.blocks)])
 
     def markdown(self) -> str:
-        shown = [*map(markdown_prompt, self.prompt), *map(partial(markdown_block, images=True), self.blocks)]
-        return "\n\n".join(shown)
+        texts = [*map(markdown_prompt, self.prompt), *map(partial(markdown_block, images=True), self.blocks)]
+        return "\n\n".join(texts)
 
     def plain(self) -> str:
         return "\n".join(filter(None, [*map(plain_prompt, self.prompt), *map(plain_block, self.blocks)]))
@@ -172,15 +172,15 @@ def _notebook(content: ExportContent) -> str:
     Code cells contain prompts of the user and nothing that a model wrote. Outputs have HTML, which notebooks and
     converters prefer, because renderers of Markdown differ.
     """
-    shown = content.entries()
-    prompted = next((entry.row.agent_id for entry in shown if entry.is_prompt), None)
+    all_entries = content.entries()
+    prompted = next((entry.row.agent_id for entry in all_entries if entry.is_prompt), None)
     cells = [
         _cell("markdown", f"# {markdown.inline(content.session.name)}\n\n{content.about}"),
         _cell("code", "%load_ext planck_nb", outputs=[]),
     ]
     answer: list[_Entry] = []
     answers = [answer]
-    for entry in shown:
+    for entry in all_entries:
         if entry.row.agent_id == prompted and entry.is_prompt:
             answer = []
             answers.append(answer)
