@@ -238,7 +238,7 @@ class Transcript:
             parts += story_markdown(self.team, self.agent, self.made_by, work)
         if self.ending is not None:
             title, sentence = self.ending
-            parts.append(f"> **{markdown.to_markdown(one_line(title, 2_000))}** {sentence}".rstrip())
+            parts.append(quoted(f"**{one_line(title)}** {one_line(sentence, 2_000)}".rstrip()))
         parts += map(quoted, self._not_sent)
         return "\n\n".join(parts) + "\n"
 
