@@ -109,31 +109,31 @@ def bundle_extension(target: Path, view: str) -> None:
     The code of the extension is a function of `require`, because esbuild leaves `require` to who loads the code.
     """
     target.mkdir(parents=True, exist_ok=True)
+    found = re.search(r'^version = "(.*)"', (HERE.parent / "pyproject.toml").read_text(encoding="utf-8"), re.MULTILINE)
+    version = "0.0.0" if found is None else found[1]
     with tempfile.TemporaryDirectory() as folder:
-        found = Path(folder) / "meta.json"
+        meta = Path(folder) / "meta.json"
         npm(
             *("run", "--silent", "build:lab", "--", "src/lab/extension.ts", f"--outfile={target / CODE}"),
             *(f"--external:{name}" for name in SHARED),
-            *("--format=cjs", "--supported:dynamic-import=true", f"--metafile={found}"),
+            *("--format=cjs", "--supported:dynamic-import=true", f"--metafile={meta}"),
             *(f"--define:EXTENSION={json.dumps(EXTENSION)}", f"--define:VIEW={json.dumps(view)}"),
+            f"--define:VERSION={json.dumps(version)}",
             *(
                 "--banner:js=export default(require)=>{const module={exports:{}};",
                 "--footer:js=return module.exports};",
             ),
         )
-        [output] = json.loads(found.read_text(encoding="utf-8"))["outputs"].values()
+        [output] = json.loads(meta.read_text(encoding="utf-8"))["outputs"].values()
     shared = json.dumps(sorted({item["path"] for item in output["imports"] if item.get("external")}))
     npm(
         *("run", "--silent", "build:lab", "--", "src/lab/container.ts", f"--outfile={target / CONTAINER}"),
         *("--format=iife", f"--define:EXTENSION={json.dumps(EXTENSION)}", f"--define:SHARED={shared}"),
         f"--define:FILE={json.dumps(digest_of(target / CODE))}",
     )
-    version = re.search(
-        r'^version = "(.*)"', (HERE.parent / "pyproject.toml").read_text(encoding="utf-8"), re.MULTILINE
-    )
     manifest = {
         "name": EXTENSION,
-        "version": "0.0.0" if version is None else version[1],
+        "version": version,
         "description": "Agents of planck_nb in JupyterLab and Jupyter Notebook",
         "license": "MIT",
         "dependencies": {"@jupyterlab/application": "^4.4.0", "@jupyterlab/notebook": "^4.4.0"},

@@ -3,7 +3,8 @@
 import type { JupyterFrontEndPlugin } from '@jupyterlab/application';
 
 import { highlighting } from './highlighting.ts';
+import { proposals } from './proposals-plugin.ts';
 
-const plugins: JupyterFrontEndPlugin<void>[] = [highlighting];
+const plugins: JupyterFrontEndPlugin<void>[] = [highlighting, proposals];
 
 export default plugins;
