@@ -355,9 +355,7 @@ class Answer:
 
         After `%planck fix` it is the corrected cell.
         """
-        blocks = [(language.lower(), code.rstrip("\n")) for language, code in code_blocks(self.text)]
-        python_blocks = [code for language, code in blocks if language in _PYTHON]
-        return next(reversed(python_blocks or [code for language, code in blocks if not language]), "")
+        return last_code(self.text)
 
     @property
     def output(self) -> Any:  # noqa: ANN401 - an instance of the type that the prompt named
@@ -442,3 +440,14 @@ class Answer:
         if marker:
             bundle["text/html"] = beside_view(bundle["text/html"], marker)
         return bundle, self.transcript.metadata()
+
+
+def last_code(text: str) -> str:
+    """Return the last code block in Python, or else without a language, of a Markdown text; empty without one.
+
+    Args:
+        text: The text.
+    """
+    blocks = [(language.lower(), code.rstrip("\n")) for language, code in code_blocks(text)]
+    python_blocks = [code for language, code in blocks if language in _PYTHON]
+    return next(reversed(python_blocks or [code for language, code in blocks if not language]), "")
