@@ -12,31 +12,48 @@ import argparse
 import hashlib
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))
+
+from hatch_build import CODE, CONTAINER, EXTENSION, digest_of, extension_folder  # noqa: E402 - beside this file
+
 STATIC = HERE.parent / "planck_nb" / "jupyter" / "static"
 PARTS = tuple(sorted(path.stem for path in HERE.glob("src/parts/*.ts")))
 """What `loadPart` in `src/widget/parts.ts` loads."""
 BUILT = ("loader.js", "live.js", *(f"{name}.js" for name in PARTS), "licenses.txt")
-EXTENSION = "@planck-nb/lab"
-"""The JupyterLab extension that may contain the same files."""
+EXTENSION_FILES = ("package.json", "install.json", CONTAINER, CODE)
+"""What is built for the JupyterLab extension, which also contains the files of the view."""
+SHARED = (
+    "@codemirror/language",
+    "@codemirror/state",
+    "@codemirror/view",
+    "@jupyterlab/*",
+    "@lumino/*",
+    "@jupyter/ydoc",
+)
+"""The packages that JupyterLab shares with extensions."""
 BUNDLED = ("highlight.js", "markdown-it", "temml", "entities", "linkify-it", "mdurl", "punycode.js", "uc.micro")
 
 
 def sources() -> list[Path]:
-    """The files that decide what is built."""
-    return sorted([*HERE.glob("src/**/*.ts"), *HERE.glob("style/*.css"), HERE / "package.json", HERE / "tsconfig.json"])
+    """The files that decide what is built: the code, the styles, the schemas and the versions of all packages."""
+    folders = [path for folder in ("src", "style", "schema") for path in (HERE / folder).rglob("*") if path.is_file()]
+    return sorted([*folders, *(HERE / name for name in ("package.json", "package-lock.json", "tsconfig.json"))])
 
 
 def digest(built: Path) -> dict[str, dict[str, str]]:
     """SHA-256 of every source and of every file built from them."""
+    extension = extension_folder(built)
     return {
         "sources": {path.relative_to(HERE).as_posix(): _sha256(path) for path in sources()},
         "built": {name: _sha256(built / name) for name in BUILT},
+        "extension": {name: _sha256(extension / name) for name in EXTENSION_FILES},
     }
 
 
@@ -63,6 +80,11 @@ def npm(*arguments: str) -> None:
     run_npm(arguments, return_completed_process=True, cwd=HERE, env=environment).check_returncode()
 
 
+def install_packages() -> None:
+    """Install the packages of `package-lock.json`. Raises CalledProcessError when it fails."""
+    npm("ci", "--no-audit", "--no-fund", "--ignore-scripts")
+
+
 def is_installed() -> bool:
     """Whether the packages are there in the versions that `package.json` names."""
     wanted = json.loads((HERE / "package.json").read_text(encoding="utf-8"))
@@ -78,7 +100,55 @@ def bundle(target: Path, source: str, *options: str) -> str:
     name = source.rpartition("/")[2]
     built = target / f"{name}.js"
     npm("run", "--silent", "build:js", "--", f"src/{source}.ts", f"--outfile={built}", *options)
-    return f"{name}-{_sha256(built)[:12]}"
+    return digest_of(built)
+
+
+def bundle_extension(target: Path, view: str) -> None:
+    """Build the JupyterLab extension into `target`; `view` is the file with the code of the views.
+
+    The code of the extension is a function of `require`, because esbuild leaves `require` to who loads the code.
+    """
+    target.mkdir(parents=True, exist_ok=True)
+    found = re.search(r'^version = "(.*)"', (HERE.parent / "pyproject.toml").read_text(encoding="utf-8"), re.MULTILINE)
+    version = "0.0.0" if found is None else found[1]
+    with tempfile.TemporaryDirectory() as folder:
+        meta = Path(folder) / "meta.json"
+        npm(
+            *("run", "--silent", "build:lab", "--", "src/lab/extension.ts", f"--outfile={target / CODE}"),
+            *(f"--external:{name}" for name in SHARED),
+            *("--format=cjs", "--supported:dynamic-import=true", f"--metafile={meta}"),
+            *(f"--define:EXTENSION={json.dumps(EXTENSION)}", f"--define:VIEW={json.dumps(view)}"),
+            f"--define:VERSION={json.dumps(version)}",
+            *(
+                "--banner:js=export default(require)=>{const module={exports:{}};",
+                "--footer:js=return module.exports};",
+            ),
+        )
+        [output] = json.loads(meta.read_text(encoding="utf-8"))["outputs"].values()
+    shared = json.dumps(sorted({item["path"] for item in output["imports"] if item.get("external")}))
+    npm(
+        *("run", "--silent", "build:lab", "--", "src/lab/container.ts", f"--outfile={target / CONTAINER}"),
+        *("--format=iife", f"--define:EXTENSION={json.dumps(EXTENSION)}", f"--define:SHARED={shared}"),
+        f"--define:FILE={json.dumps(digest_of(target / CODE))}",
+    )
+    manifest = {
+        "name": EXTENSION,
+        "version": version,
+        "description": "Agents of planck_nb in JupyterLab and Jupyter Notebook",
+        "license": "MIT",
+        "dependencies": {"@jupyterlab/application": "^4.4.0", "@jupyterlab/notebook": "^4.4.0"},
+        "jupyterlab": {
+            "extension": True,
+            "_build": {"load": f"static/{digest_of(target / CONTAINER)}.js", "extension": "./extension"},
+        },
+    }
+    install = {
+        "packageManager": "python",
+        "packageName": "planck-nb",
+        "uninstallInstructions": "pip uninstall planck-nb",
+    }
+    for name, content in (("package.json", manifest), ("install.json", install)):
+        (target / name).write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
 
 
 def build(target: Path) -> None:
@@ -86,7 +156,7 @@ def build(target: Path) -> None:
     here = {**os.environ, "PYTHONPATH": f"{HERE.parent}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"}
     subprocess.run([sys.executable, HERE / "generate_types.py"], env=here, check=True)
     if not is_installed():
-        npm("install", "--no-package-lock", "--no-audit", "--no-fund", "--ignore-scripts")
+        install_packages()
     npm("run", "--silent", "check")
     parts = {name: bundle(target, f"parts/{name}") for name in PARTS}
     with tempfile.TemporaryDirectory() as folder:
@@ -94,6 +164,7 @@ def build(target: Path) -> None:
         npm("run", "--silent", "build:css", "--", f"--outfile={style}")
         live = bundle(target, "live", f"--alias:planck-style={style}", f"--define:PARTS={json.dumps(parts)}")
     bundle(target, "widget/loader", f"--define:FILE={json.dumps(live)}", f"--define:EXTENSION={json.dumps(EXTENSION)}")
+    bundle_extension(extension_folder(target), live)
     (target / "licenses.txt").write_text(licenses(), encoding="utf-8")
     (target / "digest.json").write_text(json.dumps(digest(target), indent=2) + "\n", encoding="utf-8")
 

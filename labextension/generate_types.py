@@ -4,7 +4,7 @@
 
 writes `schema/events.schema.json`, the events as they are stored and subscribed to, and
 `src/model/events.generated.ts`, the same events as the browser receives them: fields that it may not be sent are
-optional, and `display` is added.
+optional, and `display` is added. The messages of the JupyterLab extension become `src/lab/protocol.generated.ts`.
 `build.py` runs this first.
 """
 
@@ -22,12 +22,14 @@ from pydantic import Field, TypeAdapter
 from planck_nb.agent import events
 from planck_nb.ai import messages
 from planck_nb.base.json_types import JsonObject
+from planck_nb.jupyter.lab import protocol
 from planck_nb.jupyter.live.browser_events import DISPLAYS, OMITTED
 from planck_nb.jupyter.live.question_display import QuestionDisplay
 
 HERE = Path(__file__).resolve().parent
 SCHEMA = HERE / "schema" / "events.schema.json"
 TYPES = HERE / "src" / "model" / "events.generated.ts"
+LAB_TYPES = HERE / "src" / "lab" / "protocol.generated.ts"
 COMMAND = "python labextension/build.py"
 
 _EVENTS: tuple[type[events.EventBase], ...] = get_args(events.AgentEvent)
@@ -39,6 +41,13 @@ _HEADER = f"""/**
  *
  * Optional fields are part of the event and may be absent because a live view is not sent them.
  * `display` is added for the browser.
+ */
+"""
+
+
+_LAB_HEADER = f"""/**
+ * The messages between a kernel and a page. Generated from `planck_nb/jupyter/lab/protocol.py` by `{COMMAND}`;
+ * do not edit.
  */
 """
 
@@ -93,6 +102,24 @@ def types() -> str:
     return "\n".join(parts)
 
 
+def lab_types() -> str:
+    """The TypeScript module of the messages of the JupyterLab extension."""
+    kinds = [
+        kind for kind in vars(protocol).values() if isinstance(kind, type) and kind.__module__ == protocol.__name__
+    ]
+    definitions: dict[str, JsonObject] = {}
+    for kind in kinds:
+        described = _plain(TypeAdapter(kind).json_schema(mode="serialization"))
+        definitions |= {**described.pop("$defs", {}), kind.__name__: described}
+    parts = [_LAB_HEADER, f"export const PROTOCOL = {protocol.PROTOCOL};\n"]
+    parts += [f"export const {name} = '{getattr(protocol, name)}';" for name in ("TALK", "ASK", "HELLO")]
+    parts += ["", *(_interface(name, list(_members(object, definitions[name], ()))) for name in definitions)]
+    for name in ("FromKernel", "FromPage", "Question"):
+        members = " | ".join(kind.__name__ for kind in get_args(getattr(protocol, name)))
+        parts.append(f"export type {name} = {members};\n")
+    return "\n".join(parts)
+
+
 def _interface(heading: str, members: list[str]) -> str:
     body = "".join(f"  {member}\n" for member in members)
     return f"export interface {heading} {{\n{body}}}\n"
@@ -144,7 +171,7 @@ def _literal(value: object) -> str:
 @cache
 def rendered() -> dict[Path, str]:
     """The content of each generated file."""
-    return {SCHEMA: json.dumps(schema(), indent=2) + "\n", TYPES: types()}
+    return {SCHEMA: json.dumps(schema(), indent=2) + "\n", TYPES: types(), LAB_TYPES: lab_types()}
 
 
 if __name__ == "__main__":

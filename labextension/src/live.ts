@@ -51,6 +51,8 @@ function receive(connection: Connection, message: Message): void {
   } else if (message.type !== 'code') connection.receive(message);
 }
 
+export { addStyle };
+
 export default ({ model }: { model: Model }, load: Load): ((context: { el: HTMLElement }) => () => void) => {
   const connection = new Connection((command) => model.send(command));
   model.on('msg:custom', (message) => receive(connection, message));

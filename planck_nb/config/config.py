@@ -91,6 +91,7 @@ class Config:
         sidecar_observers: Sidecars whose observers get all agents' events, by name.
         sidecar_roots: Names of sidecars that are told the folder of the project.
         sidecar_wait: Which sidecars a prompt waits for while they start: "all", or the "named" ones.
+        fix_attempts: How many corrections of a cell are proposed, each after the one before has failed.
         sandbox: Whether commands run in a sandbox: "auto" if one works on this system, "off" never, "required" always.
         demo_pace: Seconds between two words of the demo model; None is 0, and a natural pace in a notebook.
         cassette: File that model traffic is recorded to or replayed from.
@@ -139,6 +140,7 @@ class Config:
     sidecar_observers: tuple[str, ...] = ()
     sidecar_roots: tuple[str, ...] = ()
     sidecar_wait: SidecarWait = DEFAULT_SIDECAR_WAIT
+    fix_attempts: int = 3
 
     @classmethod
     def load(

@@ -287,6 +287,12 @@ SETTINGS = (
         "sidecars that a prompt waits for while they start: all, or named, which are those that it names",
         _one_of(SIDECAR_WAITS),
     ),
+    Setting(
+        "fix_attempts",
+        "PLANCK_NB_FIX_ATTEMPTS",
+        "how many corrections of a cell are proposed, each after the one before has failed",
+        _count,
+    ),
     Setting("sandbox", "PLANCK_NB_SANDBOX", "run commands in a sandbox: auto, off or required", _one_of(SANDBOX_MODES)),
     Setting("demo_pace", "PLANCK_NB_DEMO_PACE", "seconds between two words of the demo model", _seconds),
     Setting("cassette", "PLANCK_NB_CASSETTE", "file that model traffic is recorded to or replayed from", _path),

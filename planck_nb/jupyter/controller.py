@@ -107,6 +107,8 @@ class Controller:
         """The waiting calls that were shown as text: the id of the agent, all of the text, and the deadline."""
         self.shown_trust: set[tuple[Path, str, str]] = set()
         """Paths, digests and texts in complete listings by `%planck trust`."""
+        self.news_for: Callable[[str], str] = lambda _agent_id: ""
+        """Returns what people decided since an agent's last prompt, which begins its next one."""
         self.answers = Answers()
         """The answers that cells have shown."""
         self._live_table: LiveTable | None = None
@@ -188,7 +190,7 @@ class Controller:
         self._share(agent, options, handed_over.values)
         _configure(agent, options)
         await self.workspace.save_session_settings()
-        whole = _content(sent, [*shown.images, *parts])
+        whole = _after_news(self.news_for(agent.id), _content(sent, [*shown.images, *parts]))
         if team is None:  # what it allows is not for other prompts, so it joins none
             run = agent.prompt(whole, output=output, join=not allowed, allow=allowed)
         else:
@@ -465,6 +467,13 @@ def _content(content: str | Sequence[UserPart], parts: Sequence[UserPart]) -> st
         return content
     before: Sequence[UserPart] = [TextPart(content)] if isinstance(content, str) and content else ()
     return [*(before if isinstance(content, str) else content), *parts]
+
+
+def _after_news(news: str, content: str | Sequence[UserPart]) -> str | Sequence[UserPart]:
+    """The content of a prompt that begins with news for the agent, if there are any."""
+    if not news:
+        return content
+    return f"{news}\n\n{content}" if isinstance(content, str) else [TextPart(news), *content]
 
 
 def allowed_in_cell(rules: Iterable[Rule], unrestricted: Collection[str]) -> frozenset[str]:

@@ -25,7 +25,6 @@ from planck_nb.base.terminal_markdown import supports_styles, to_terminal
 from planck_nb.config import Config
 from planck_nb.jupyter.completion import matcher
 from planck_nb.jupyter.controller import Controller
-from planck_nb.jupyter.display.plain_output import for_terminal
 from planck_nb.jupyter.frontend import is_terminal, kernel_handles_clicks
 from planck_nb.jupyter.ipython.blocked_loop import BlockedLoop
 from planck_nb.jupyter.ipython.bridge import (
@@ -41,10 +40,12 @@ from planck_nb.jupyter.ipython.warm_up import WarmUp
 from planck_nb.jupyter.kernel_tools.steps import running_steps
 from planck_nb.jupyter.kernel_tools.surroundings import NO_MAGIC
 from planck_nb.jupyter.kernel_tools.tool_definitions import KernelTools
+from planck_nb.jupyter.lab.notebook_link import NotebookLink
 from planck_nb.jupyter.magics import STOPPED, PlanckMagics, in_one_line, interrupted
 from planck_nb.jupyter.notebook_answers import background_line
 from planck_nb.jupyter.parsing import syntax
 from planck_nb.jupyter.transcript.answer import Answer
+from planck_nb.rendering.plain_output import for_terminal
 from planck_nb.workspace import Workspace
 from planck_nb.workspace.installation_findings import kernel_fault
 
@@ -134,6 +135,7 @@ class Extension:
         handles_clicks = kernel_handles_clicks(kernel)
         self._cell_status = CellStatus(kernel) if handles_clicks else None  # other kernels handle nothing meanwhile
         self._blocked_loop = BlockedLoop(kernel) if self._cancels_cells else None
+        self._link: NotebookLink | None = None
         self._await_magics = partial(syntax.await_magics, only_in_async_code=self._is_terminal)
 
     @property
@@ -146,7 +148,16 @@ class Extension:
         tools = KernelTools(self._shell, self.workspace, self._controller.readable)
         self._controller.name_changes, self._controller.cells = tools.changes, tools.cells
         tools.cells.install()
-        self.workspace.offer_kernel_tools(tools)
+        if self._is_terminal:
+            self.workspace.offer_kernel_tools(tools)
+        else:
+            magics = self._magics
+            self._link = NotebookLink(
+                self._shell, self.workspace, tools, lambda: magics.notebook(magics.notebook_names())
+            )
+            self._link.install()
+            self.workspace.offer_kernel_tools(self._link)
+            self._controller.news_for = self._link.news
         self._shell.register_magic_function(self._awaited, "line_cell", syntax.AWAITED)
         self._shell.register_magic_function(self._blocking, "line_cell", syntax.MAGIC)
         self._shell.input_transformers_cleanup.append(syntax.take_line_magics)
@@ -168,6 +179,8 @@ class Extension:
         self._warm_up.stop()
         if self._blocked_loop is not None:
             self._blocked_loop.remove()
+        if self._link is not None:
+            self._link.remove()
         if self._controller.cells is not None:
             self._controller.cells.remove()
         if self._cell_status is not None:

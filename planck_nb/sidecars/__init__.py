@@ -63,7 +63,7 @@ _HOME = {
     "Elicited": f"{_AUTHOR}.elicitation",
     "Sidecar": f"{_AUTHOR}.sidecar",
     "SidecarModule": f"{_AUTHOR}.sidecar",
-    "SidecarSpec": f"{_CLIENT}.spec.spec",
+    "SidecarSpec": f"{_CLIENT}.sidecar_spec",
     "SidecarTool": f"{_AUTHOR}.sidecar_tools",
     "ToolContext": "planck_nb.agent.calling.tool",
     "ToolError": "planck_nb.base.errors",

@@ -8,7 +8,12 @@ RESERVED_NAMES = frozenset(
 )
 """The names of built-in tools, of groups of them, and of the tools by which agents work together."""
 
-KERNEL_NAMES = frozenset({"kernel", "run_python", "list_variables", "inspect_variable", "last_error"})
+KERNEL_NAMES = frozenset(
+    {
+        *("kernel", "run_python", "list_variables", "inspect_variable", "last_error"),
+        *("notebook", "list_cells", "read_cell", "propose", "run_cell"),
+    }
+)
 """The names of the tools for the kernel of a notebook, and of their group."""
 
 

@@ -10,7 +10,7 @@ import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Generator, Iterator
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,7 @@ from playwright.sync_api import (
     sync_playwright,
 )
 from support.forked_kernels import KernelTemplate
+from support.node import labextension_script
 from support.ports import free_port
 
 SCREENSHOTS = Path(__file__).parent.parent / "screenshots"
@@ -280,10 +281,31 @@ def unhurried_waits() -> Iterator[None]:
         yield
 
 
+def _extensions(folder: Path, *, ours: bool) -> Path:
+    """A folder with the extensions that live views need, and with ours as this tree has it."""
+    installed = Path(sys.prefix, "share", "jupyter", "labextensions")
+    folder.mkdir()
+    for name in ("@jupyter-widgets", "anywidget"):
+        (folder / name).symlink_to(installed / name)
+    if ours:
+        hook = labextension_script("hatch_build")
+        for file, path in hook.extension_files().items():
+            copy = folder / hook.EXTENSION / path
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(file, copy)  # the server gives out no files outside the folder
+    return folder
+
+
 @pytest.fixture(scope="session")
 def lab(tmp_path_factory: pytest.TempPathFactory, kernel_template: KernelTemplate | None) -> Iterator[Lab]:
-    """A JupyterLab on a free port of this machine, with folders of its own; it ends with the tests."""
-    home = tmp_path_factory.mktemp("jupyterlab")
+    """A JupyterLab without our extension; it ends with the tests."""
+    with running_lab(tmp_path_factory.mktemp("jupyterlab"), kernel_template) as lab:
+        yield lab
+
+
+@contextmanager
+def running_lab(home: Path, kernel_template: KernelTemplate | None, *, extension: bool = False) -> Iterator[Lab]:
+    """A JupyterLab on a free port of this machine, with folders of its own."""
     root = home / "notebooks"
     root.mkdir()
     (home / "config").mkdir()
@@ -310,6 +332,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory, kernel_template: KernelTemplat
         *(sys.executable, "-c", _START, "--no-browser", "--allow-root", f"--port={port}", "--ip=127.0.0.1"),
         *("--ServerApp.port_retries=0", f"--IdentityProvider.token={token}", f"--ServerApp.root_dir={root}"),
         *("--LabApp.expose_app_in_browser=True", "--LabApp.extension_manager=readonly"),
+        f"--LabApp.labextensions_path={_extensions(home / 'labextensions', ours=extension)}",
     ]
     with subprocess.Popen(command, env=environment, cwd=root, stderr=subprocess.PIPE, text=True) as server:
         started = threading.Event()
@@ -340,7 +363,7 @@ class Window:
     """One page that opens notebook after notebook, because loading JupyterLab takes longer than most tests."""
 
     def __init__(self, lab: Lab, chromium: Browser) -> None:
-        self._lab = lab
+        self.lab = lab
         self._chromium = chromium
         self._context: BrowserContext | None = None
         self._page: Page | None = None
@@ -356,13 +379,18 @@ class Window:
             self._page.on("console", self._note)
             self._page.on("pageerror", self._note)
             self._page.set_viewport_size({"width": width, "height": height})
-            self._page.goto(self._lab.address(path))
+            self._page.goto(self.lab.address(path))
         else:
             self._page.set_viewport_size({"width": width, "height": height})
             self._page.evaluate(_OPEN, path.name)
         self._page.wait_for_function(READY)
         self._page.evaluate(_RECORD_MESSAGES)
         return Notebook(self._page, path)
+
+    @property
+    def said(self) -> list[str]:
+        """The last errors and warnings in the console."""
+        return list(self._said)
 
     def _note(self, said: ConsoleMessage | Error) -> None:
         if isinstance(said, Error) or said.type in ("error", "warning"):
@@ -425,7 +453,9 @@ class SharedBrowser:
 
     def window(self, lab: Lab, chromium: Browser) -> Window:
         """The page, which is loaded when it opens its first notebook."""
-        if self._window is None:
+        if self._window is None or self._window.lab is not lab:
+            if self._window is not None:
+                self._window.leave()
             self._window = Window(lab, chromium)
             self._opened.callback(self._window.close)
         return self._window

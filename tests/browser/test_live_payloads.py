@@ -11,8 +11,8 @@ from support.hostile_session import previews, turn
 from support.listener import Listener
 from support.payloads import payloads
 
-from planck_nb.jupyter.transcript.blocks import Execution, Notice
 from planck_nb.jupyter.transcript.transcript import Transcript
+from planck_nb.rendering.blocks import Execution, Notice
 
 if TYPE_CHECKING:
     from browser.conftest import Lab, Notebook

@@ -3,15 +3,18 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import unicodedata
 from pathlib import Path
+from random import Random
 from types import ModuleType
 
 import pytest
 from fixtures.events import record
-from support.node import build_script, labextension_script, require_node
+from support.cell_sets import cell, random_set, set_applied
+from support.node import build_script, labextension_script, require_node, run_typescript
 
 from planck_nb.agent.events import decode_event
 from planck_nb.base.visible import is_hidden
@@ -110,11 +113,37 @@ def test_what_every_view_carries_is_at_most_a_kilobyte() -> None:
 
 @pytest.mark.timeout(300)
 def test_the_typescript_tests_pass_and_a_rebuild_gives_the_same_bytes(build: ModuleType, tmp_path: Path) -> None:
+    """Also in another folder, and with the packages elsewhere."""
     build_script()
     build.npm("test", "--silent")
-    subprocess.run([sys.executable, str(LABEXTENSION / "build.py"), "--to", str(tmp_path)], check=True)
+    copy = tmp_path / "in" / "another" / "project" / "labextension"
+    shutil.copytree(LABEXTENSION, copy, ignore=shutil.ignore_patterns("node_modules", "__pycache__"))
+    (copy / "node_modules").symlink_to(LABEXTENSION / "node_modules")
+    shutil.copy(ROOT / "pyproject.toml", copy.parent)
+    built = tmp_path / "built"
+    subprocess.run([sys.executable, str(copy / "build.py"), "--to", str(built)], check=True)
     for name in (*build.BUILT, "digest.json"):
-        assert (tmp_path / name).read_bytes() == (STATIC / name).read_bytes(), name
+        assert (built / name).read_bytes() == (STATIC / name).read_bytes(), name
+    for name in build.EXTENSION_FILES:
+        assert (built / "extension" / name).read_bytes() == (LABEXTENSION / "built" / name).read_bytes(), name
+
+
+def test_the_lock_has_the_hash_of_every_package_and_no_address() -> None:
+    locked = json.loads((LABEXTENSION / "package-lock.json").read_text(encoding="utf-8"))["packages"]
+    assert [name for name, package in locked.items() if name and not package.get("integrity")] == []
+    assert [name for name, package in locked.items() if "resolved" in package] == []
+
+
+def test_random_sets_do_what_the_model_says_and_are_taken_back() -> None:
+    random = Random(38)
+    cells = [cell(f"c{at}", f"x = {at}", [{"text": str(at)}] * (at % 2)) for at in range(30)]
+    sets = [random_set(cells, random) for _ in range(300)]
+    found = run_typescript("test/plan-sets.ts", [[cells, operations] for operations in sets])
+    assert isinstance(found, list)
+    for operations, (conflicts, after, back) in zip(sets, found, strict=True):
+        assert conflicts == []
+        assert after == set_applied(cells, operations)
+        assert back == cells
 
 
 # The tests of the TypeScript sources, run by Node.

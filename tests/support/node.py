@@ -42,7 +42,7 @@ def _build_with_packages() -> ModuleType | None:
         fcntl.flock(lock, fcntl.LOCK_EX)  # other processes of the same run install them, too
         if not build.is_installed():
             try:
-                build.npm("install", "--no-package-lock", "--no-audit", "--no-fund", "--ignore-scripts")
+                build.install_packages()
             except subprocess.CalledProcessError:
                 shutil.rmtree(LABEXTENSION / "node_modules", ignore_errors=True)
                 return None

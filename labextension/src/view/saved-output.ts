@@ -1,7 +1,7 @@
 /**
  * Makes a saved output look like the live view: marks, durations, colours, code buttons.
  *
- * The file contains plain HTML (`planck_nb/jupyter/transcript/html.py`). Only its elements in the page are changed, so
+ * The file contains plain HTML (`planck_nb/rendering/block_html.py`). Only its elements in the page are changed, so
  * the notebook is saved as before. Tables in results already look alike, and stay.
  */
 

@@ -28,12 +28,12 @@ from planck_nb.base.json_types import JsonObject
 from planck_nb.base.markdown import code_blocks
 from planck_nb.base.text import counted, encodable, one_line
 from planck_nb.jupyter.display.beside_view import beside_view
-from planck_nb.jupyter.display.formatting import count
-from planck_nb.jupyter.display.plain_output import Tail
 from planck_nb.jupyter.display.run_facts import Aliases
-from planck_nb.jupyter.transcript.blocks import UNNAMED, Decision, Execution, Notice, TranscriptEntry
 from planck_nb.jupyter.transcript.team_story import TeamAgent, TeamStory, is_team, names_of, steps_of
 from planck_nb.jupyter.transcript.transcript import Outcome, Transcript, figures_of
+from planck_nb.rendering.blocks import UNNAMED, Decision, Execution, Notice, TranscriptEntry
+from planck_nb.rendering.formatting import count
+from planck_nb.rendering.plain_output import Tail
 
 _PRINTED_CHARACTERS = 3_000
 """Final characters in a tool's output which are always shown alike.
@@ -355,9 +355,7 @@ class Answer:
 
         After `%planck fix` it is the corrected cell.
         """
-        blocks = [(language.lower(), code.rstrip("\n")) for language, code in code_blocks(self.text)]
-        python_blocks = [code for language, code in blocks if language in _PYTHON]
-        return next(reversed(python_blocks or [code for language, code in blocks if not language]), "")
+        return last_code(self.text)
 
     @property
     def output(self) -> Any:  # noqa: ANN401 - an instance of the type that the prompt named
@@ -442,3 +440,14 @@ class Answer:
         if marker:
             bundle["text/html"] = beside_view(bundle["text/html"], marker)
         return bundle, self.transcript.metadata()
+
+
+def last_code(text: str) -> str:
+    """Return the last code block in Python, or else without a language, of a Markdown text; empty without one.
+
+    Args:
+        text: The text.
+    """
+    blocks = [(language.lower(), code.rstrip("\n")) for language, code in code_blocks(text)]
+    python_blocks = [code for language, code in blocks if language in _PYTHON]
+    return next(reversed(python_blocks or [code for language, code in blocks if not language]), "")

@@ -41,7 +41,7 @@ _WORDS = Parameter("words", Kind("WORDS", extent=Extent.TEXT), "what you want, i
 _CELL = Option("cell", "c", INTEGER, "another cell, by its number: 3 for In [3]")
 _AGENT = Option("agent", "a", AGENT_NAME, "another agent than the default one")
 
-_REQUESTS: Mapping[str, str] = {
+REQUESTS: Mapping[str, str] = {
     "fix": "Find out why this cell fails, and correct it.",
     "explain": "Explain this cell to a colleague: its purpose, and its steps. If it fails, explain why.",
     "improve": "Improve this cell without other results: simpler and clearer, and faster where it matters.",
@@ -76,13 +76,34 @@ async def _ask(notebook: Notebook, name: str, words: str, number: int | None, ag
     options: dict[str, Any] = {"tools": (GROUP,)}
     if agent is not None or controller.default in notebook.workspace.teams:  # a team has its members' tools
         options["agent"] = agent or DEFAULT_AGENT
-    request = f"{name} {words}".strip() if words else _REQUESTS[name]
+    request = f"{name} {words}".strip() if words else REQUESTS[name]
     if cell is None:
         return await controller.start(request, options, notebook.names)
+    return await ask_about(notebook, request, cell, options)
+
+
+async def ask_about(
+    notebook: Notebook, request: str, cell: ExecutedCell, options: Mapping[str, Any], *, output: str = ""
+) -> StartedRun:
+    """Ask an agent about a cell, and send its error and its variables along.
+
+    Args:
+        notebook: The notebook.
+        request: What the agent is to do.
+        cell: The cell.
+        options: The options of the prompt.
+        output: The cell's outputs as text, for a cell whose error is not known.
+
+    Returns:
+        The run; its answer has a cell for the notebook.
+    """
+    controller, cells = notebook.controller, notebook.controller.cells
+    if cells is None:
+        raise UsageError("Cells are known in a notebook's kernel only.")
     names = [name for name in cells.names_in(cell) if _is_readable(notebook, name, str(options.get("agent", "")))]
     variables = {name: notebook.names[name] for name in names[:VARIABLES]}
     remember_secret_variables(notebook.names)
-    context = await run_in_thread(lambda: _described(cells, cell, variables))
+    context = await run_in_thread(lambda: _described(cells, cell, variables, output))
     response = await controller.start(request, options, notebook.names, parts=[TextPart(context)])
     listing = ", ".join([cell.label, *(["its error"] if cell.error is not None else []), *variables])
     notice = "\n".join(filter(None, (f"Sent with it: {listing}.", response.notice)))
@@ -120,13 +141,15 @@ def _is_readable(notebook: Notebook, name: str, agent_name: str) -> bool:
     return agent is None or controller.readable.may_read(reader_id(agent), name)
 
 
-def _described(cells: ExecutedCells, cell: ExecutedCell, variables: Mapping[str, object]) -> str:
+def _described(cells: ExecutedCells, cell: ExecutedCell, variables: Mapping[str, object], output: str) -> str:
     """Return the cell, its error and its variables without secrets."""
     source = head_and_tail(cell.source.strip("\n"), characters=SOURCE_CHARACTERS, around=around_secret)
     parts = ["", f"The notebook's cell {cell.label}{'' if cell.error is None else ', which failed'}:"]
     parts.append(fenced(without_named_values(source, HIDDEN), "python"))
     if cell.error is not None:
         parts += ["Its error:", fenced(without_named_values(cells.traceback_of(cell.error), HIDDEN))]
+    elif output:
+        parts += ["Its output:", fenced(head_and_tail(output, characters=SOURCE_CHARACTERS, around=around_secret))]
     if variables:
         parts.append("Its variables, as they are now:")
     for name, value in variables.items():

@@ -24,7 +24,6 @@ from planck_nb.base.errors import TrustError, UsageError, did_you_mean
 from planck_nb.base.text import counted
 from planck_nb.base.threads import run_in_thread
 from planck_nb.config import SETTINGS, Config, Scope, read_limits, write_setting
-from planck_nb.jupyter.display.plain_output import for_terminal
 from planck_nb.jupyter.display.trust_listing import TrustListing
 from planck_nb.jupyter.file_names import looks_like_file
 from planck_nb.jupyter.kernel_tools.kernel_tool_names import RUN_PYTHON
@@ -34,6 +33,7 @@ from planck_nb.jupyter.parsing.options import rules
 from planck_nb.jupyter.parsing.parameters import Extent, Kind, Option, Parameter, choice
 from planck_nb.jupyter.similar_words import nearest
 from planck_nb.jupyter.verbs.declaration import Text, table, verb
+from planck_nb.rendering.plain_output import for_terminal
 from planck_nb.workspace import Workspace
 from planck_nb.workspace.agent_names import named_agents
 from planck_nb.workspace.folder_files import TrustedFile

@@ -1,0 +1,150 @@
+/** Help with a cell: buttons under an error, and commands for every code cell. An agent's answer is a proposal. */
+
+import type { CodeCell } from '@jupyterlab/cells';
+
+import { h } from '../view/dom.ts';
+import { icon } from '../view/icons.ts';
+import type { NotebookReview } from './notebook-review.ts';
+import type { ChangeSet, HelpStatus, HelpWanted } from './protocol.generated.ts';
+
+export const ACTIONS = {
+  fix: 'Fix',
+  improve: 'Improve',
+  document: 'Document',
+  test: 'Write a Test for',
+} as const satisfies Record<HelpWanted['action'], string>;
+
+/** Shows, below the outputs of cells, what can be done about an error and how far an agent is. */
+export class CellHelp {
+  private readonly review: NotebookReview;
+  private readonly bars = new Map<string, { readonly element: HTMLElement; readonly shows: string }>();
+  private readonly followed = new WeakSet<object>();
+
+  constructor(review: NotebookReview) {
+    this.review = review;
+    const { content } = review.panel;
+    review.link.changed.connect(() => this.draw());
+    content.modelContentChanged.connect(() => this.draw());
+    this.draw();
+  }
+
+  get isReady(): boolean {
+    return this.review.link.isConnected;
+  }
+
+  /** Let an agent help with the active cell. */
+  start(action: HelpWanted['action']): void {
+    const cell = this.review.panel.content.activeCell;
+    if (cell !== null) this.request(action, cell.model.id);
+  }
+
+  /** Explain the cell in a new one below it. */
+  explain(): void {
+    const cell = this.review.panel.content.activeCell;
+    const count = cell?.model.type === 'code' ? (cell as CodeCell).model.executionCount : null;
+    if (cell !== null && count !== null) this.review.insertAndRun(cell.model.id, `%planck explain --cell ${count}`);
+  }
+
+  private request(action: HelpWanted['action'], cell: string): void {
+    this.review.link.help.set(cell, { type: 'help status', cell, text: 'Asks an agent', state: 'working' });
+    this.review.link.send({ type: 'help wanted', action, cell, words: '' });
+    this.draw();
+  }
+
+  private draw(): void {
+    const { content } = this.review.panel;
+    const seen = new Set<string>();
+    for (const cell of content.widgets) {
+      if (cell.model.type !== 'code') continue;
+      this.follow(cell as CodeCell);
+      seen.add(cell.model.id);
+      this.drawAt(cell as CodeCell);
+    }
+    for (const id of this.bars.keys()) if (!seen.has(id)) this.remove(id);
+  }
+
+  /** Draw again when the outputs of a cell change. */
+  private follow(cell: CodeCell): void {
+    if (this.followed.has(cell)) return;
+    this.followed.add(cell);
+    cell.model.outputs.changed.connect(() => this.drawAt(cell));
+  }
+
+  private drawAt(cell: CodeCell): void {
+    if (cell.isDisposed || this.review.panel.isDisposed) return;
+    const { id } = cell.model;
+    const { link } = this.review;
+    const status = link.help.get(id);
+    const offers = link.isConnected && status === undefined && hasError(cell) && !this.isProposed(id);
+    const shows = status !== undefined ? `${status.state} ${status.text}` : offers ? 'offer' : '';
+    const before = this.bars.get(id);
+    if (before?.shows === shows && (before.element.isConnected || !cell.isAttached)) return;
+    this.remove(id);
+    if (shows === '') return;
+    const element = h('div', { class: 'pk planck-help', 'data-lm-suppress-shortcuts': 'true' }, status ? this.strip(status) : this.offer(id));
+    element.addEventListener('mousedown', (event) => event.stopPropagation());
+    this.bars.set(id, { element, shows });
+    void cell.ready.then(() => {
+      if (this.bars.get(id)?.element === element && !cell.isDisposed) cell.node.querySelector(':scope > .jp-Cell-outputWrapper')?.after(element);
+    });
+  }
+
+  private isProposed(id: string): boolean {
+    return this.review.open.some(({ set, change }) => set.run && change.cell === id);
+  }
+
+  private remove(id: string): void {
+    this.bars.get(id)?.element.remove();
+    this.bars.delete(id);
+  }
+
+  private offer(id: string): HTMLElement {
+    const fix = this.button('Fix', () => this.request('fix', id));
+    const explain = this.button('Explain', () => {
+      this.review.show(id);
+      this.explain();
+    });
+    const { model } = this.review.link;
+    const what = model === '' ? 'your model' : model;
+    return h('div', { class: 'pk-row' }, fix, explain, h('span', { class: 'pk-mute' }, `Sends this cell and its error to ${what}`));
+  }
+
+  private strip({ cell, text, state }: HelpStatus): HTMLElement {
+    const shape = ({ working: 'ring', done: 'check', failed: 'cross', '': 'dot' } as const)[state];
+    const end = (): void => {
+      if (state === 'working') this.review.link.send({ type: 'help stopped', cell });
+      this.review.link.help.delete(cell);
+      this.draw();
+    };
+    const acts = h('span', { class: 'pk-acts' });
+    if (state !== 'working' && this.corrections(cell).length > 0) acts.append(this.button('Take back', () => void this.takeBack(cell), 'bare'));
+    acts.append(this.button(state === 'working' ? 'Stop' : 'Close', end, state === 'working' ? '' : 'bare'));
+    const mark = h('span', { class: 'pk-mark', 'data-state': state === 'working' ? 'run' : state === 'failed' ? 'bad' : 'done' }, icon(shape));
+    return h('div', { class: 'pk-strip', role: 'status' }, mark, h('strong', {}, text), acts);
+  }
+
+  /** The corrections of a cell that were accepted, the newest first. */
+  private corrections(cell: string): readonly ChangeSet[] {
+    return this.review.applied.filter(({ changes, run }) => run && changes.some((change) => change.cell === cell));
+  }
+
+  /** Take all corrections back: each was made from the one before. */
+  private async takeBack(cell: string): Promise<void> {
+    for (const set of this.corrections(cell)) await this.review.takeBack(set);
+    this.review.link.help.delete(cell);
+    this.draw();
+  }
+
+  private button(text: string, action: () => void, kind = ''): HTMLButtonElement {
+    const element = h('button', { class: 'pk-btn', type: 'button', ...(kind !== '' && { 'data-kind': kind }) }, text);
+    element.addEventListener('click', action);
+    return element;
+  }
+}
+
+function hasError(cell: CodeCell): boolean {
+  const { outputs } = cell.model;
+  if (cell.model.sharedModel.getSource().trimStart().startsWith('%')) return false; // the output of an agent has its own doors
+  for (let at = 0; at < (outputs?.length ?? 0); at++) if (outputs.get(at).type === 'error') return true;
+  return false;
+}

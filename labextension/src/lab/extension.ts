@@ -1,0 +1,10 @@
+/** The JupyterLab extension `@planck-nb/lab`: its plugins. */
+
+import type { JupyterFrontEndPlugin } from '@jupyterlab/application';
+
+import { highlighting } from './highlighting.ts';
+import { proposals } from './proposals-plugin.ts';
+
+const plugins: JupyterFrontEndPlugin<void>[] = [highlighting, proposals];
+
+export default plugins;

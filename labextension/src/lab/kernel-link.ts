@@ -1,0 +1,138 @@
+/** What connects a notebook in the page with the package in its kernel, and connects it again after a restart. */
+
+import type { DocumentRegistry } from '@jupyterlab/docregistry';
+import type { INotebookModel } from '@jupyterlab/notebook';
+import type { Kernel } from '@jupyterlab/services';
+import { Signal } from '@lumino/signaling';
+
+import { ASK, HELLO, PROTOCOL, TALK } from './protocol.generated.ts';
+import type { Answer, ChangeSet, FromKernel, FromPage, Hello, HelpStatus, Question } from './protocol.generated.ts';
+
+/** The version of the extension, which `build.py` fills in. */
+declare const VERSION: string;
+
+export type NotebookContext = DocumentRegistry.IContext<INotebookModel>;
+
+type Asked = Question extends infer Each ? (Each extends Question ? Omit<Each, 'request'> : never) : never;
+
+export class KernelLink {
+  /** The sets that this page reviews. */
+  sets: readonly ChangeSet[] = [];
+  /** Why the two sides do not understand one another; empty if they do. */
+  problem = '';
+  /** How far an agent is with a cell, by cell. */
+  readonly help = new Map<string, HelpStatus>();
+  /** The model that helps with cells, as far as the kernel knows it. */
+  model = '';
+  readonly changed = new Signal<this, void>(this);
+  private readonly context: NotebookContext;
+  private readonly answers = new Map<string, (answer: Answer) => void>();
+  private talk: Kernel.IComm | null = null;
+  private ask: Kernel.IComm | null = null;
+  private kernel: Kernel.IKernelConnection | null = null;
+  private readonly wanted: (link: KernelLink, message: FromKernel) => void;
+
+  /** `wanted` answers what the kernel wants of the page. */
+  constructor(context: NotebookContext, wanted: (link: KernelLink, message: FromKernel) => void) {
+    this.context = context;
+    this.wanted = wanted;
+    const session = context.sessionContext;
+    session.kernelChanged.connect(() => this.follow());
+    session.statusChanged.connect((_, status) => {
+      if (status === 'restarting' || status === 'autorestarting' || status === 'dead') this.end();
+    });
+    context.pathChanged.connect(() => this.focus());
+    this.follow();
+  }
+
+  get isConnected(): boolean {
+    return this.talk !== null && this.problem === '';
+  }
+
+  send(message: FromPage): void {
+    if (this.talk !== null && !this.talk.isDisposed) this.talk.send(message as never);
+  }
+
+  /** Ask the kernel, which answers also while a cell runs. */
+  async question(asked: Asked): Promise<Answer> {
+    const request = crypto.randomUUID?.() ?? String(Math.random());
+    if (this.ask === null || this.ask.isDisposed) return refusal(request);
+    const answer = new Promise<Answer>((resolve) => this.answers.set(request, resolve));
+    this.ask.send({ ...asked, request } as never);
+    return answer;
+  }
+
+  /** Say that a person looks at this page, and where the notebook is now. */
+  focus(): void {
+    this.send({ type: 'focused', path: this.context.path });
+  }
+
+  private follow(): void {
+    this.end();
+    const { kernel = null } = this.context.sessionContext.session ?? {};
+    this.kernel = kernel;
+    if (kernel === null) return;
+    kernel.registerCommTarget(HELLO, () => this.connect(kernel));
+    void kernel.requestCommInfo({ target_name: HELLO }).then(
+      ({ content }) => {
+        if (content.status === 'ok' && Object.keys(content.comms).length > 0) this.connect(kernel);
+      },
+      () => {}, // the kernel is gone
+    );
+  }
+
+  private connect(kernel: Kernel.IKernelConnection): void {
+    if (kernel !== this.kernel || kernel.isDisposed) return;
+    this.end();
+    const hello: Hello = { client: kernel.clientId, path: this.context.path, version: VERSION, protocol: PROTOCOL };
+    this.talk = kernel.createComm(TALK);
+    this.ask = kernel.createComm(ASK);
+    // Nothing is returned: JupyterLab would handle no message of this kernel before what is returned is done.
+    this.talk.onMsg = ({ content }): void => this.receive(content.data as unknown as FromKernel);
+    this.talk.onClose = (): void => this.end();
+    this.ask.onMsg = ({ content }): void => this.receiveAnswer(content.data as unknown as Answer);
+    this.talk.open(hello as never);
+    this.ask.open({ client: kernel.clientId });
+  }
+
+  private receive(message: FromKernel): void {
+    switch (message.type) {
+      case 'welcome':
+        this.problem = message.problem;
+        this.model = message.model;
+        break;
+      case 'help status':
+        if (message.state === '') this.help.delete(message.cell);
+        else this.help.set(message.cell, message);
+        break;
+      case 'sets':
+        this.sets = message.sets.filter(({ format }) => format === PROTOCOL);
+        break;
+      default:
+        this.wanted(this, message);
+        return;
+    }
+    this.changed.emit();
+  }
+
+  private receiveAnswer(answer: Answer): void {
+    this.answers.get(answer.request)?.(answer);
+    this.answers.delete(answer.request);
+  }
+
+  /** Forget the comms, which are gone with the kernel or its package. */
+  private end(): void {
+    this.talk = this.ask = null;
+    this.problem = '';
+    for (const [request, resolve] of this.answers) resolve(refusal(request));
+    this.answers.clear();
+    this.help.clear();
+    this.sets = [];
+    this.changed.emit();
+  }
+}
+
+function refusal(request: string): Answer {
+  const problem = 'The kernel has ended or has not loaded planck_nb; run `%load_ext planck_nb`.';
+  return { type: 'answer', request, ok: false, problem, inverse: [] };
+}

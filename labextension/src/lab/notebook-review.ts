@@ -1,0 +1,318 @@
+/** The proposed changes of one notebook: what each would do now, and what happens when a person decides. */
+
+import { CodeCellModel } from '@jupyterlab/cells';
+import type { Cell, ICellModel } from '@jupyterlab/cells';
+import { NotebookActions } from '@jupyterlab/notebook';
+import type { Notebook, NotebookPanel } from '@jupyterlab/notebook';
+import { Signal } from '@lumino/signaling';
+
+import { KernelLink } from './kernel-link.ts';
+import { lineDiff } from './line-diff.ts';
+import type { DiffLine } from './line-diff.ts';
+import { apply, cellsOf, plan } from './proposals.ts';
+import type { CellData, Conflict, Operation, Reason, SharedNotebook } from './proposals.ts';
+import type { CellChange, ChangeSet, Decision, FromKernel, PageCell } from './protocol.generated.ts';
+
+const OUTPUT_CHARACTERS = 8_000;
+
+const REASONS: Readonly<Record<Reason, string>> = {
+  outdated: 'The cell was edited after this was written.',
+  gone: 'The cell is not in the notebook any more.',
+  doubled: 'Several cells have the same id; save the notebook and open it again.',
+  exists: 'The cell is in the notebook already.',
+  'no place': 'The cell before the new place is not in the notebook; accept the change that inserts it first.',
+  'not editable': 'The cell is not editable.',
+  'not deletable': 'The cell cannot be deleted.',
+};
+
+/** A change as it would be applied now. */
+export interface Shown {
+  readonly set: ChangeSet;
+  readonly change: CellChange;
+  /** What is in the way; empty if nothing is. */
+  readonly problem: string;
+  /** Whether another set changes the same cell. */
+  readonly isContested: boolean;
+  readonly diff: readonly DiffLine[];
+  /** The cell for people, such as "cell 3" or "after cell 3". */
+  readonly place: string;
+  /** The cell at which it is shown; null if that is gone. */
+  readonly at: string | null;
+}
+
+export class NotebookReview {
+  readonly panel: NotebookPanel;
+  readonly link: KernelLink;
+  readonly changed = new Signal<this, void>(this);
+  /** What a person has to know about the last action, and what only a screen reader says. */
+  readonly told = new Signal<this, string>(this);
+  readonly said = new Signal<this, string>(this);
+  private shown: readonly Shown[] | null = null;
+  private deciding = false;
+
+  constructor(panel: NotebookPanel) {
+    this.panel = panel;
+    this.link = new KernelLink(panel.context, (link, message) => this.answer(link, message));
+    this.link.changed.connect(() => this.update());
+    panel.content.modelContentChanged.connect(() => {
+      if (this.link.sets.length > 0) this.update();
+    });
+    panel.content.activeCellChanged.connect(() => this.link.focus());
+  }
+
+  /** The changes about which a decision is missing. */
+  get open(): readonly Shown[] {
+    return (this.shown ??= this.found());
+  }
+
+  /** The sets of which something was applied and not taken back, the last decided first. */
+  get applied(): readonly ChangeSet[] {
+    return this.link.sets
+      .filter(({ changes }) => changes.some(({ state }) => state === 'accepted' || state === 'edited'))
+      .sort((one, other) => (other.decided ?? 0) - (one.decided ?? 0));
+  }
+
+  /** Accept changes of one set; `edited` has the texts that a person has changed, by change. */
+  async accept(set: ChangeSet, changes: readonly CellChange[], edited: ReadonlyMap<string, string> = new Map()): Promise<void> {
+    await this.once(async () => {
+      const accepted = changes.map((change) => ({ ...change, source: edited.get(change.id) ?? change.source }));
+      const before = this.planOf(accepted.map(operationOf));
+      if (!before) return;
+      const claim = await this.link.question({ type: 'claim', set: set.id, changes: changes.map(({ id }) => id) });
+      if (!claim.ok) return this.tell(claim.problem);
+      const planned = this.planOf(accepted.map(operationOf)); // a person may have typed meanwhile
+      if (!planned) return;
+      apply(this.shared, planned, this.isTrusted);
+      const decisions = accepted.map(({ id, source }): Decision => {
+        const isEdited = edited.has(id);
+        return { change: id, state: isEdited ? 'edited' : 'accepted', reason: '', source: isEdited ? source : null };
+      });
+      this.link.send({ type: 'decided', set: set.id, decisions, inverse: planned.inverse as never });
+      this.said.emit(accepted.length === 1 ? 'The change was accepted.' : `${accepted.length} changes were accepted.`);
+      if (set.run) for (const { cell } of accepted) this.run(cell);
+    });
+  }
+
+  /** Refuse changes, or say that they are outdated. */
+  async refuse(set: ChangeSet, changes: readonly CellChange[], state: 'refused' | 'outdated', reason: string): Promise<void> {
+    await this.once(async () => {
+      const claim = await this.link.question({ type: 'claim', set: set.id, changes: changes.map(({ id }) => id) });
+      if (!claim.ok) return this.tell(claim.problem);
+      const decisions = changes.map(({ id }): Decision => ({ change: id, state, reason, source: null }));
+      this.link.send({ type: 'decided', set: set.id, decisions, inverse: [] });
+      this.said.emit(changes.length === 1 ? 'The change was refused.' : `${changes.length} changes were refused.`);
+    });
+  }
+
+  /** Take back what was applied of a set, and nothing else. */
+  async takeBack(set: ChangeSet): Promise<void> {
+    await this.once(async () => {
+      const answer = await this.link.question({ type: 'inverse wanted', set: set.id });
+      if (!answer.ok) return this.tell(answer.problem || 'There is nothing to take back.');
+      const planned = this.planOf(answer.inverse as unknown as Operation[]);
+      if (!planned) return;
+      apply(this.shared, planned, this.isTrusted);
+      this.link.send({ type: 'taken back', set: set.id });
+      this.tell('Taken back. Variables and files stay as they are.');
+    });
+  }
+
+  /** Bring a cell into view and make it the active one. */
+  show(id: string): void {
+    const { content } = this.panel;
+    const at = content.widgets.findIndex(({ model }) => model.id === id);
+    if (at < 0) return;
+    content.activeCellIndex = at;
+    const cell = content.widgets[at]!;
+    void content.scrollToCell(cell).then(() => cell.node.scrollIntoView({ block: 'nearest' }));
+  }
+
+  /** Insert a code cell below another one and run it, as a person has asked for. */
+  insertAndRun(below: string, source: string): void {
+    const id = newId();
+    const cell = { id, cell_type: 'code', source, metadata: {}, outputs: [], execution_count: null };
+    const planned = this.planOf([{ kind: 'insert', cell, after: [below] }]);
+    if (!planned) return;
+    apply(this.shared, planned, true);
+    this.show(id);
+    this.run(id);
+  }
+
+  cell(id: string): Cell | undefined {
+    return this.panel.content.widgets.find(({ model }) => model.id === id);
+  }
+
+  private update(): void {
+    this.shown = null;
+    this.changed.emit();
+  }
+
+  private tell(text: string): void {
+    this.told.emit(text);
+  }
+
+  /** One decision at a time: a second click of the same button is none. */
+  private async once(action: () => Promise<void>): Promise<void> {
+    if (this.deciding) return;
+    this.deciding = true;
+    try {
+      await action();
+    } finally {
+      this.deciding = false;
+      this.update();
+    }
+  }
+
+  /** What a set does now; null, with a word to the person, if something is in the way. */
+  private planOf(operations: readonly Operation[]): ReturnType<typeof plan> | null {
+    if (!this.isWritable) {
+      this.tell('The notebook is read-only.');
+      return null;
+    }
+    const planned = plan(cellsOf(this.shared), operations, newId);
+    const [conflict] = planned.conflicts;
+    if (conflict === undefined) return planned;
+    this.tell(`Nothing was changed: ${describe(conflict, operations, this.numbers())}`);
+    return null;
+  }
+
+  private found(): Shown[] {
+    const cells = cellsOf(this.shared);
+    const numbers = this.numbers();
+    const sets = this.link.sets.map((set) => [set, set.changes.filter(({ state }) => state === 'open')] as const);
+    const cellsOfSets = sets.map(([, open]) => new Set(open.map(({ cell }) => cell)));
+    return sets.flatMap(([set, open], of) => {
+      const { conflicts } = open.length === 0 ? { conflicts: [] } : plan(cells, open.map(operationOf), newId);
+      const reasons = new Map(conflicts.map(({ at, reason }) => [at, REASONS[reason]]));
+      return open.map((change, at) => ({
+        set,
+        change,
+        problem: reasons.get(at) ?? '',
+        isContested: cellsOfSets.some((others, other) => other !== of && others.has(change.cell)),
+        diff: diffOf(change, cells),
+        place: placeOf(change, numbers),
+        at: [change.cell, change.after ?? cells[0]?.id].find((id) => id !== undefined && numbers.has(id)) ?? null,
+      }));
+    });
+  }
+
+  private numbers(): ReadonlyMap<string, number> {
+    return new Map(this.shared.cells.map((cell, at) => [cell.toJSON().id, at + 1]));
+  }
+
+  private get shared(): SharedNotebook {
+    return this.panel.content.model!.sharedModel as unknown as SharedNotebook;
+  }
+
+  private get isWritable(): boolean {
+    return this.panel.context.contentsModel?.writable !== false && this.panel.content.model?.readOnly !== true;
+  }
+
+  private get isTrusted(): boolean {
+    return this.panel.content.widgets.every(({ model }) => model.type !== 'code' || model.trusted);
+  }
+
+  private run(id: string): string {
+    const cell = this.cell(id);
+    if (cell === undefined) return 'The cell is not in the notebook any more.';
+    if (cell.model.type !== 'code') return 'The cell is not a code cell.';
+    void NotebookActions.runCells(this.panel.content, [cell], this.panel.sessionContext);
+    return '';
+  }
+
+  /** Give the kernel what it wants of this page. */
+  private answer(link: KernelLink, message: FromKernel): void {
+    if (message.type === 'cells wanted') {
+      const cells = this.panel.content.model === null ? [] : pageCells(this.panel.content);
+      link.send({ type: 'cells', request: message.request, cells, writable: this.isWritable });
+    } else if (message.type === 'run wanted') {
+      const source = this.cell(message.cell)?.model.sharedModel.getSource();
+      const isSame = source === undefined || source === message.source;
+      const problem = isSame ? this.run(message.cell) : 'The cell was edited since it was read, so it was not run.';
+      link.send({ type: 'started', request: message.request, problem });
+    }
+  }
+}
+
+function newId(): string {
+  return crypto.randomUUID?.() ?? Math.random().toString(36).slice(2);
+}
+
+function operationOf(change: CellChange): Operation {
+  const { cell: id, before, source, after } = change;
+  switch (change.kind) {
+    case 'insert': {
+      const data = { id, cell_type: change.cell_type, source: source ?? '', metadata: {} };
+      const cell = change.cell_type === 'code' ? { ...data, outputs: [], execution_count: null } : data;
+      return { kind: 'insert', cell, after: [after] };
+    }
+    case 'change':
+      return { kind: 'change', id, before: before ?? '', source: source ?? '' };
+    case 'move':
+      return { kind: 'move', id, before, after: [after] };
+    case 'delete':
+      return { kind: 'delete', id, before: before ?? '' };
+  }
+}
+
+function diffOf(change: CellChange, cells: readonly CellData[]): DiffLine[] {
+  const before = change.before ?? '';
+  if (change.kind === 'insert') return lineDiff('', change.source ?? '');
+  if (change.kind === 'change') return lineDiff(before, change.source ?? '');
+  if (change.kind === 'delete') return lineDiff(before, '');
+  const now = cells.find(({ id }) => id === change.cell)?.source ?? before;
+  return now.split('\n').slice(0, 3).map((line) => [' ', line] as const);
+}
+
+function placeOf({ kind, cell, after }: CellChange, numbers: ReadonlyMap<string, number>): string {
+  const name = (id: string): string => (numbers.has(id) ? `cell ${numbers.get(id)}` : 'a new cell');
+  const place = after === null ? 'at the beginning' : `after ${name(after)}`;
+  if (kind === 'insert') return place;
+  const own = numbers.has(cell) ? name(cell) : 'a cell that is gone';
+  return kind === 'move' ? `${own}, to ${place.replace('at ', '')}` : own;
+}
+
+function describe({ at, reason }: Conflict, operations: readonly Operation[], numbers: ReadonlyMap<string, number>): string {
+  const operation = operations[at]!;
+  const number = numbers.get(operation.kind === 'insert' ? operation.cell.id : operation.id);
+  return `${number === undefined ? '' : `cell ${number}. `}${REASONS[reason]}`;
+}
+
+/** The cells for the kernel; of outputs a bounded text. */
+function pageCells(notebook: Notebook): PageCell[] {
+  return notebook.widgets.map(({ model }) => {
+    const isCode = model instanceof CodeCellModel || model.type === 'code';
+    const code = model as CodeCellModel;
+    return {
+      id: model.id,
+      cell_type: model.type as PageCell['cell_type'],
+      source: model.sharedModel.getSource(),
+      count: isCode ? code.executionCount : null,
+      output: isCode ? outputText(code) : '',
+      is_stale: isCode && code.executionCount !== null && code.isDirty,
+      editable: isAllowed(model, 'editable'),
+      deletable: isAllowed(model, 'deletable'),
+    };
+  });
+}
+
+function isAllowed(model: ICellModel, name: 'editable' | 'deletable'): boolean {
+  return model.getMetadata(name) !== false;
+}
+
+const TEXTS = ['text/plain', 'application/vnd.jupyter.stdout', 'application/vnd.jupyter.stderr', 'application/vnd.jupyter.error', 'text/markdown'];
+
+function outputText({ outputs }: CodeCellModel): string {
+  const parts: string[] = [];
+  let left = OUTPUT_CHARACTERS;
+  for (let at = 0; at < (outputs?.length ?? 0) && left > 0; at++) {
+    const { data } = outputs.get(at);
+    const type = TEXTS.find((name) => data[name] !== undefined);
+    const value = type === undefined ? undefined : data[type];
+    const whole = typeof value === 'string' ? value : Array.isArray(value) ? value.join('') : `[${Object.keys(data).join(', ')}]`;
+    const text = whole.slice(0, left).replace(/\u001b\[[\d;]*m/g, '');
+    parts.push(text);
+    left -= text.length;
+  }
+  return parts.join('\n');
+}

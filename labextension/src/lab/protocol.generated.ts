@@ -1,0 +1,163 @@
+/**
+ * The messages between a kernel and a page. Generated from `planck_nb/jupyter/lab/protocol.py` by `python labextension/build.py`;
+ * do not edit.
+ */
+
+export const PROTOCOL = 1;
+
+export const TALK = 'planck.lab';
+export const ASK = 'planck.ask';
+export const HELLO = 'planck.hello';
+
+export interface CellChange {
+  readonly id: string;
+  readonly kind: 'insert' | 'change' | 'move' | 'delete';
+  readonly cell: string;
+  readonly cell_type: 'code' | 'markdown' | 'raw';
+  readonly before: string | null;
+  readonly source: string | null;
+  readonly after: string | null;
+  readonly why: string;
+  readonly state: 'open' | 'accepted' | 'edited' | 'refused' | 'outdated' | 'taken back';
+  readonly reason: string;
+}
+
+export interface ChangeSet {
+  readonly id: string;
+  readonly agent: string;
+  readonly agent_id: string;
+  readonly path: string;
+  readonly created: number;
+  readonly changes: readonly CellChange[];
+  readonly run: boolean;
+  readonly title: string;
+  readonly decided: number | null;
+  readonly decided_by: string;
+  readonly format: number;
+}
+
+export interface Hello {
+  readonly client: string;
+  readonly path: string;
+  readonly version: string;
+  readonly protocol: number;
+}
+
+export interface Welcome {
+  readonly version: string;
+  readonly model: string;
+  readonly protocol: number;
+  readonly problem: string;
+  readonly type: 'welcome';
+}
+
+export interface Sets {
+  readonly sets: readonly ChangeSet[];
+  readonly type: 'sets';
+}
+
+export interface CellsWanted {
+  readonly request: string;
+  readonly type: 'cells wanted';
+}
+
+export interface RunWanted {
+  readonly request: string;
+  readonly cell: string;
+  readonly source: string;
+  readonly type: 'run wanted';
+}
+
+export interface PageCell {
+  readonly id: string;
+  readonly cell_type: 'code' | 'markdown' | 'raw';
+  readonly source: string;
+  readonly count: number | null;
+  readonly output: string;
+  readonly is_stale: boolean;
+  readonly editable: boolean;
+  readonly deletable: boolean;
+}
+
+export interface Cells {
+  readonly request: string;
+  readonly cells: readonly PageCell[];
+  readonly writable: boolean;
+  readonly type: 'cells';
+}
+
+export interface Started {
+  readonly request: string;
+  readonly problem: string;
+  readonly type: 'started';
+}
+
+export interface Decision {
+  readonly change: string;
+  readonly state: 'open' | 'accepted' | 'edited' | 'refused' | 'outdated' | 'taken back';
+  readonly reason: string;
+  readonly source: string | null;
+}
+
+export interface Decided {
+  readonly set: string;
+  readonly decisions: readonly Decision[];
+  readonly inverse: readonly (Readonly<Record<string, unknown>>)[];
+  readonly type: 'decided';
+}
+
+export interface TakenBack {
+  readonly set: string;
+  readonly type: 'taken back';
+}
+
+export interface Focused {
+  readonly path: string;
+  readonly type: 'focused';
+}
+
+export interface HelpWanted {
+  readonly action: 'fix' | 'improve' | 'document' | 'test';
+  readonly cell: string;
+  readonly words: string;
+  readonly type: 'help wanted';
+}
+
+export interface HelpStopped {
+  readonly cell: string;
+  readonly type: 'help stopped';
+}
+
+export interface HelpStatus {
+  readonly cell: string;
+  readonly text: string;
+  readonly state: 'working' | 'done' | 'failed' | '';
+  readonly type: 'help status';
+}
+
+export interface Claim {
+  readonly request: string;
+  readonly set: string;
+  readonly changes: readonly string[];
+  readonly type: 'claim';
+}
+
+export interface InverseWanted {
+  readonly request: string;
+  readonly set: string;
+  readonly type: 'inverse wanted';
+}
+
+export interface Answer {
+  readonly request: string;
+  readonly ok: boolean;
+  readonly problem: string;
+  readonly inverse: readonly (Readonly<Record<string, unknown>>)[];
+  readonly type: 'answer';
+}
+
+export type FromKernel = Welcome | Sets | CellsWanted | RunWanted | HelpStatus;
+
+export type FromPage = Cells | Started | Decided | TakenBack | Focused | HelpWanted | HelpStopped;
+
+export type Question = Claim | InverseWanted;

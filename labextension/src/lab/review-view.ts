@@ -1,0 +1,475 @@
+/** Shows the proposed changes of a notebook: in a list above it, and each at its cell. */
+
+import { CodeEditor } from '@jupyterlab/codeeditor';
+import type { IEditorServices } from '@jupyterlab/codeeditor';
+import { Widget } from '@lumino/widgets';
+
+import { Announcer } from '../view/announcer.ts';
+import { h, setText, withCode } from '../view/dom.ts';
+import { icon } from '../view/icons.ts';
+import { diffBox } from '../view/text-boxes.ts';
+import { counts } from './line-diff.ts';
+import type { NotebookReview, Shown } from './notebook-review.ts';
+import type { ChangeSet } from './protocol.generated.ts';
+
+const KINDS = { insert: 'Insert', change: 'Change', move: 'Move', delete: 'Delete' } as const;
+/** How much of a notebook the review covers at most. */
+const MAX_SHARE = 0.45;
+/** How long a sentence about the last action stays. */
+const MESSAGE_MS = 15_000;
+/** How many accepted sets are shown. */
+const MAX_STRIPS = 3;
+const AGAIN = 'Changed since; please read it again.';
+
+/** What every part of the view needs. */
+interface Surroundings {
+  readonly review: NotebookReview;
+  readonly editors: IEditorServices;
+  /** Texts that a person edits, by change: the same in the list and at the cell. */
+  readonly edited: Map<string, string>;
+  redraw(): void;
+}
+
+/** One change with its reason, its diff or the editor for it, and its buttons. */
+class ChangeBody {
+  readonly element = h('div', { class: 'pk-body' });
+  private editor: CodeEditor.IEditor | null = null;
+  private shown: Shown;
+  private drawn = '';
+  private readonly all: Surroundings;
+  private readonly isInList: boolean;
+
+  constructor(shown: Shown, all: Surroundings, isInList = false) {
+    this.shown = shown;
+    this.all = all;
+    this.isInList = isInList;
+    this.element.addEventListener('keydown', (event) => this.key(event));
+    this.update(shown);
+  }
+
+  update(shown: Shown): void {
+    this.shown = shown;
+    const { change, problem, isContested, diff } = shown;
+    const drawn = JSON.stringify([change, problem, isContested, diff, this.all.edited.has(change.id)]);
+    if (drawn === this.drawn) return;
+    this.drawn = drawn;
+    const hadFocus = this.element.contains(document.activeElement);
+    if (!this.all.edited.has(change.id)) this.closeEditor();
+    const parts: HTMLElement[] = [];
+    if (change.why !== '') parts.push(h('p', { class: 'pk-why' }, ...withCode(change.why)));
+    if (problem !== '') parts.push(h('p', { class: 'pk-why' }, h('b', {}, 'Outdated. '), problem));
+    else if (isContested)
+      parts.push(h('p', { class: 'pk-why' }, h('b', {}, 'Conflict. '), 'Another proposal changes the same cell: accept one of them.'));
+    parts.push(this.all.edited.has(change.id) ? this.editorHost() : diffBox({ text: '', lines: [...diff] }));
+    parts.push(this.buttons());
+    this.element.replaceChildren(...parts);
+    if (hadFocus) this.focus();
+  }
+
+  focus(): void {
+    if (this.editor !== null) this.editor.focus();
+    else this.element.querySelector<HTMLElement>('button')?.focus({ preventScroll: true });
+  }
+
+  dispose(): void {
+    this.closeEditor();
+  }
+
+  private buttons(): HTMLElement {
+    const { change, problem, set } = this.shown;
+    const row = h('div', { class: 'pk-row' });
+    if (problem === '') {
+      row.append(button(set.run ? 'Accept and run' : 'Accept', () => this.accept(), 'main'));
+      if (change.source !== null) {
+        const isEdited = this.all.edited.has(change.id);
+        row.append(button(isEdited ? 'Back to the proposal' : 'Edit', () => this.edit(!isEdited)));
+      }
+    } else row.append(button('Ask again', () => void this.all.review.refuse(set, [change], 'outdated', AGAIN)));
+    row.append(button('Refuse', () => void this.all.review.refuse(set, [change], 'refused', '')));
+    const { at } = this.shown;
+    if (this.isInList && at !== null)
+      row.append(h('span', { class: 'pk-push' }, button('Show cell', () => this.all.review.show(at), 'bare')));
+    else if (problem === '') row.append(h('span', { class: 'pk-push pk-mute pk-wide' }, 'Ctrl+Enter accepts'));
+    return row;
+  }
+
+  private accept(): void {
+    const { set, change, problem } = this.shown;
+    if (problem !== '') return;
+    if (this.editor !== null) this.all.edited.set(change.id, this.editor.model.sharedModel.getSource());
+    const text = this.all.edited.get(change.id);
+    const edited = text === undefined || text === change.source ? new Map<string, string>() : new Map([[change.id, text]]);
+    void this.all.review.accept(set, [change], edited);
+  }
+
+  private edit(on: boolean): void {
+    const { change } = this.shown;
+    if (on) this.all.edited.set(change.id, change.source ?? '');
+    else this.all.edited.delete(change.id);
+    this.all.redraw();
+    this.focus();
+  }
+
+  /** An editor of our own: the cell stays as it is. */
+  private editorHost(): HTMLElement {
+    const { change } = this.shown;
+    this.closeEditor();
+    const host = h('div', { class: 'pk-edit', role: 'group', 'aria-label': 'Your text for the cell' });
+    const mimeType = change.cell_type === 'code' ? this.all.review.panel.content.codeMimetype : 'text/x-ipythongfm';
+    const model = new CodeEditor.Model({ mimeType });
+    model.sharedModel.setSource(this.all.edited.get(change.id) ?? '');
+    model.sharedModel.changed.connect(() => this.all.edited.set(change.id, model.sharedModel.getSource()));
+    this.editor = this.all.editors.factoryService.newInlineEditor({ host, model });
+    return host;
+  }
+
+  private closeEditor(): void {
+    this.editor?.dispose();
+    this.editor = null;
+  }
+
+  private key(event: KeyboardEvent): void {
+    if (event.key === 'Enter' && (event.ctrlKey || event.metaKey)) this.accept();
+    else if (event.key === 'Escape' && this.shown.at !== null) this.all.review.panel.content.activate();
+    else return;
+    event.preventDefault();
+    event.stopPropagation();
+  }
+}
+
+function button(text: string, action: () => void, kind = ''): HTMLButtonElement {
+  const element = h('button', { class: 'pk-btn', type: 'button', ...(kind !== '' && { 'data-kind': kind }) }, text);
+  element.addEventListener('click', action);
+  return element;
+}
+
+function mark(): HTMLElement {
+  return h('span', { class: 'pk-mark', 'data-state': 'ask' }, icon('diamond'));
+}
+
+/** A change at its cell, below the input. */
+class CellBox {
+  readonly element: HTMLElement;
+  private readonly body: ChangeBody;
+  private readonly what = h('span', { class: 'pk-what' });
+  private readonly meta = h('span', { class: 'pk-meta' });
+  private readonly section: HTMLElement;
+
+  constructor(shown: Shown, all: Surroundings) {
+    this.body = new ChangeBody(shown, all);
+    this.section = h('section', { class: 'pk-ask', role: 'group' }, h('div', { class: 'pk-line' }, mark(), this.what, this.meta), this.body.element);
+    this.element = h('div', { class: 'pk planck-at-cell', 'data-lm-suppress-shortcuts': 'true', 'data-change': shown.change.id }, this.section);
+    // A click here selects no cell and leaves the mode of the notebook as it is.
+    for (const event of ['mousedown', 'pointerdown', 'dblclick']) this.element.addEventListener(event, (each) => each.stopPropagation());
+    this.update(shown);
+  }
+
+  update(shown: Shown): void {
+    const { set, change, place } = shown;
+    const what = { insert: `a new cell ${place}`, change: 'a change to this cell', move: `to move this cell ${place.replace(/^.*, to/, 'to')}`, delete: 'to delete this cell' }[change.kind];
+    const [bold, says] = set.title === '' ? [set.agent, ` proposes ${what}`] : [set.title, ` ${set.agent} proposes ${what}`];
+    this.what.replaceChildren(h('b', {}, bold), says);
+    setText(this.meta, counts(shown.diff));
+    this.section.setAttribute('aria-label', `Proposal for ${place}`);
+    this.body.update(shown);
+  }
+
+  focus(): void {
+    this.body.focus();
+  }
+
+  dispose(): void {
+    this.body.dispose();
+    this.element.remove();
+  }
+}
+
+/** An entry of the list. */
+class ListEntry {
+  readonly element = h('li');
+  readonly details: HTMLDetailsElement;
+  private readonly body: ChangeBody;
+  private readonly summary = h('summary', { class: 'pk-line' });
+
+  constructor(shown: Shown, all: Surroundings) {
+    this.body = new ChangeBody(shown, all, true);
+    this.details = h('details', {}, this.summary, this.body.element);
+    this.element.append(this.details);
+    this.element.dataset['change'] = shown.change.id;
+  }
+
+  update(shown: Shown, number: number): void {
+    const { change, place, problem, isContested, diff } = shown;
+    const text = (change.source ?? change.before ?? '').trim().split('\n')[0] ?? '';
+    const state = problem !== '' ? 'outdated' : isContested ? 'conflict' : counts(diff);
+    this.summary.replaceChildren(
+      h('span', {}, String(number)),
+      h('span', {}, KINDS[change.kind]),
+      h('span', { class: 'pk-what' }, h('b', {}, place), ` ${text}`),
+      h('span', { class: `pk-meta ${isContested ? 'pk-bad' : ''}` }, state),
+      icon('chevron', 'pk-chev'),
+    );
+    this.body.update(shown);
+  }
+
+  open(): void {
+    this.details.open = true;
+    this.element.scrollIntoView({ block: 'nearest' });
+    this.body.focus();
+  }
+
+  dispose(): void {
+    this.body.dispose();
+    this.element.remove();
+  }
+}
+
+/** The bar above a notebook, with the list of changes below it. */
+export class ReviewBar extends Widget {
+  private readonly all: Surroundings;
+  private readonly review: NotebookReview;
+  private readonly entries = new Map<string, ListEntry>();
+  private readonly boxes = new Map<string, CellBox>();
+  private readonly announcer = new Announcer();
+  private readonly title_ = h('span', { class: 'pk-what' });
+  private readonly steps = h('span', { class: 'pk-steps' });
+  private readonly list = h('ol', { class: 'pk-ops' });
+  private readonly foot = h('div', { class: 'pk-row' });
+  private readonly message = h('p', { class: 'pk-why planck-said', hidden: '' });
+  private readonly section = h('section', { class: 'pk-ask', role: 'group' });
+  private readonly strips = h('div', { class: 'planck-strips' });
+  private readonly root = h('div', { class: 'pk planck-review', 'data-lm-suppress-shortcuts': 'true' });
+  private readonly known = new Set<string>();
+  private readonly closed = new Set<string>();
+  private readonly sizes: ResizeObserver;
+  private isListShown = false;
+  private current = 0;
+  private forgetting = 0;
+  private problem = '';
+
+  constructor(review: NotebookReview, editors: IEditorServices) {
+    super();
+    this.review = review;
+    this.all = { review, editors, edited: new Map(), redraw: () => this.draw() };
+    const line = h('div', { class: 'pk-line' }, mark(), this.title_, this.steps);
+    this.section.append(line, h('div', { class: 'pk-body' }, this.list, this.foot));
+    this.root.append(this.section, this.strips, this.message, this.announcer.element);
+    this.node.append(this.root);
+    this.addClass('planck-review-host');
+    this.root.addEventListener('keydown', (event) => this.key(event));
+    this.sizes = new ResizeObserver(() => this.fitToContent());
+    this.sizes.observe(this.root);
+    review.changed.connect(() => this.draw());
+    review.told.connect((_, text) => this.tell(text));
+    review.said.connect((_, text) => {
+      this.tell('');
+      this.announcer.announceNow(text);
+    });
+    this.draw();
+  }
+
+  /** Show the list, and the change at which a person is. */
+  reveal(): void {
+    this.isListShown = true;
+    this.draw();
+    this.step(0);
+  }
+
+  /** Go to the next change, or to the one before. */
+  step(by: number): void {
+    const { open } = this.review;
+    if (open.length === 0) return;
+    this.current = (this.current + by + open.length) % open.length;
+    const shown = open[this.current]!;
+    const box = this.boxes.get(shown.change.id);
+    // The list shows what a cell far away, which the page has not made yet, cannot show.
+    if (box === undefined || !box.element.isConnected) this.isListShown = true;
+    this.draw();
+    if (this.isListShown) this.entries.get(shown.change.id)?.open();
+    else {
+      box?.element.scrollIntoView({ block: 'nearest' });
+      box?.focus();
+    }
+  }
+
+  override dispose(): void {
+    for (const part of [...this.entries.values(), ...this.boxes.values()]) part.dispose();
+    this.announcer.dispose();
+    this.sizes.disconnect();
+    clearTimeout(this.forgetting);
+    super.dispose();
+  }
+
+  /** Take the height that the content needs, up to less than half of the notebook: the layout knows only minima. */
+  private fitToContent(): void {
+    const most = (this.review.panel.node.clientHeight || window.innerHeight) * MAX_SHARE;
+    this.node.style.minHeight = `${Math.min(Math.ceil(this.root.getBoundingClientRect().height) + 1, Math.ceil(most))}px`;
+    this.parent?.fit();
+  }
+
+  private draw(): void {
+    if (this.isDisposed) return;
+    const { open, applied, link } = this.review;
+    this.current = Math.min(this.current, Math.max(0, open.length - 1));
+    this.section.hidden = open.length === 0;
+    if (link.problem !== this.problem) this.tell((this.problem = link.problem));
+    this.drawHead(open);
+    this.drawList(open);
+    this.drawBoxes(open);
+    this.drawStrips(applied);
+    this.announce(open);
+    this.setHidden(open.length === 0 && this.strips.childElementCount === 0 && this.message.textContent === '');
+  }
+
+  private drawHead(open: readonly Shown[]): void {
+    const agents = [...new Set(open.map(({ set }) => set.agent))].join(', ');
+    const changes = open.length === 1 ? 'a change' : `${open.length} changes`;
+    this.title_.replaceChildren(h('b', {}, agents), ` ${agents.includes(', ') ? 'propose' : 'proposes'} ${changes}`);
+    this.section.setAttribute('aria-label', `${open.length === 1 ? '1 proposed change' : `${open.length} proposed changes`}`);
+    const label = this.isListShown ? 'Hide list' : 'Review';
+    this.steps.replaceChildren(
+      `${this.current + 1} of ${open.length}`,
+      this.stepButton('Previous change', -1, '↑'),
+      this.stepButton('Next change', 1, '↓'),
+      button(label, () => {
+        this.isListShown = !this.isListShown;
+        this.draw();
+      }),
+    );
+  }
+
+  private stepButton(label: string, by: number, sign: string): HTMLElement {
+    const element = button(sign, () => this.step(by), 'icon');
+    element.setAttribute('aria-label', label);
+    element.title = label;
+    return element;
+  }
+
+  private drawList(open: readonly Shown[]): void {
+    this.list.parentElement!.hidden = !this.isListShown;
+    if (!this.isListShown) return;
+    keep(this.entries, open, (shown) => new ListEntry(shown, this.all));
+    open.forEach((shown, at) => {
+      const entry = this.entries.get(shown.change.id)!;
+      entry.update(shown, at + 1);
+      if (at === this.current) entry.element.setAttribute('aria-current', 'step');
+      else entry.element.removeAttribute('aria-current');
+      if (this.list.children[at] !== entry.element) this.list.insertBefore(entry.element, this.list.children[at] ?? null);
+    });
+    this.drawFoot(open);
+  }
+
+  private drawFoot(open: readonly Shown[]): void {
+    const ready = open.filter(({ problem, isContested }) => problem === '' && !isContested);
+    const accept = button(`Accept the ${ready.length} ready`, () => void this.acceptAll(ready), 'main');
+    accept.disabled = ready.length === 0;
+    this.foot.replaceChildren(
+      accept,
+      button('Refuse all', () => void this.refuseAll(open)),
+      h('span', { class: 'pk-push pk-mute pk-wide' }, 'Cells are not run. Take back undoes a whole set.'),
+    );
+  }
+
+  private async acceptAll(ready: readonly Shown[]): Promise<void> {
+    for (const set of setsOf(ready)) {
+      const own = ready.filter((shown) => shown.set === set).map(({ change }) => change);
+      const edited = [...this.all.edited].filter(([id, text]) => own.some((change) => change.id === id && change.source !== text));
+      await this.review.accept(set, own, new Map(edited));
+    }
+  }
+
+  private async refuseAll(open: readonly Shown[]): Promise<void> {
+    for (const set of setsOf(open)) {
+      const own = open.filter((shown) => shown.set === set).map(({ change }) => change);
+      await this.review.refuse(set, own, 'refused', '');
+    }
+  }
+
+  private drawBoxes(open: readonly Shown[]): void {
+    keep(this.boxes, open, (shown) => new CellBox(shown, this.all));
+    for (const shown of open) this.boxes.get(shown.change.id)?.update(shown);
+    this.placeBoxes();
+  }
+
+  /** Put each change at its cell, as soon as the page has made that. */
+  private placeBoxes(): void {
+    for (const { change, at } of this.review.open) {
+      const box = this.boxes.get(change.id);
+      const cell = at === null ? undefined : this.review.cell(at);
+      if (box === undefined) continue;
+      if (cell === undefined) box.element.remove();
+      else
+        void cell.ready.then(() => {
+          const input = cell.isDisposed ? null : cell.node.querySelector(':scope > .jp-Cell-inputWrapper');
+          if (this.boxes.get(change.id) === box && input !== null && box.element.previousElementSibling !== input) input.after(box.element);
+        });
+    }
+  }
+
+  private drawStrips(applied: readonly ChangeSet[]): void {
+    const { help } = this.review.link;
+    const isAtCell = ({ run, changes }: ChangeSet): boolean => run && changes.some(({ cell }) => help.has(cell));
+    const shown = applied.filter((set) => !this.closed.has(set.id) && !isAtCell(set)).slice(0, MAX_STRIPS);
+    this.strips.replaceChildren(...shown.map((set) => this.strip(set)));
+  }
+
+  private strip(set: ChangeSet): HTMLElement {
+    const count = set.changes.filter(({ state }) => state === 'accepted' || state === 'edited').length;
+    const text = `${count === 1 ? '1 change' : `${count} changes`} by `;
+    const close = button('', () => {
+      this.closed.add(set.id);
+      this.draw();
+    }, 'icon');
+    close.setAttribute('aria-label', 'Close');
+    close.append(icon('cross'));
+    const acts = h('span', { class: 'pk-acts' }, button('Take back', () => void this.review.takeBack(set), 'bare'), close);
+    const words = h('span', {}, h('strong', {}, 'Accepted'), ` ${text}`, h('b', {}, set.agent));
+    return h('div', { class: 'pk-strip', role: 'group', 'aria-label': `${text}${set.agent}` }, h('span', { class: 'pk-mark' }, icon('check')), words, acts);
+  }
+
+  private announce(open: readonly Shown[]): void {
+    const fresh = open.filter(({ change }) => !this.known.has(change.id));
+    for (const { change } of fresh) this.known.add(change.id);
+    const [first] = fresh;
+    if (first === undefined) return;
+    const diff = counts(first.diff).replace('+', 'lines added: ').replace('−', 'removed: ');
+    const sentence = fresh.length > 1 ? `${fresh.length} proposed changes.` : `Proposal for ${first.place}: ${diff || KINDS[first.change.kind]}`;
+    this.announcer.announceNow(sentence);
+  }
+
+  private tell(text: string): void {
+    this.message.hidden = text === '';
+    setText(this.message, text);
+    clearTimeout(this.forgetting);
+    if (text === '') return;
+    this.announcer.announceNow(text);
+    this.show();
+    this.forgetting = window.setTimeout(() => {
+      this.tell('');
+      this.draw();
+    }, MESSAGE_MS);
+  }
+
+  private key(event: KeyboardEvent): void {
+    if (event.key === 'Escape') this.review.panel.content.activate();
+    else if (event.altKey && (event.key === 'ArrowUp' || event.key === 'ArrowDown')) this.step(event.key === 'ArrowUp' ? -1 : 1);
+    else return;
+    event.preventDefault();
+    event.stopPropagation();
+  }
+}
+
+function setsOf(shown: readonly Shown[]): ChangeSet[] {
+  return [...new Set(shown.map(({ set }) => set))];
+}
+
+/** Let there be a part for each change, and no other. */
+function keep<Part extends { dispose(): void }>(parts: Map<string, Part>, open: readonly Shown[], make: (shown: Shown) => Part): void {
+  const wanted = new Set(open.map(({ change }) => change.id));
+  for (const [id, part] of parts) {
+    if (wanted.has(id)) continue;
+    part.dispose();
+    parts.delete(id);
+  }
+  for (const shown of open) if (!parts.has(shown.change.id)) parts.set(shown.change.id, make(shown));
+}

@@ -1,0 +1,85 @@
+"""What connects one kernel with the pages that show its notebook, and offers agents the notebook."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+
+from IPython.core.interactiveshell import InteractiveShell
+
+from planck_nb.agent.calling.tool import Tool
+from planck_nb.jupyter.frontend import kernel_handles_clicks
+from planck_nb.jupyter.ipython.compat import idle_loop
+from planck_nb.jupyter.lab.cell_help import CellHelp
+from planck_nb.jupyter.lab.change_book import ChangeBook, SessionStore
+from planck_nb.jupyter.lab.notebook_tools import CellRuns, NotebookTools, outcome
+from planck_nb.jupyter.lab.pages import Pages
+from planck_nb.jupyter.notebook import Notebook
+from planck_nb.workspace import Workspace
+from planck_nb.workspace.toolbox import ToolSource
+
+
+class NotebookLink:
+    """The pages, the proposed changes and the tools of one notebook.
+
+    Args:
+        shell: The shell, which has a kernel.
+        workspace: The workspace of the notebook.
+        kernel_tools: The tools that work in the kernel.
+        notebook: Returns the notebook as verbs see it.
+    """
+
+    def __init__(
+        self,
+        shell: InteractiveShell,
+        workspace: Workspace,
+        kernel_tools: ToolSource,
+        notebook: Callable[[], Notebook],
+    ) -> None:
+        self._workspace = workspace
+        self._kernel_tools = kernel_tools
+        self.book = ChangeBook(self._session)
+        self.pages = Pages(self.book, _kernel_loop())
+        self.runs = CellRuns(shell)
+        self._notebook_tools = NotebookTools(
+            shell, workspace, self.pages, self.book, self.runs, hears=lambda: kernel_handles_clicks(shell.kernel)
+        )
+        self.help = CellHelp(notebook, self.pages, self.book, self.runs, attempts=workspace.config.fix_attempts)
+
+    def install(self) -> None:
+        """Let pages connect."""
+        self.pages.model = lambda: self._workspace.config.default_model or ""
+        self.pages.on_help, self.pages.on_stop = self.help.start, self.help.stop
+        self.runs.install()
+        self.pages.install()
+
+    def remove(self) -> None:
+        """Undo `install`."""
+        self.pages.remove()
+        self.runs.remove()
+
+    def tools(self) -> Mapping[str, Tool]:
+        """Return the tools for the kernel and for the notebook."""
+        return {**self._kernel_tools.tools(), **self._notebook_tools.tools}
+
+    def groups(self) -> Mapping[str, tuple[str, ...]]:
+        """Return the names that stand for several of them."""
+        return {**self._kernel_tools.groups(), **self._notebook_tools.groups()}
+
+    def news(self, agent_id: str) -> str:
+        """Return what was decided about an agent's proposals since it was told last, a line each.
+
+        Args:
+            agent_id: The agent.
+        """
+        return "\n".join(f"[{outcome(change)}]" for change in self.book.news(agent_id))
+
+    def _session(self) -> SessionStore | None:
+        return self._workspace.session if self._workspace.session_id is not None else None
+
+
+def _kernel_loop() -> asyncio.AbstractEventLoop:
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return idle_loop()

@@ -1,0 +1,392 @@
+"""The tools `list_cells`, `read_cell`, `propose` and `run_cell`: agents propose changes to cells, and people decide."""
+
+from __future__ import annotations
+
+import asyncio
+import difflib
+import re
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+from uuid import uuid4
+
+from IPython.core.interactiveshell import InteractiveShell
+from IPython.display import publish_display_data
+
+from planck_nb.agent.calling.tool import Tool, ToolContext
+from planck_nb.agent.effect import Effect
+from planck_nb.base.errors import ToolError, did_you_mean
+from planck_nb.base.json_types import JsonObject
+from planck_nb.base.secrets import around_secret, redact
+from planck_nb.base.text import head_and_tail, one_line
+from planck_nb.jupyter.ipython.compat import running_request
+from planck_nb.jupyter.lab.change_book import ChangeBook
+from planck_nb.jupyter.lab.pages import Pages
+from planck_nb.jupyter.lab.protocol import CellChange, Cells, ChangeSet, PageCell
+from planck_nb.workspace import Workspace
+from planck_nb.workspace.agent_names import named_agents
+
+GROUP = "notebook"
+"""The name that stands for all of them, as in `--tools notebook`."""
+
+LIST_CELLS = "list_cells"
+READ_CELL = "read_cell"
+PROPOSE = "propose"
+RUN_CELL = "run_cell"
+
+SOURCE_CHARACTERS = 40_000
+OUTPUT_CHARACTERS = 8_000
+LISTED_CELLS = 400
+"""How much of a cell and of a notebook an agent reads."""
+
+_LINE_CHARACTERS = 100
+_NO_BLOCKING = (
+    "The cell that is running blocks the kernel, so no page can answer before it ends. "
+    "Use the tools of the notebook from `%planck --background`."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class CellEnd:
+    """How a cell ended: its error, None without one."""
+
+    error: BaseException | None
+
+
+class CellRuns:
+    """Notes which cells run, and tells who waits for the end of one.
+
+    Args:
+        shell: The shell.
+    """
+
+    def __init__(self, shell: InteractiveShell) -> None:
+        self._shell = shell
+        self._running = 0
+        self._waiting: dict[str, list[asyncio.Future[CellEnd]]] = {}
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a cell runs."""
+        return self._running > 0
+
+    def install(self) -> None:
+        """Follow the shell."""
+        self._shell.events.register("pre_run_cell", self._begin)
+        self._shell.events.register("post_run_cell", self._end)
+
+    def remove(self) -> None:
+        """Undo `install`."""
+        self._shell.events.unregister("pre_run_cell", self._begin)
+        self._shell.events.unregister("post_run_cell", self._end)
+
+    def end_of(self, cell: str) -> asyncio.Future[CellEnd]:
+        """Return the end of the next run of a cell.
+
+        Args:
+            cell: The id that the frontend gives to the cell.
+        """
+        end: asyncio.Future[CellEnd] = asyncio.get_running_loop().create_future()
+        self._waiting.setdefault(cell, []).append(end)
+        return end
+
+    def _begin(self, _info: object) -> None:
+        self._running += 1
+
+    def _end(self, result: Any) -> None:  # noqa: ANN401 - IPython's ExecutionResult; None for a cancelled cell
+        self._running = max(0, self._running - 1)
+        cell = getattr(getattr(result, "info", None), "cell_id", None)
+        for end in self._waiting.pop(cell or "", ()):
+            if not end.done():
+                end.set_result(CellEnd(result.error_before_exec or result.error_in_exec))
+
+
+class NotebookTools:
+    """The tools by which agents read the notebook and propose changes to it.
+
+    Args:
+        shell: The shell of the notebook.
+        workspace: The workspace of the notebook.
+        pages: The pages that show it.
+        book: The proposed changes.
+        runs: The cells that run.
+        hears: Whether messages of pages arrive while a cell runs.
+    """
+
+    def __init__(
+        self,
+        shell: InteractiveShell,
+        workspace: Workspace,
+        pages: Pages,
+        book: ChangeBook,
+        runs: CellRuns,
+        *,
+        hears: Callable[[], bool],
+    ) -> None:
+        self._shell = shell
+        self._workspace = workspace
+        self._pages = pages
+        self._book = book
+        self._runs = runs
+        self._hears = hears
+        self._read: dict[tuple[str, str], str] = {}
+        """The source of a cell as an agent has read it, by the ids of both."""
+
+    def groups(self) -> Mapping[str, tuple[str, ...]]:
+        """Return the name that stands for all tools."""
+        return {GROUP: tuple(self.tools)}
+
+    @cached_property
+    def tools(self) -> dict[str, Tool]:
+        """The tools by name."""
+        cell = {"type": "string", "minLength": 1, "description": "The id of the cell, as `list_cells` returns it."}
+        tools = (
+            Tool(
+                name=LIST_CELLS,
+                description=(
+                    "List the cells of the user's notebook: place, id, type, execution count and first line. "
+                    "'edited' means that a cell was changed since it ran."
+                ),
+                execute_fn=self._list_cells,
+            ),
+            Tool(
+                name=READ_CELL,
+                description="Return the source of a cell of the user's notebook and its outputs as text.",
+                parameters=_parameters({"cell": cell}, "cell"),
+                execute_fn=self._read_cell,
+            ),
+            Tool(
+                name=PROPOSE,
+                description=(
+                    "Propose one change to the user's notebook: insert a cell, or change, move or delete one that you "
+                    "have read. The user sees a diff, and accepts, edits or refuses it; nothing changes before. "
+                    "Calls in one reply are reviewed together; make them in the order in which they are applied."
+                ),
+                parameters=_parameters(
+                    {
+                        "kind": {"enum": ["insert", "change", "move", "delete"], "description": "What to do."},
+                        "cell": {**cell, "description": "The id of the cell; for insert, none or a new id of yours."},
+                        "source": {"type": "string", "description": "The whole new source, for insert and change."},
+                        "after": {
+                            "type": "string",
+                            "description": "For insert and move: the id of the cell before the new place, or 'start'.",
+                        },
+                        "cell_type": {"enum": ["code", "markdown", "raw"], "default": "code"},
+                        "why": {"type": "string", "description": "The reason in a sentence, for the user."},
+                    },
+                    "kind",
+                ),
+                execute_fn=self._propose,
+                timeout=None,
+                waits=True,
+                guidance=(
+                    "Change the notebook by `propose` only, and read a cell with `read_cell` before you change it. "
+                    "Make all changes that belong together in one reply."
+                ),
+            ),
+            Tool(
+                name=RUN_CELL,
+                description="Run a code cell of the user's notebook that you have read, and return how it ended.",
+                parameters=_parameters({"cell": cell}, "cell"),
+                execute_fn=self._run_cell,
+                timeout=None,
+                touches=lambda args: [Effect("execute", self._last_read(args["cell"]))],
+                unrestricted=True,
+            ),
+        )
+        return {tool.name: tool for tool in tools}
+
+    async def _list_cells(self, _args: JsonObject, context: ToolContext) -> str:
+        found = await self._cells(context)
+        lines = [f"{at}. {cell.id} {_kind(cell)}: {_first_line(cell)}" for at, cell in enumerate(found.cells, 1)]
+        more = len(lines) - LISTED_CELLS
+        listed = [*lines[:LISTED_CELLS], *([f"[… {more:,} more …]"] if more > 0 else [])]
+        return redact("\n".join(listed), formats=True) or "The notebook has no cells."
+
+    async def _read_cell(self, args: JsonObject, context: ToolContext) -> str:
+        cell = _named(await self._cells(context), args["cell"])
+        self._read[context.agent_id, cell.id] = cell.source
+        source = head_and_tail(cell.source, characters=SOURCE_CHARACTERS, around=around_secret)
+        parts = [f"{_kind(cell)}:", source]
+        if cell.output:
+            stale = " of an earlier text of the cell" if cell.is_stale else ""
+            output = head_and_tail(cell.output, characters=OUTPUT_CHARACTERS, around=around_secret)
+            parts.append(f"Its output{stale}:\n{output}")
+        return redact("\n\n".join(parts), formats=True)
+
+    async def _propose(self, args: JsonObject, context: ToolContext) -> str:
+        change = _asked(args)
+        if self._pages.acting() is None:
+            return self._show_diff(change)
+        client = self._client
+        found = await self._cells(context)
+        change = self._checked(change, found, context.agent_id)
+        set_id = self._add(change, context.agent_id, self._pages.path(client))
+        if self._runs.is_busy and not self._hears():
+            return "Proposed, still open: the user decides after this cell; you will be told with the next prompt."
+        seconds = self._workspace.approvals.deadline
+        [decided] = await self._book.wait(set_id, {change.id}, seconds)
+        return outcome(decided)
+
+    def _add(self, change: CellChange, agent_id: str, path: str) -> str:
+        """Add a change to the set that its agent has open, or to a new one. Returns the set."""
+        changes = self._book.open_set(agent_id)
+        if changes is None:
+            names = {agent.id: name for name, agent in named_agents(self._workspace).items()}
+            name = names.get(agent_id, "agent")
+            changes = ChangeSet(uuid4().hex[:12], name, agent_id, path, time.time(), ())
+        self._book.put(replace(changes, changes=(*changes.changes, change)))
+        return changes.id
+
+    def _checked(self, change: CellChange, found: Cells, agent_id: str) -> CellChange:
+        """Return the change with the source that it was made from. Raises ToolError if it cannot be proposed."""
+        if not found.writable:
+            raise ToolError("The notebook is read-only, so nothing can be changed.")
+        changes = self._book.open_set(agent_id)
+        new = {one.cell for one in (changes.changes if changes else ()) if one.kind == "insert"}
+        known = {cell.id for cell in found.cells} | new
+        if change.after is not None and change.after not in known:
+            raise ToolError(f"There is no cell {change.after}. {did_you_mean(change.after, known)}".rstrip())
+        if change.kind == "insert":
+            if change.cell in known:
+                raise ToolError(f"There is a cell {change.cell} already; leave the id out.")
+            return change
+        if change.cell in new:
+            raise ToolError(f"The cell {change.cell} is only proposed so far; wait for the decision.")
+        cell = _named(found, change.cell)
+        before = self._read.get((agent_id, cell.id))
+        if before is None:
+            raise ToolError(f"Read the cell first: `{READ_CELL}` with {cell.id}.")
+        if before != cell.source:
+            raise ToolError("The user has changed the cell since you read it; read it again.")
+        if change.kind == "change" and not cell.editable:
+            raise ToolError("The cell is not editable.")
+        if change.kind == "delete" and not cell.deletable:
+            raise ToolError("The cell cannot be deleted.")
+        return replace(change, before=before, cell_type=cell.cell_type)
+
+    def _show_diff(self, change: CellChange) -> str:
+        """Show a change in the output of the cell that is running. Returns what the agent is told."""
+        if change.source is None:
+            raise ToolError(f"{self._pages.problem} Say in your answer what to move or delete.")
+        lines = difflib.unified_diff([], change.source.splitlines(), "", change.cell, lineterm="")
+        text = "\n".join([change.why or "Proposed cell:", *list(lines)[2:]])
+        fence = "`" * max(3, *(len(run) + 1 for run in re.findall(r"`+", change.source)), 3)
+        language = "python" if change.cell_type == "code" else ""
+        markdown = f"{one_line(change.why)}\n\n{fence}{language}\n{change.source}\n{fence}".lstrip()
+        publish_display_data({"text/plain": text, "text/markdown": markdown})
+        return (
+            f"{self._pages.problem} The user sees your text below the cell and may copy it; "
+            "you will not be told what they do."
+        )
+
+    async def _run_cell(self, args: JsonObject, context: ToolContext) -> str:
+        client = self._client
+        source = self._read.get((context.agent_id, args["cell"]))
+        if source is None:
+            raise ToolError(f"Read the cell first: `{READ_CELL}` with {args['cell']}.")
+        busy = self._runs.is_busy
+        self._require_page()
+        end = self._runs.end_of(args["cell"])
+        problem = await self._pages.run(args["cell"], source, client)
+        if problem:
+            raise ToolError(problem)
+        if busy:
+            return "It runs after the cell that is running now; read it later."
+        error = (await end).error
+        if error is not None:
+            raise ToolError(f"The cell failed: {type(error).__name__}. `{READ_CELL}` returns its outputs.")
+        return f"The cell has run. `{READ_CELL}` returns its outputs."
+
+    async def _cells(self, context: ToolContext) -> Cells:  # noqa: ARG002 - of the agent's own page, one day
+        self._require_page()
+        found = await self._pages.cells(self._client)
+        if found is None:
+            raise ToolError(self._pages.problem)
+        return found
+
+    def _require_page(self) -> None:
+        if self._pages.acting() is None:
+            raise ToolError(
+                f"{self._pages.problem} Cells cannot be listed or run; `{PROPOSE}` shows a new cell to the user."
+            )
+        if self._runs.is_busy and not self._hears():
+            raise ToolError(_NO_BLOCKING)
+
+    @property
+    def _client(self) -> str:
+        return str(running_request(self._shell.kernel).get("header", {}).get("session", ""))
+
+    def _last_read(self, cell: str) -> str:
+        """The source of a cell as an agent has read it last."""
+        return next((source for (_, name), source in reversed(self._read.items()) if name == cell), "")
+
+
+def outcome(change: CellChange) -> str:
+    """Say to an agent what was decided about its change.
+
+    Args:
+        change: The change.
+    """
+    what = f"{change.kind} of cell {change.cell}"
+    reason = f" ({change.reason})" if change.reason else ""
+    match change.state:
+        case "open":
+            return f"Proposed, still open: {what}. The user has not decided yet; you will be told with the next prompt."
+        case "accepted":
+            return f"Accepted: {what}."
+        case "edited":
+            return f"Accepted with another text: {what}. It is now:\n{change.source}"
+        case "refused":
+            return f"Refused: {what}{reason}."
+        case "outdated":
+            return f"Outdated: {what}{reason}. Read the notebook again before you propose more."
+        case "taken back":
+            return f"Taken back by the user: {what}."
+
+
+def _parameters(properties: JsonObject, *required: str) -> JsonObject:
+    return {"type": "object", "properties": properties, "required": list(required), "additionalProperties": False}
+
+
+def _asked(args: JsonObject) -> CellChange:
+    """Return the change in a call. Raises ToolError if something is missing."""
+    kind, cell, source, after = args["kind"], args.get("cell", ""), args.get("source"), args.get("after")
+    if kind != "insert" and not cell:
+        raise ToolError(f"Give the id of the cell to {kind}.")
+    if kind in ("insert", "change") and source is None:
+        raise ToolError("Give the whole new source of the cell.")
+    if kind in ("insert", "move") and not after:
+        raise ToolError("Give in `after` the id of the cell before the new place, or 'start'.")
+    return CellChange(
+        id=uuid4().hex[:8],
+        kind=kind,
+        cell=cell or uuid4().hex[:8],
+        cell_type=args.get("cell_type", "code"),
+        source=source if kind in ("insert", "change") else None,
+        after=None if kind in ("change", "delete") or after == "start" else after,
+        why=args.get("why", ""),
+    )
+
+
+def _named(found: Cells, name: str) -> PageCell:
+    cells = [cell for cell in found.cells if cell.id == name]
+    if not cells:
+        hint = did_you_mean(name, [cell.id for cell in found.cells])
+        raise ToolError(f"There is no cell {name}; `{LIST_CELLS}` lists all. {hint}".rstrip())
+    if len(cells) > 1:
+        raise ToolError(f"Several cells have the id {name}; the user has to save and open the notebook again.")
+    return cells[0]
+
+
+def _kind(cell: PageCell) -> str:
+    if cell.cell_type != "code":
+        return cell.cell_type
+    run = "not run" if cell.count is None else f"In [{cell.count}]"
+    return f"code, {run}, edited since" if cell.is_stale else f"code, {run}"
+
+
+def _first_line(cell: PageCell) -> str:
+    return one_line(cell.source.strip().partition("\n")[0])[:_LINE_CHARACTERS]

@@ -1,0 +1,305 @@
+"""The pages with the JupyterLab extension that show the notebook of this kernel."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
+from functools import partial
+from secrets import token_hex
+from typing import Any, TypeVar
+
+import comm
+from pydantic import TypeAdapter, ValidationError
+
+from planck_nb.base.async_tasks import spawn
+from planck_nb.base.version import __version__
+from planck_nb.jupyter.lab.change_book import ChangeBook
+from planck_nb.jupyter.lab.protocol import (
+    ASK,
+    HELLO,
+    PROTOCOL,
+    TALK,
+    Answer,
+    Cells,
+    CellsWanted,
+    ChangeSet,
+    Claim,
+    Decided,
+    Focused,
+    FromKernel,
+    FromPage,
+    Hello,
+    HelpStatus,
+    HelpStopped,
+    HelpWanted,
+    InverseWanted,
+    Question,
+    RunWanted,
+    Sets,
+    Started,
+    TakenBack,
+    Welcome,
+)
+
+ANSWER_SECONDS = 10.0
+"""How long a page has to answer before it is taken to be gone."""
+
+_HELLOS = TypeAdapter(Hello)
+_MESSAGES: TypeAdapter[FromPage] = TypeAdapter(FromPage)
+_QUESTIONS: TypeAdapter[Question] = TypeAdapter(Question)
+
+_Reply = TypeVar("_Reply", Cells, Started)
+
+
+@dataclass(eq=False, slots=True)
+class Page:
+    """A page that shows the notebook.
+
+    Args:
+        client: What identifies it in its requests.
+        path: The notebook's path.
+        comm: The comm on which it speaks.
+        problem: Why it cannot act; empty if it can.
+    """
+
+    client: str
+    path: str
+    comm: Any = field(repr=False)
+    problem: str = ""
+
+    def send(self, message: FromKernel) -> None:
+        """Send a message to this page alone."""
+        self.comm.send(asdict(message))
+
+
+class Pages:
+    """The pages of one kernel. The last one that a person looked at acts; every set is shown there alone.
+
+    Args:
+        book: The proposed changes.
+        loop: The kernel's event loop.
+    """
+
+    def __init__(self, book: ChangeBook, loop: asyncio.AbstractEventLoop) -> None:
+        self._book = book
+        self._loop = loop
+        self._pages: dict[str, Page] = {}
+        """By client, the one that a person looked at last at the end."""
+        self._replies: dict[str, asyncio.Future[Any]] = {}
+        self._hello: Any = None
+        self.model: Callable[[], str] = str
+        """Returns the model that helps with cells, as far as it is known."""
+        self.on_help: Callable[[HelpWanted], None] = lambda _wanted: None
+        self.on_stop: Callable[[str], None] = lambda _cell: None
+        """Called when a person wants an agent to look at a cell, or no more."""
+
+    def install(self) -> None:
+        """Let pages connect, also those that were there before."""
+        manager = comm.get_comm_manager()
+        manager.register_target(TALK, self._connect)
+        manager.register_target(ASK, self._listen)
+        self._hello = comm.create_comm(target_name=HELLO, data={"version": __version__, "protocol": PROTOCOL})
+        # A page without the extension closes it, for all others too.
+        self._hello.on_close(lambda _message: manager.register_comm(self._hello))
+        self._book.on_change = self._show
+
+    def remove(self) -> None:
+        """Undo `install`."""
+        manager = comm.get_comm_manager()
+        for name, target in ((TALK, self._connect), (ASK, self._listen)):
+            with suppress(KeyError):
+                manager.unregister_target(name, target)
+        self._hello.on_close(None)
+        with suppress(KeyError):
+            manager.unregister_comm(self._hello)
+        for page in self._pages.values():
+            page.comm.close()
+        self._pages.clear()
+
+    def path(self, client: str = "") -> str:
+        """Return the path of the notebook on the page that acts, empty without one."""
+        page = self.acting(client)
+        return "" if page is None else page.path
+
+    def acting(self, client: str = "") -> Page | None:
+        """Return the page that acts for a request.
+
+        Args:
+            client: The page that made the request, if it has the extension.
+        """
+        pages = [page for page in self._pages.values() if not page.problem]
+        own = [page for page in pages if page.client == client]
+        return next(reversed(own or pages), None)
+
+    @property
+    def problem(self) -> str:
+        """Why no page can act, as a sentence."""
+        if self._pages:
+            return next(reversed(self._pages.values())).problem
+        return "No page shows this notebook with the JupyterLab extension of planck_nb."
+
+    def tell(self, status: HelpStatus) -> None:
+        """Show all pages how far an agent is with a cell.
+
+        Args:
+            status: How far.
+        """
+        for page in self._pages.values():
+            if not page.problem:
+                page.send(status)
+
+    async def cells(self, client: str = "") -> Cells | None:
+        """Return the cells of the notebook, None if no page has it.
+
+        Args:
+            client: The page to prefer.
+        """
+        while (page := self.acting(client)) is not None:
+            reply = await self._ask(page, CellsWanted(token_hex(8)), Cells)
+            if reply is not None:
+                return reply
+        return None
+
+    async def run(self, cell: str, source: str, client: str = "") -> str:
+        """Have a page start a cell.
+
+        Args:
+            cell: The cell's id.
+            source: Its text, without which it is not run.
+            client: The page to prefer.
+
+        Returns:
+            Why it was not started; empty if it was.
+        """
+        while (page := self.acting(client)) is not None:
+            reply = await self._ask(page, RunWanted(token_hex(8), cell, source), Started)
+            if reply is not None:
+                return reply.problem
+        return self.problem
+
+    async def _ask(self, page: Page, message: CellsWanted | RunWanted, kind: type[_Reply]) -> _Reply | None:
+        """Ask a page; one that does not answer is gone."""
+        answer: asyncio.Future[Any] = self._loop.create_future()
+        self._replies[message.request] = answer
+        page.send(message)
+        try:
+            reply = await asyncio.wait_for(answer, ANSWER_SECONDS)
+        except TimeoutError:
+            self._drop(page)
+            return None
+        finally:
+            self._replies.pop(message.request, None)
+        return reply if isinstance(reply, kind) else None
+
+    # What comes from pages, perhaps on another thread
+
+    def _connect(self, talk: Any, message: Any) -> None:  # noqa: ANN401 - comms have no types
+        try:
+            hello = _HELLOS.validate_python(message["content"]["data"])
+        except ValidationError:
+            talk.close()
+            return
+        problem = "" if hello.protocol == PROTOCOL else _mismatch(newer=hello.protocol > PROTOCOL)
+        page = Page(hello.client, hello.path, talk, problem)
+        talk.on_msg(lambda message: self._later(partial(self._receive, page, message["content"]["data"])))
+        talk.on_close(lambda _message: self._later(partial(self._drop, page)))
+        self._later(partial(self._welcome, page))
+
+    def _later(self, function: Callable[[], None]) -> None:
+        with suppress(RuntimeError):  # the loop is closed: the kernel is on its way out
+            self._loop.call_soon_threadsafe(function)
+
+    def _listen(self, ask: Any, message: Any) -> None:  # noqa: ANN401 - as above
+        client = str(message["content"]["data"].get("client", ""))
+        ask.on_msg(lambda message: self._answer(ask, client, message["content"]["data"]))
+
+    def _answer(self, ask: Any, client: str, data: object) -> None:  # noqa: ANN401 - as above
+        """Answer a question at once, on the thread on which it came: the main thread may be in a cell."""
+        try:
+            question = _QUESTIONS.validate_python(data)
+        except ValidationError:
+            return
+        match question:
+            case Claim():
+                problem = self._book.claim(question.set, question.changes, client)
+                answer = Answer(question.request, ok=not problem, problem=problem)
+            case InverseWanted():
+                inverse = self._book.inverse(question.set)
+                answer = Answer(question.request, ok=bool(inverse), inverse=inverse)
+        ask.send(asdict(answer))
+
+    # On the event loop
+
+    def _welcome(self, page: Page) -> None:
+        earlier = [other for other in self._pages.values() if other.client == page.client]
+        for other in earlier:  # several views of a notebook in one page share a connection
+            self._drop(other)
+        self._pages[page.client] = page
+        page.send(Welcome(__version__, self.model(), problem=page.problem))
+        others = [other for other in self._pages.values() if other is not page and other.path == page.path]
+        if others:
+            spawn(self._look_for(others), name="planck pages")
+        self._show()
+
+    async def _look_for(self, pages: list[Page]) -> None:
+        """Drop pages that are gone without a word, as after a reload."""
+        for page in pages:
+            await self._ask(page, CellsWanted(token_hex(8)), Cells)
+
+    def _receive(self, page: Page, data: object) -> None:
+        try:
+            message = _MESSAGES.validate_python(data)
+        except ValidationError:
+            return
+        match message:
+            case Cells() | Started():
+                reply = self._replies.get(message.request)
+                if reply is not None and not reply.done():
+                    reply.set_result(message)
+            case Decided():
+                self._book.decide(message.set, message.decisions, page.client, message.inverse)
+            case TakenBack():
+                self._book.take_back(message.set)
+            case HelpWanted():
+                self.on_help(message)
+            case HelpStopped():
+                self.on_stop(message.cell)
+            case Focused():
+                if page.path != message.path:
+                    self._book.rename(page.path, message.path)
+                    page.path = message.path
+                self._focus(page)
+
+    def _focus(self, page: Page) -> None:
+        if page.client in self._pages and next(reversed(self._pages)) != page.client:
+            self._pages[page.client] = self._pages.pop(page.client)
+            self._show()
+
+    def _drop(self, page: Page) -> None:
+        if self._pages.get(page.client) is page:
+            del self._pages[page.client]
+            self._book.release(page.client)
+            self._show()
+
+    def _show(self) -> None:
+        """Show each set on one page: the one with its notebook that a person looked at last."""
+        shown: dict[Page, list[ChangeSet]] = {page: [] for page in self._pages.values() if not page.problem}
+        for each in self._book.sets() if shown else ():
+            fitting = [page for page in shown if page.path == each.path]
+            shown[(fitting or list(shown))[-1]].append(each)
+        for page, sets in shown.items():
+            page.send(Sets(tuple(sets)))
+
+
+def _mismatch(*, newer: bool) -> str:
+    """The sentence about an extension that is newer or older than this package."""
+    if newer:
+        advice = "The JupyterLab extension is newer than planck_nb in this kernel; run `%pip install -U planck-nb`."
+    else:
+        advice = (
+            "The JupyterLab extension is older than planck_nb in this kernel; "
+            "run `pip install -U planck-nb` where JupyterLab is installed."
+        )
+    return f"{advice} Until then agents cannot propose cells; colours and answers work."

@@ -1,0 +1,20 @@
+"""JupyterLab with our extension."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+from browser.conftest import running_lab
+from support.forked_kernels import KernelTemplate
+
+if TYPE_CHECKING:
+    from browser.conftest import Lab
+
+
+@pytest.fixture(scope="session")
+def lab(tmp_path_factory: pytest.TempPathFactory, kernel_template: KernelTemplate | None) -> Iterator[Lab]:
+    """A JupyterLab with our extension; it ends with the tests."""
+    with running_lab(tmp_path_factory.mktemp("jupyterlab"), kernel_template, extension=True) as lab:
+        yield lab

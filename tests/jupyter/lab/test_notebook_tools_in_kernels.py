@@ -1,0 +1,154 @@
+"""Agents that propose cells in a real kernel, with a client that speaks as the JupyterLab extension does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from support.kernel import Cell, Kernel, running_kernel
+
+from planck_nb.jupyter.lab.protocol import PROTOCOL
+
+pytestmark = [pytest.mark.kernel, pytest.mark.timeout(180)]
+
+HARNESS = """
+import planck_nb
+from IPython.display import display
+from planck_nb.testing import Call, Reply, scripted_model
+
+agents = []
+
+def agent(*replies):
+    "A new agent, with the name a0, a1 and so on, that makes these calls or says these texts."
+    script = [reply if isinstance(reply, str) else Reply(calls=[Call(*each) for each in reply]) for reply in replies]
+    agents.append(planck_nb.get_workspace().add_agent(f"a{len(agents)}", model=scripted_model(script)))
+
+def told():
+    "What the newest agent was told: prompts and results of calls."
+    messages = [entry.message for entry in agents[-1].state.messages if entry.message.type != "assistant"]
+    texts = [each.text if each.type == "user" else each.content[0].text for each in messages]
+    display({"application/json": texts, "text/plain": ""}, raw=True)
+"""
+
+CELL = {"id": "c1", "cell_type": "code", "source": "x = 1", "count": 3, "output": "1", "is_stale": True}
+READ = [("read_cell", {"cell": "c1"})]
+CHANGE = [("propose", {"kind": "change", "cell": "c1", "source": "x = 2", "why": "It is two."})]
+
+
+class Page:
+    """A page that has one cell, and decides as it is told."""
+
+    def __init__(self, kernel: Kernel, protocol: int = PROTOCOL) -> None:
+        self.kernel = kernel
+        self.id = uuid4().hex
+        self.source = CELL["source"]
+        self.sets: list[dict[str, Any]] = []
+        self.decision = "accepted"
+        session = kernel.client.session.session
+        hello = {"client": session, "path": "work.ipynb", "version": "1", "protocol": protocol}
+        self._send("comm_open", target_name="planck.lab", data=hello)
+
+    def receive(self, message: dict[str, Any]) -> None:
+        content = message["content"]
+        if message["msg_type"] != "comm_msg" or content["comm_id"] != self.id:
+            return
+        data = content["data"]
+        match data["type"]:
+            case "cells wanted":
+                cells = [{**CELL, "source": self.source}]
+                self._send("comm_msg", data={"type": "cells", "request": data["request"], "cells": cells})
+            case "sets":
+                self.sets = data["sets"]
+                for each in self.sets:
+                    open_ = [change["id"] for change in each["changes"] if change["state"] == "open"]
+                    if open_ and self.decision:
+                        decisions = [{"change": name, "state": self.decision, "reason": "so"} for name in open_]
+                        self._send("comm_msg", data={"type": "decided", "set": each["id"], "decisions": decisions})
+
+    def _send(self, kind: str, **content: object) -> None:
+        client = self.kernel.client
+        client.shell_channel.send(client.session.msg(kind, {"comm_id": self.id, **content}))
+
+
+@pytest.fixture(scope="module")
+def kernel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kernel]:
+    with running_kernel(tmp_path_factory.mktemp("kernel")) as kernel:
+        assert kernel.run("%load_ext planck_nb").status == "ok"
+        assert kernel.run(HARNESS).status == "ok"
+        yield kernel
+
+
+def prompt(kernel: Kernel, *replies: object, on_message: Callable[[dict[str, Any]], None] | None = None) -> list[str]:
+    """What a new agent was told that makes these calls."""
+    assert kernel.run(f"agent(*{list(replies)!r}, 'done', 'done')").status == "ok"
+    name = kernel.run("print(agents[-1].name)").text.strip()
+    cell = kernel.finish(kernel.start(f"%%planck {name} --tools notebook\ngo"), on_message=on_message)
+    assert cell.status == "ok", cell.error
+    return told(kernel)
+
+
+def told(kernel: Kernel) -> list[str]:
+    found = kernel.run("told()").data("application/json")[0]
+    assert isinstance(found, list)
+    return found
+
+
+def test_without_a_page_a_cell_is_shown_below_the_prompt_and_the_agent_knows(kernel: Kernel) -> None:
+    assert (
+        kernel.run("agent([('propose', {'kind': 'insert', 'source': 'y = 1', 'after': 'start'})], 'done')").status
+        == "ok"
+    )
+    cell: Cell = kernel.run("%planck a0 --tools notebook go")
+    assert any("```python\ny = 1\n```" in text for text in cell.data("text/markdown"))
+    result = told(kernel)[-1]
+    assert "No page shows this notebook" in result
+    assert "you will not be told" in result
+    assert "cannot be listed" in prompt(kernel, [("list_cells", {})])[-1]
+
+
+def test_a_proposal_waits_for_the_person(kernel: Kernel) -> None:
+    page = Page(kernel)
+    results = prompt(kernel, [("list_cells", {})], READ, CHANGE, on_message=page.receive)
+    assert results[1] == "1. c1 code, In [3], edited since: x = 1"
+    assert "Its output of an earlier text of the cell:\n1" in results[2]
+    assert results[3] == "Accepted: change of cell c1."
+    [proposed] = page.sets[-1]["changes"]
+    assert (proposed["before"], proposed["source"], proposed["why"]) == ("x = 1", "x = 2", "It is two.")
+
+
+@pytest.mark.parametrize(
+    ("calls", "words"),
+    [
+        ([CHANGE], "Read the cell first"),
+        ([READ, [("propose", {"kind": "change", "cell": "c1"})]], "whole new source"),
+        ([[("propose", {"kind": "delete", "cell": "c2"})]], "There is no cell c2"),
+        ([[("propose", {"kind": "insert", "source": "", "after": "c9"})]], "There is no cell c9"),
+        ([[("propose", {"kind": "insert", "source": "", "after": "c1", "cell": "c1"})]], "There is a cell c1 already"),
+    ],
+)
+def test_what_cannot_be_proposed_is_said(kernel: Kernel, calls: list[object], words: str) -> None:
+    page = Page(kernel)
+    assert words in prompt(kernel, *calls, on_message=page.receive)[-1]
+    assert all(each["decided"] is not None for each in page.sets)
+
+
+def test_a_decision_after_the_deadline_begins_the_next_prompt(kernel: Kernel) -> None:
+    page = Page(kernel)
+    page.decision = ""
+    assert kernel.run("approvals = planck_nb.get_workspace().approvals; approvals.deadline = 0.2").status == "ok"
+    assert "still open" in prompt(kernel, READ, CHANGE, on_message=page.receive)[-1]
+    page.decision = "refused"
+    page.receive({"msg_type": "comm_msg", "content": {"comm_id": page.id, "data": {"type": "sets", "sets": page.sets}}})
+    name = kernel.run("print(agents[-1].name)").text.strip()
+    assert kernel.run(f"approvals.deadline = 300; print({name!r})").status == "ok"
+    assert kernel.run(f"%%planck {name}\nagain").status == "ok"
+    assert told(kernel)[-1] == "[Refused: change of cell c1 (so).]\n\nagain"
+
+
+def test_a_page_of_another_version_is_told_what_to_update(kernel: Kernel) -> None:
+    page = Page(kernel, protocol=PROTOCOL + 1)
+    results = prompt(kernel, READ, on_message=page.receive)
+    kernel.run("")
+    assert "newer than planck_nb in this kernel" in results[-1]
