@@ -25,7 +25,7 @@ from planck_nb.sidecars.conventions import ROLE_TOOL
 from planck_nb.sidecars.mcp_client.mcp_servers import SpecReport, WrittenSidecar, read_mcp_servers
 from planck_nb.sidecars.mcp_client.offers.definitions import ToolDefinition
 from planck_nb.sidecars.mcp_client.offers.fingerprint import fingerprint
-from planck_nb.sidecars.mcp_client.sidecar_spec import PROJECT_NAME, SidecarSpec
+from planck_nb.sidecars.mcp_client.sidecar_spec import PROJECT_NAME, SidecarSpec, keys_in_path
 from planck_nb.sidecars.mcp_client.transports.npx import runs_npx
 
 OWN_FILE = Path(".planck") / "mcp.json"
@@ -258,7 +258,10 @@ def _value(name: str, value: str) -> str:
 
 
 def _address(address: str) -> str:
-    """Return an address without keys among its parameters."""
+    """Return an address without keys in its path and among its parameters."""
+    with suppress(ValueError):
+        for key in keys_in_path(address):
+            address = address.replace(f"/{key}", "/a key in this file")
     return _PARAMETER.sub(lambda match: f"{match[1]}{match[2]}={_value(match[2], match[3])}", address)
 
 

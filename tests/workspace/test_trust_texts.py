@@ -214,6 +214,7 @@ def test_all_that_is_used_is_shown(project: Path, name: str) -> None:
             "Bearer a key in this file",
         ),
         (sidecar(url=f"https://d.example?a=b&vendorApiKey={GENERATED}&c=d"), "=a key in this file&c=d"),
+        (sidecar(url=f"https://d.example/s/{GENERATED}/mcp"), "https://d.example/s/a key in this file/mcp"),
         (sidecar(command="npx", args=["-y", "docs", "--api-key", GENERATED]), "--api-key 'a key in this file'"),
         (sidecar(command="npx", args=[f"--api-key={GENERATED}"]), "'--api-key=a key in this file'"),
         (sidecar(command="npx", args=["--name", GENERATED[1:]]), f"--name {GENERATED[1:]}"),

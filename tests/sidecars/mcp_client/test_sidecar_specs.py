@@ -143,6 +143,8 @@ def test_a_secret_is_in_no_sentence_and_in_no_repr() -> None:
     assert "tok-9876" not in repr(web)
     remote = one({"url": "https://h/mcp?page=1&vendorApiKey=${VENDOR}"}, VENDOR="k3yOfTheAddress0451")
     assert list(remote.secrets()) == ["k3yOfTheAddress0451"]
+    path = SidecarSpec("path", url=f"https://mcp.example/s/{'9f' * 10}/weather-server-v2/mcp")
+    assert list(path.secrets()) == ["9f" * 10]
     assert "0451" not in repr(remote)
     ordinary = one({"command": "c", "env": {"NODE_ENV": "production", "PORT": "8080"}})
     assert ordinary.secrets() == {}  # else the word would be replaced in every text
