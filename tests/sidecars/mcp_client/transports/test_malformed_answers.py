@@ -139,7 +139,7 @@ async def test_of_a_malformed_list_what_is_valid_is_used_and_the_rest_is_named(t
         if status.state != "connected" or found != [*case.tools] or any(part not in notes for part in case.left_out):
             wrong[name] = (status.reason, found, notes)
         elif len(set(sentences)) < len(sentences):
-            wrong[name] = ("twice", found, sentences)
+            wrong[name] = ("twice", found, " ".join(sentences))
 
     await asyncio.gather(*(check(name, case) for name, case in LISTS.items()))
     assert wrong == {}
