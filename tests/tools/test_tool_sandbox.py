@@ -801,8 +801,9 @@ def test_a_folder_that_another_command_replaces_gives_no_mount_elsewhere(
     words = sandbox.arguments(place.project, guard, SandboxAccess(), environment)
     (place.project / "sub").rename(place.project / "former")
     (place.project / "sub").symlink_to(link)
+    script = "cat */.ssh/* */.bashrc; echo evil >> sub/victim; echo evil > docs/a; echo evil > sub/.bashrc"
     done = subprocess.run(
-        [*words, "/bin/sh", "-c", "cat */.ssh/* */.bashrc; echo evil >> sub/victim; echo evil > docs/a; echo evil > sub/.bashrc"],
+        [*words, "/bin/sh", "-c", script],
         env=environment, capture_output=True, text=True, timeout=60, check=False,
     )  # fmt: skip
     assert done.returncode

@@ -443,7 +443,9 @@ class Answer:
 
 
 def last_code(text: str) -> str:
-    """Return the last code block in Python, or else without a language, of a Markdown text; empty without one.
+    """Return the last Python code in a Markdown text.
+
+    Blocks without a language count if there are no others. It is empty without code.
 
     Args:
         text: The text.
