@@ -97,7 +97,7 @@ def test_the_verb_switches_the_mode_and_reports_it(llama: str, tmp_path: Path) -
         kernel.run(TOOLS)
         kernel.run(f"%planck model llama_cpp:default --base-url {llama}")
         missing = kernel.run("%planck cassette replay none.jsonl").error
-        assert missing.startswith(
+        assert missing.startswith("CassetteError: There is no cassette none.jsonl; record it first")
             'CassetteError: There is no cassette none.jsonl; record it first, with mode "record".'
         )
         assert kernel.run("%planck cassette").plain.startswith("No cassette")
