@@ -325,7 +325,7 @@ def _may_be_recording(_notebook: Notebook, words: Sequence[str]) -> bool:
     mode, *file = words
     if mode not in {"record", "replay", "auto", "off"}:
         return not file and bool(nearest(mode, ["record", "replay"]))
-    return not file or looks_like_file(file[0]) or Path(file[0]).exists()
+    return not file or looks_like_file(file[0]) or Path(" ".join(file)).exists()
 
 
 @verb(
