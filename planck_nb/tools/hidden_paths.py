@@ -8,13 +8,16 @@ Of the home folder a command sees the ordinary entries, but the hidden ones only
 from __future__ import annotations
 
 import os
+import pwd
 import site
 import sys
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 
 from planck_nb.agent.approval.secret_files import SYSTEM_FILES, SYSTEM_FOLDERS, is_secret_path
+from planck_nb.base.errors import ToolError
 from planck_nb.tools.private_folders import runtime_folder
 
 _OF_SYSTEM = (*SYSTEM_FILES, *SYSTEM_FOLDERS, "/var/lib/docker")
@@ -41,6 +44,7 @@ _COMPANIONS = {"rustup": ".rustup", "cargo": ".rustup", "julia": ".julia", "juli
 """A program's folders in the home folder, without links to them."""
 
 _MAX_ENTRIES = 2_000
+_MAX_HIDDEN = 1_000
 
 
 def hidden_paths(home: Path | None, environment: Mapping[str, str]) -> list[Path]:
@@ -50,7 +54,7 @@ def hidden_paths(home: Path | None, environment: Mapping[str, str]) -> list[Path
         for name in _NAMED_BY
         for path in environment.get(name, "").split(os.pathsep if name == "KUBECONFIG" else "\0")
     ]
-    below_home = () if home is None else _below_home(home, environment)
+    below_home = [path for folder in homes(home) for path in _below_home(folder, environment)]
     sockets = runtime_folder(environment), runtime_folder()  # of kernels that serve, whose variables may be other ones
     paths = (*below_home, *sockets, *map(Path, (*_OF_SYSTEM, *(path for path in named if path.startswith("/")))))
     resolved: dict[Path, None] = {}
@@ -124,16 +128,34 @@ def _links_in(folder: Path) -> list[str]:
         return []
 
 
+def homes(home: Path | None) -> list[Path]:
+    """Return the home folders in which commands could read: the given one, this user's own, and for root all."""
+    return list(dict.fromkeys([*([] if home is None else [home]), *_folders_of_users(os.geteuid())]))
+
+
+@lru_cache(maxsize=8)
+def _folders_of_users(user: int) -> tuple[Path, ...]:
+    found = (Path(os.path.realpath(entry.pw_dir)) for entry in pwd.getpwall() if user in (0, entry.pw_uid))
+    return tuple(
+        folder for folder in dict.fromkeys(found) if folder.parts[1:2] in (("home",), ("root",)) and folder.is_dir()
+    )
+
+
 def _below_home(home: Path, environment: Mapping[str, str]) -> Iterator[Path]:
     """Yield hidden entries without needed paths, and secrets by name in all others."""
     needed = set(needed_paths(home, environment).values())
-    for path in _entries(home):
-        if not path.name.startswith("."):
-            if is_secret_path(f"/home/user/{path.name}"):
-                yield path
-        elif Path(os.path.realpath(path)) in needed:
+    for number, path in enumerate(_entries(home, hidden=True), start=1):
+        if number > _MAX_HIDDEN:
+            raise ToolError(
+                f"The command was not run: {home} has more than {_MAX_HIDDEN:,} hidden entries, which the sandbox hides"
+                " one by one; move some into a folder."
+            )
+        if Path(os.path.realpath(path)) in needed:
             yield from _secrets_in(path)
         else:
+            yield path
+    for path in _entries(home, hidden=False):
+        if _is_secret(f"/home/user/{path.name}"):
             yield path
     for folder in needed:
         yield from _secrets_in(folder)
@@ -143,11 +165,15 @@ def _secrets_in(folder: Path) -> Iterator[Path]:
     yield from (path for path in _entries(folder) if _is_secret(f"/home/user/{folder.name}/{path.name}"))
 
 
-def _entries(folder: Path) -> list[Path]:
-    try:
-        return list(folder.iterdir())[:_MAX_ENTRIES]
-    except OSError:
-        return []
+def _entries(folder: Path, *, hidden: bool | None = None) -> Iterator[Path]:
+    """Yield entries, all hidden ones and as many of the others as take little time."""
+    count = 0
+    with suppress(OSError), os.scandir(folder) as entries:
+        for entry in entries:
+            is_hidden = entry.name.startswith(".")
+            count += not is_hidden
+            if hidden in (None, is_hidden) and (is_hidden or count <= _MAX_ENTRIES):
+                yield folder / entry.name
 
 
 @lru_cache(maxsize=10_000)

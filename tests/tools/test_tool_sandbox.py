@@ -802,7 +802,7 @@ def test_a_folder_that_another_command_replaces_gives_no_mount_elsewhere(
     (place.project / "sub").rename(place.project / "former")
     (place.project / "sub").symlink_to(link)
     done = subprocess.run(
-        [*words, "/bin/sh", "-c", "cat */.ssh/* */.bashrc; echo evil >> sub/victim; echo evil > docs/a; echo evil > sub/.bashrc"],
+        [*words, "/bin/sh", "-c", "cat */.ssh/* */.bashrc; echo evil | tee sub/victim sub/.bashrc > docs/a"],
         env=environment, capture_output=True, text=True, timeout=60, check=False,
     )  # fmt: skip
     assert done.returncode
