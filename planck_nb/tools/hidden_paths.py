@@ -8,12 +8,13 @@ Of the home folder a command sees the ordinary entries, but the hidden ones only
 from __future__ import annotations
 
 import os
-import pwd
 import site
+import stat
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import lru_cache
+from itertools import islice
 from pathlib import Path
 
 from planck_nb.agent.approval.secret_files import SYSTEM_FILES, SYSTEM_FOLDERS, is_secret_path
@@ -43,6 +44,17 @@ _IN_TOOLCHAINS = ("bin", "lib", "toolchains", "versions", "candidates", "package
 _COMPANIONS = {"rustup": ".rustup", "cargo": ".rustup", "julia": ".julia", "juliaup": ".julia", "ghcup": ".ghcup"}
 """A program's folders in the home folder, without links to them."""
 
+_SYSTEM_PLACES = {
+    "/etc": True,
+    **dict.fromkeys(
+        ("/home", "/opt", "/srv", "/var/backups", "/var/cache", "/var/lib", "/var/log", "/var/spool"), False
+    ),
+}
+"""Folders with the system's files, and whether their folders are looked through."""
+
+_LISTENING = "00010000"
+_SOCKET_FIELDS = 8
+
 _MAX_ENTRIES = 2_000
 _MAX_HIDDEN = 1_000
 
@@ -57,14 +69,51 @@ def hidden_paths(home: Path | None, environment: Mapping[str, str]) -> list[Path
     below_home = [path for folder in homes(home) for path in _below_home(folder, environment)]
     sockets = runtime_folder(environment), runtime_folder()  # of kernels that serve, whose variables may be other ones
     paths = (*below_home, *sockets, *map(Path, (*_OF_SYSTEM, *(path for path in named if path.startswith("/")))))
-    resolved: dict[Path, None] = {}
+    system = [*_listening_sockets(), *(_closed_to_others() if os.geteuid() == 0 else ())]
+    found = dict.fromkeys(path for path in _resolved(paths) if path not in (home, Path("/")))
+    used = [*_resolved(map(Path, _programs(environment))), *([] if home is None else [home])]
+    for path in _resolved(system):
+        is_hidden = any(outer in found for outer in (path, *path.parents))
+        if not is_hidden and not any(place.is_relative_to(path) for place in used):
+            found[path] = None
+    return list(found)
+
+
+def _resolved(paths: Iterable[Path]) -> Iterator[Path]:
+    """Yield the existing paths, with links followed."""
     for path in paths:
-        try:
-            if path.exists() and (real := path.resolve()) not in (home, Path("/")):
-                resolved[real] = None
-        except (OSError, RuntimeError):
-            continue
-    return list(resolved)
+        with suppress(OSError, RuntimeError, ValueError):
+            if path.exists():
+                yield path.resolve()
+
+
+def _programs(environment: Mapping[str, str]) -> Iterator[str]:
+    """Yield the folders of programs and of this Python."""
+    yield from (sys.prefix, sys.base_prefix)
+    yield from filter(os.path.isabs, environment.get("PATH", "").split(os.pathsep))
+
+
+def _listening_sockets() -> Iterator[Path]:
+    """Yield the socket files of running servers, which a read-only mount does not protect."""
+    with suppress(OSError):
+        for line in Path("/proc/net/unix").read_text(errors="surrogateescape").splitlines()[1:]:
+            fields = line.split(maxsplit=_SOCKET_FIELDS - 1)
+            if len(fields) == _SOCKET_FIELDS and fields[3] == _LISTENING and fields[-1].startswith("/"):
+                yield Path(fields[-1])
+
+
+def _closed_to_others() -> Iterator[Path]:
+    """Yield what root can read, and users without rights cannot."""
+    for place, is_deep in _SYSTEM_PLACES.items():
+        waiting = [Path(place)]
+        for folder in waiting:
+            with suppress(OSError), os.scandir(folder) as entries:
+                for entry in islice(entries, _MAX_ENTRIES):
+                    mode = entry.stat(follow_symlinks=False).st_mode
+                    if stat.S_ISDIR(mode) and mode & stat.S_IXOTH:
+                        waiting += [folder / entry.name] if is_deep and folder == Path(place) else []
+                    elif stat.S_ISDIR(mode) or (stat.S_ISREG(mode) and not mode & stat.S_IROTH):
+                        yield folder / entry.name
 
 
 def needed_paths(home: Path, environment: Mapping[str, str]) -> dict[Path, Path]:
@@ -135,6 +184,8 @@ def homes(home: Path | None) -> list[Path]:
 
 @lru_cache(maxsize=8)
 def _folders_of_users(user: int) -> tuple[Path, ...]:
+    import pwd  # noqa: PLC0415 - other systems do not have it
+
     found = (Path(os.path.realpath(entry.pw_dir)) for entry in pwd.getpwall() if user in (0, entry.pw_uid))
     return tuple(
         folder for folder in dict.fromkeys(found) if folder.parts[1:2] in (("home",), ("root",)) and folder.is_dir()

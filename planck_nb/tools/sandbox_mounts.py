@@ -140,7 +140,7 @@ def _hidden(home: Path | None, environment: Mapping[str, str], writable: Path) -
     return {
         path: ("--tmpfs", str(path)) if path.is_dir() else ("--ro-bind", _hiding(path), str(path))
         for path in hidden_paths(home, environment)
-        if not writable.is_relative_to(path)
+        if not writable.is_relative_to(path) and not (path.is_relative_to(writable) and path.is_socket())
     }
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import pwd
+import socket
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -109,6 +111,25 @@ def test_the_home_folder_of_this_user_is_hidden_wherever_home_is(home: Path) -> 
     entries = [path for path in own.iterdir() if path.name.startswith(".")]
     private = {path.resolve() for path in entries if not any(place.is_relative_to(path) for place in needed)}
     assert private - set(hidden_paths(home, dict(os.environ))) == set()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root could read such files")
+async def test_root_reads_no_file_of_the_system_that_is_closed_to_others(home: Path) -> None:
+    listed = "find /etc -maxdepth 2 -type f ! -perm -o+r; find /var/lib /var/log -maxdepth 1 -type f ! -perm -o+r"
+    opened = f"for file in $({listed}); do head -c 1 $file > seen && test -s seen && echo $file; done; echo over"
+    assert (await run(home / "project", opened)).splitlines()[0] == "over"
+
+
+async def test_the_sockets_of_other_servers_are_not_reached(home: Path) -> None:
+    server = socket.socket(socket.AF_UNIX)
+    server.bind(str(home / "s.sock"))
+    server.listen()
+    server.setblocking(False)
+    connect = "import socket; socket.socket(socket.AF_UNIX).connect('../s.sock')"
+    with server:
+        await run(home / "project", f'{sys.executable} -c "{connect}"')
+        with pytest.raises(BlockingIOError):
+            server.accept()
 
 
 async def test_other_versions_of_a_python_in_the_home_folder_cannot_be_changed(
