@@ -116,19 +116,22 @@ class GuardedPaths:
     since: int = 0
 
     @classmethod
-    def of(cls, folder: Path, environment: Mapping[str, str], limit: int = _MAX_ENTRIES) -> GuardedPaths:
+    def of(
+        cls, folder: Path, environment: Mapping[str, str], limit: int = _MAX_ENTRIES, since: int = 0
+    ) -> GuardedPaths:
         """Look for guarded paths.
 
         Args:
             folder: The writable folder, with links followed.
             environment: The commands' environment.
             limit: How many entries are looked at.
+            since: Folders which were closed to their owner since this time are opened again; 0 for none.
         """
         existing, later = dict[str, str](), dict[str, tuple[int, int]]()
         home = os.path.realpath(environment.get("HOME") or os.devnull)
         home = home if Path(home).is_relative_to(folder) else ""
         links, missing, hidden = dict[str, str](), set[str](), set[str]()
-        found = _walk(str(folder), home, limit)
+        found = _walk(str(folder), home, limit, since)
         for path, kind in found:
             if kind == "hidden":
                 hidden.add(path)
@@ -192,7 +195,9 @@ class GuardedPaths:
             exceptions: Paths which the command was allowed to change.
         """
         # Otherwise a command could hide something behind many new files.
-        now = GuardedPaths.of(self.folder, environment, _MAX_AFTERWARDS if self.is_complete else _MAX_ENTRIES)
+        now = GuardedPaths.of(
+            self.folder, environment, _MAX_AFTERWARDS if self.is_complete else _MAX_ENTRIES, self.since
+        )
         sentences: list[str] = []
         for name in sorted(now.existing.keys() | self.existing.keys()):
             if not _is_below(Path(name), exceptions) and self._is_changed(name):
@@ -262,6 +267,8 @@ class GuardedPaths:
             if target := self.existing.get(str(path)) or self.links.get(str(path)):
                 with open_folder(path.parent) as folder:
                     os.symlink(target, path.name, dir_fd=folder)
+        if not aside and is_new:
+            return [f"This command left {place}, which programs load automatically; remove it."]
         if not aside:
             return [f"This command moved or removed {place}."]
         return [f"This command left {place}, which programs load automatically; it was renamed to {aside}."]
@@ -271,7 +278,7 @@ _too_large: set[Path] = set()
 """Folders about whose number of entries the user has been told."""
 
 
-def _walk(folder: str, home: str, limit: int) -> list[tuple[str, _Kind]]:
+def _walk(folder: str, home: str, limit: int, since: int) -> list[tuple[str, _Kind]]:
     """Return paths of which something is to be known, and one of the kind "rest" if folders were left out.
 
     Files of the kind "later" run by themselves later; what those of the kind "hidden" are for is not known.
@@ -282,11 +289,7 @@ def _walk(folder: str, home: str, limit: int) -> list[tuple[str, _Kind]]:
         if cost >= limit:
             return [*found, (folder, "rest")]
         place, depth = waiting.popleft()
-        try:
-            with os.scandir(place) as scan:
-                entries = list(scan)
-        except OSError:
-            continue
+        entries = _entries(place, since)
         cost += len(entries) + _FOLDER_COST
         names = {entry.name for entry in entries}
         if any(names >= marks for marks in _BARE):
@@ -302,6 +305,27 @@ def _walk(folder: str, home: str, limit: int) -> list[tuple[str, _Kind]]:
             if kind in (None, "hidden") and depth < _MAX_DEPTH and entry.name not in _SKIPPED:
                 waiting += [(entry.path, depth + 1)] if entry.is_dir(follow_symlinks=False) else []
     return found
+
+
+def _entries(folder: str, since: int) -> list[os.DirEntry[str]]:
+    for is_last in (not since, True):
+        try:
+            with os.scandir(folder) as entries:
+                return list(entries)
+        except PermissionError:
+            with suppress(OSError):
+                if not is_last and os.lstat(folder).st_ctime_ns >= since - _CLOCK_STEP:
+                    _give_rights(Path(folder))
+        except OSError:
+            break
+    return []
+
+
+def _give_rights(folder: Path) -> None:
+    """Give a folder's owner the rights to read and change it."""
+    with open_folder(folder) as descriptor:
+        mode = stat.S_IMODE(os.fstat(descriptor).st_mode)
+        Path(f"/proc/self/fd/{descriptor}").chmod(mode | stat.S_IRWXU)
 
 
 def _kind(name: str, *, is_at_home: bool) -> _Kind | None:
@@ -468,6 +492,8 @@ def _set_aside(path: Path) -> str:
 
     Its folder is opened without following links, which another command may put there meanwhile.
     """
+    if not os.access(path.parent, os.W_OK | os.X_OK):
+        _give_rights(path.parent)
     with open_folder(path.parent) as folder:
         names = (f"{path.name}.set-aside-{number}" for number in count(1))
         aside = next(name for name in names if status_of(name, folder, path) is None)

@@ -13,6 +13,7 @@ from support.evidence import missing
 
 from planck_nb import BuiltinTools, ToolError
 from planck_nb.base.programs import find_program
+from planck_nb.tools.guarded_paths import GuardedPaths
 from planck_nb.tools.sandbox import find_sandbox
 
 pytestmark = pytest.mark.process
@@ -257,6 +258,36 @@ async def test_files_that_were_there_stay_where_they_are_however_many_entries_a_
     assert before - files(project) == set()
     assert "renamed to .vscode.set-aside-1" in said
     assert "sub" not in said
+
+
+def test_no_folder_is_closed_to_its_owner_with_such_a_file_in_it(tmp_path: Path) -> None:
+    """In a process without root's rights, which need none."""
+    project = tmp_path / "project"
+    project.mkdir()
+    own = os.geteuid() or 65534
+    for folder in (project, *project.parents):
+        if folder.stat().st_uid == os.geteuid() and folder.is_relative_to(tmp_path.parents[2]):
+            folder.chmod(folder.stat().st_mode | 0o055)
+    os.chown(project, own, -1)
+    child = os.fork()
+    if not child:
+        status = 1
+        try:
+            if os.geteuid() == 0:
+                os.setuid(own)
+            guard = GuardedPaths.of(project, {})
+            shell(project, CLOSED)
+            guard.clean({})
+            status = int(any((project / place / ".envrc").exists() for place in ("a", "b", "c", "d/e")))
+        finally:
+            os._exit(status)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+CLOSED = """
+mkdir -p a b c d/e; for folder in a b c d/e; do echo evil > $folder/.envrc; done
+chmod 311 a; chmod 555 b; chmod 000 c; chmod 000 d/e d
+"""
 
 
 async def test_a_folder_with_too_many_entries_is_said(project: Path) -> None:
