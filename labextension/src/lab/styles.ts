@@ -6,9 +6,7 @@ import style from './review.css';
 declare const VIEW: string;
 declare const EXTENSION: string;
 
-interface View {
-  addStyle(element: HTMLElement): void;
-}
+type View = typeof import('../live.ts');
 
 let added = false;
 
@@ -22,7 +20,7 @@ export function addStyles(): void {
 }
 
 /** The code of the views, from the same address as the views themselves have it. */
-function viewModule(): Promise<View> {
+export function viewModule(): Promise<View> {
   const config = JSON.parse(document.getElementById('jupyter-config-data')?.textContent ?? '{}') as Record<string, string>;
   return import(`${config['fullLabextensionsUrl']}/${EXTENSION}/static/${VIEW}.js`) as Promise<View>;
 }
