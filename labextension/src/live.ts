@@ -55,7 +55,7 @@ function receive(connection: Connection, message: Message): void {
   } else if (message.type !== 'code') connection.receive(message);
 }
 
-/** Make an output look as the view did that showed the run, in a notebook that was opened later. */
+/** Make an output look as its live view did, in a notebook opened later. */
 export function decorateAlone(output: HTMLElement, manager: NotebookManager): void {
   addStyle(output);
   const announcer = new Announcer();

@@ -443,7 +443,9 @@ class Answer:
 
 
 def last_code(text: str) -> str:
-    """Return the last code block in Python, or else without a language, of a Markdown text; empty without one.
+    """Return the last Python block in Markdown, empty without one.
+
+    Blocks without a language count where Python is missing.
 
     Args:
         text: The text.
