@@ -443,15 +443,9 @@ class Answer:
 
 
 def last_code(text: str) -> str:
-<<<<<<< HEAD
-    """Return the last Python code in a Markdown text.
-
-    Blocks without a language count if there are no others. It is empty without code.
-=======
     """Return the last Python block in Markdown, empty without one.
 
     Blocks without a language count where Python is missing.
->>>>>>> h4
 
     Args:
         text: The text.

@@ -85,11 +85,7 @@ async def _ask(notebook: Notebook, name: str, words: str, number: int | None, ag
 async def ask_about(
     notebook: Notebook, request: str, cell: ExecutedCell, options: Mapping[str, Any], *, output: str = ""
 ) -> StartedRun:
-<<<<<<< HEAD
-    """Ask an agent about a cell, with its error and variables.
-=======
     """Ask an agent about a cell with its error and variables.
->>>>>>> h4
 
     Args:
         notebook: The notebook.
