@@ -88,8 +88,8 @@ class Sandbox:
         """
         network = () if access.network else ("--unshare-net",)
         begin = [self.program, "--ro-bind", "/", "/", "--dev", "/dev", *self.options, *network]
-        made = mounts(guard, access, environment, readable)
-        return [*begin, *made.options, "--chdir", str(cwd.resolve()), "--", *_checking(made)]
+        plan = mounts(guard, access, environment, readable)
+        return [*begin, *plan.options, "--chdir", str(cwd.resolve()), "--", *_checking(plan)]
 
 
 def find_sandbox(writable: Sequence[Path] = ()) -> Sandbox | None:
@@ -177,15 +177,15 @@ _MOUNTED = r"""
 shift 3
 exec "$@"
 """
-"""The first process of a sandbox compares its mounts with the planned ones.
+"""A script which compares the mounts with the plan.
 
 Bubblewrap follows links. A command which runs at the same time could put one where a mount is made, and have another
 folder mounted or its files left unprotected.
 """
 
 
-def _checking(made: Mounts) -> list[str]:
-    """Return the words which run a command only if the mounts are those which were planned.
+def _checking(plan: Mounts) -> list[str]:
+    """Return words which compare the mounts with the plan.
 
     Raises:
         ToolError: A path leads through a link which was not there before.
@@ -194,15 +194,15 @@ def _checking(made: Mounts) -> list[str]:
     with suppress(OSError):
         outside = [line.split(" ")[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()]
     try:
-        identities = [_identity(path) for path in made.checked]
+        identities = [_identity(path) for path in plan.checked]
     except OSError as error:
         raise ToolError(f"The command was not run: {error.strerror}.") from error
-    known = _lines(["/", *outside, *map(_escaped, made.places)])
-    paths = "\n".join(map(str, made.checked))
-    if paths.count("\n") > max(len(made.checked) - 1, 0):
+    places = _lines(["/", *outside, *map(_escaped, plan.places)])
+    paths = "\n".join(map(str, plan.checked))
+    if paths.count("\n") > max(len(plan.checked) - 1, 0):
         raise ToolError("The command was not run: the name of a folder contains a line end; rename it.")
-    required = _lines(map(_escaped, made.checked))
-    return ["/bin/sh", "-c", _MOUNTED, known, required, "\n".join(identities), paths]
+    checks = _lines(map(_escaped, plan.checked))
+    return ["/bin/sh", "-c", _MOUNTED, places, checks, "\n".join(identities), paths]
 
 
 def _lines(texts: Iterable[str]) -> str:
@@ -210,12 +210,12 @@ def _lines(texts: Iterable[str]) -> str:
 
 
 def _identity(path: Path) -> str:
-    """Return the device and number of a file to which no link leads."""
+    """Return a file's device and number."""
     with open_folder(path.parent) as folder:
-        found = status_of(path.name or ".", folder, path)
-    if found is None:
+        status = status_of(path.name or ".", folder, path)
+    if status is None:
         raise LinkInPathError(path)
-    return f"{found.st_dev}:{found.st_ino}"
+    return f"{status.st_dev}:{status.st_ino}"
 
 
 def _escaped(path: Path) -> str:
