@@ -43,7 +43,7 @@ _HARMLESS_HIDDEN = re.compile(
     r"|cargo-lock|package-lock\.json|nfs.*|fuse_hidden.*|~lock.*|#.*|.*\.(?:sw[a-p]|tmp|lock|crc|log)|\w*[_-]history"
     r"|planck.*|git|bin|bzr|svn|CFUserTextEncoding)|.*\.set-aside-\d+"
 )
-"""Other hidden names in a project which programs do not obey; results name new ones of any other name."""
+"""Harmless hidden names in a project."""
 
 _OWN = frozenset({"sessions"})
 """This process's own files in a new `.planck`."""
@@ -130,11 +130,11 @@ class GuardedPaths:
         existing, later = dict[str, str](), dict[str, tuple[int, int]]()
         home = os.path.realpath(environment.get("HOME") or os.devnull)
         home = home if Path(home).is_relative_to(folder) else ""
-        links, missing, hidden = dict[str, str](), set[str](), set[str]()
-        found = _walk(str(folder), home, limit, since)
-        for path, kind in found:
+        links, missing, others = dict[str, str](), set[str](), set[str]()
+        pairs = _walk(str(folder), home, limit, since)
+        for path, kind in pairs:
             if kind == "hidden":
-                hidden.add(path)
+                others.add(path)
             elif kind == "guarded":
                 existing[path] = os.readlink(path) if os.path.islink(path) else ""  # noqa: PTH114, PTH115 - strings
                 for name in (path, *_links_in(path)):
@@ -157,8 +157,8 @@ class GuardedPaths:
             links,
             frozenset(missing),
             later,
-            frozenset(hidden),
-            all(kind != "rest" for _, kind in found),
+            frozenset(others),
+            all(kind != "rest" for _, kind in pairs),
             frozenset(_modules(folder)),
             home,
             time.time_ns(),
@@ -222,12 +222,12 @@ class GuardedPaths:
         )
         if files:
             yield (f"This command changed files that other programs run automatically: {', '.join(files)}.")
-        hidden = sorted(
+        names = sorted(
             os.path.relpath(name, self.folder) for name in now.hidden - self.hidden if self._is_changed(name)
         )
-        if hidden:
-            names = ", ".join(hidden[:_MAX_NAMED]) + (" and others" if hidden[_MAX_NAMED:] else "")
-            yield (f"This command made hidden files; see what they are for before you open the folder: {names}.")
+        if names:
+            text = ", ".join(names[:_MAX_NAMED]) + (" and others" if names[_MAX_NAMED:] else "")
+            yield f"This command made hidden files; see what they are for before you open the folder: {text}."
         if not now.is_complete and (self.is_complete or self.folder not in _too_large):
             _too_large.add(self.folder)
             yield (
@@ -279,32 +279,32 @@ _too_large: set[Path] = set()
 
 
 def _walk(folder: str, home: str, limit: int, since: int) -> list[tuple[str, _Kind]]:
-    """Return paths of which something is to be known, and one of the kind "rest" if folders were left out.
+    """Return paths with their kinds.
 
-    Files of the kind "later" run by themselves later; what those of the kind "hidden" are for is not known.
+    "later" files run by themselves later; "hidden" ones have an unknown name; "rest" is for skipped folders.
     """
-    found: list[tuple[str, _Kind]] = []
+    pairs: list[tuple[str, _Kind]] = []
     waiting, cost = deque([(folder, 0)]), 0
     while waiting:
         if cost >= limit:
-            return [*found, (folder, "rest")]
+            return [*pairs, (folder, "rest")]
         place, depth = waiting.popleft()
         entries = _entries(place, since)
         cost += len(entries) + _FOLDER_COST
         names = {entry.name for entry in entries}
         if any(names >= marks for marks in _BARE):
-            found += ((entry.path, "guarded") for entry in entries if entry.name in IN_GIT)
+            pairs += ((entry.path, "guarded") for entry in entries if entry.name in IN_GIT)
         inner = NAMES_IN.get(os.path.basename(place), frozenset())  # noqa: PTH119 - as above
         for entry in entries:
             if entry.name == ".git":
-                found += ((path, "guarded") for path in _in_git(entry))
+                pairs += ((path, "guarded") for path in _in_git(entry))
                 continue
             kind: _Kind | None = "guarded" if entry.name in inner else _kind(entry.name, is_at_home=place == home)
             if kind is not None:
-                found.append((entry.path, kind))
+                pairs.append((entry.path, kind))
             if kind in (None, "hidden") and depth < _MAX_DEPTH and entry.name not in _SKIPPED:
                 waiting += [(entry.path, depth + 1)] if entry.is_dir(follow_symlinks=False) else []
-    return found
+    return pairs
 
 
 def _entries(folder: str, since: int) -> list[os.DirEntry[str]]:
@@ -466,8 +466,8 @@ def _has_only_samples(hooks: Path) -> bool:
 def _clean_settings(file: Path, place: str) -> list[str]:
     """Keep the harmless lines in a new repository's configuration."""
     try:
-        with open_file(file) as opened:
-            text = opened.read(_MAX_SETTINGS + 1).decode()
+        with open_file(file) as source:
+            text = source.read(_MAX_SETTINGS + 1).decode()
         text = text if len(text) <= _MAX_SETTINGS else "\\"
     except (OSError, ValueError):
         text = "\\"

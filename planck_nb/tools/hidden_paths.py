@@ -94,7 +94,7 @@ def _programs(environment: Mapping[str, str]) -> Iterator[str]:
 
 
 def _listening_sockets() -> Iterator[Path]:
-    """Yield the socket files of running servers, which a read-only mount does not protect."""
+    """Yield sockets, which read-only mounts do not protect."""
     with suppress(OSError):
         for line in Path("/proc/net/unix").read_text(errors="surrogateescape").splitlines()[1:]:
             fields = line.split(maxsplit=_SOCKET_FIELDS - 1)
@@ -103,7 +103,7 @@ def _listening_sockets() -> Iterator[Path]:
 
 
 def _closed_to_others() -> Iterator[Path]:
-    """Yield what root can read, and users without rights cannot."""
+    """Yield what only root can read."""
     for place, is_deep in _SYSTEM_PLACES.items():
         waiting = [Path(place)]
         for folder in waiting:
@@ -178,7 +178,7 @@ def _links_in(folder: Path) -> list[str]:
 
 
 def homes(home: Path | None) -> list[Path]:
-    """Return the home folders in which commands could read: the given one, this user's own, and for root all."""
+    """Return the home folders, for root those of all users."""
     return list(dict.fromkeys([*([] if home is None else [home]), *_folders_of_users(os.geteuid())]))
 
 
@@ -193,7 +193,7 @@ def _folders_of_users(user: int) -> tuple[Path, ...]:
 
 
 def _below_home(home: Path, environment: Mapping[str, str]) -> Iterator[Path]:
-    """Yield hidden entries without needed paths, and secrets by name in all others."""
+    """Yield hidden entries, and secrets in needed ones."""
     needed = set(needed_paths(home, environment).values())
     for number, path in enumerate(_entries(home, hidden=True), start=1):
         if number > _MAX_HIDDEN:
@@ -217,7 +217,7 @@ def _secrets_in(folder: Path) -> Iterator[Path]:
 
 
 def _entries(folder: Path, *, hidden: bool | None = None) -> Iterator[Path]:
-    """Yield entries, all hidden ones and as many of the others as take little time."""
+    """Yield all hidden entries and the first others."""
     count = 0
     with suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:

@@ -177,7 +177,7 @@ _MOUNTED = r"""
 shift 3
 exec "$@"
 """
-"""A script which compares a sandbox's mounts with the plan.
+"""A script which compares the mounts with the plan.
 
 Bubblewrap follows links. A command which runs at the same time could put one where a mount is made, and have another
 folder mounted or its files left unprotected.
@@ -185,7 +185,7 @@ folder mounted or its files left unprotected.
 
 
 def _checking(plan: Mounts) -> list[str]:
-    """Return the words which check the mounts before a command.
+    """Return words which compare the mounts with the plan.
 
     Raises:
         ToolError: A path leads through a link which was not there before.
@@ -197,12 +197,12 @@ def _checking(plan: Mounts) -> list[str]:
         identities = [_identity(path) for path in plan.checked]
     except OSError as error:
         raise ToolError(f"The command was not run: {error.strerror}.") from error
-    mount_lines = _lines(["/", *outside, *map(_escaped, plan.places)])
+    places = _lines(["/", *outside, *map(_escaped, plan.places)])
     paths = "\n".join(map(str, plan.checked))
     if paths.count("\n") > max(len(plan.checked) - 1, 0):
         raise ToolError("The command was not run: the name of a folder contains a line end; rename it.")
-    checked_lines = _lines(map(_escaped, plan.checked))
-    return ["/bin/sh", "-c", _MOUNTED, mount_lines, checked_lines, "\n".join(identities), paths]
+    checks = _lines(map(_escaped, plan.checked))
+    return ["/bin/sh", "-c", _MOUNTED, places, checks, "\n".join(identities), paths]
 
 
 def _lines(texts: Iterable[str]) -> str:
@@ -210,7 +210,7 @@ def _lines(texts: Iterable[str]) -> str:
 
 
 def _identity(path: Path) -> str:
-    """Return a file's device and number, without following links."""
+    """Return a file's device and number."""
     with open_folder(path.parent) as folder:
         status = status_of(path.name or ".", folder, path)
     if status is None:
