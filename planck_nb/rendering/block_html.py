@@ -55,12 +55,19 @@ def ending(title: str, sentence: str, *, bad: bool) -> str:
 
     That is a stop, a failure or an incomplete answer.
     """
-    line = f"<br>{escaped(sentence)}" if sentence else ""
+    line = f"<br>{_with_code(sentence)}" if sentence else ""
     edge = "2px solid #d32f2f" if bad else "2px solid rgba(128,128,128,0.5)"
     return (
         f'<div style="margin:12px 0 0 0;padding:4px 0 4px 12px;border-left:{edge}"><p style="margin:0;'
         f'font-size:13px;line-height:20px;text-align:left"><b>{escaped(title)}</b>{line}</p></div>'
     )
+
+
+def _with_code(sentence: str) -> str:
+    """Escape a sentence whose code stands between backticks."""
+    pieces = map(escaped, sentence.split("`"))
+    marked = [f'<code style="{markdown.MONO}">{piece}</code>' if at % 2 else piece for at, piece in enumerate(pieces)]
+    return "".join(marked) if len(marked) % 2 else escaped(sentence)
 
 
 def notice(text: str) -> str:
@@ -171,7 +178,7 @@ def _table(preview: TablePreview) -> str:
     def row(tag: str, cells: Sequence[str], edge: str, titles: Sequence[str] = ()) -> str:
         parts = []
         for at, cell in enumerate(cells):
-            name = "th" if at < preview.index else tag
+            name = "td" if not cell else "th" if at < preview.index else tag
             title = f' title="{escape(titles[at])}"' if titles else ""
             weight = "600" if name == "th" else "400"
             css = f"{style}{edge};text-align:{sides[at]};font-weight:{weight}"

@@ -14,7 +14,7 @@ from planck_nb.agent.approval.sandbox_access import SandboxAccess
 from planck_nb.agent.approval.secret_files import is_secret_path
 from planck_nb.base.programs import find_program
 from planck_nb.tools.guarded_paths import GuardedPaths
-from planck_nb.tools.hidden_paths import hidden_paths, needed_paths
+from planck_nb.tools.hidden_paths import hidden_paths, homes, needed_paths
 
 _TEMPORARY = ("/tmp", "/var/tmp", "/run")  # noqa: S108 - each is replaced by an empty folder
 """Folders that are empty in the sandbox. /run has the sockets of services."""
@@ -72,7 +72,7 @@ def mounts(
     found |= {path: ("--tmpfs", str(path)) for path in caches}
     covers = _hidden(home, environment, writable)
     found |= covers
-    tools = {} if home is None else needed_paths(home, environment)
+    tools = {path: real for folder in homes(home) for path, real in needed_paths(folder, environment).items()}
     found |= {
         path: ("--ro-bind", str(real), str(path))
         for path, real in tools.items()
@@ -140,7 +140,7 @@ def _hidden(home: Path | None, environment: Mapping[str, str], writable: Path) -
     return {
         path: ("--tmpfs", str(path)) if path.is_dir() else ("--ro-bind", _hiding(path), str(path))
         for path in hidden_paths(home, environment)
-        if not writable.is_relative_to(path)
+        if not writable.is_relative_to(path) and not (path.is_relative_to(writable) and path.is_socket())
     }
 
 

@@ -54,6 +54,17 @@ def test_a_real_server_thinks_calls_in_parallel_and_answers(lab: Lab, open_noteb
     notebook.theme("JupyterLab Light")
 
 
+KERNEL_STATES = """async () => {
+    const { kernel } = window.jupyterapp.shell.currentWidget.sessionContext.session;
+    const states = [];
+    while (states.length < 50) {
+        states.push(kernel.status);
+        await new Promise(done => setTimeout(done, 20));
+    }
+    return states;
+}"""
+
+
 def test_thinking_and_calls_show_while_they_come(lab: Lab, open_notebook: Open) -> None:
     setup = f"%load_ext planck_nb\n%planck model demo\n{TOOLS}\nimport asyncio\ngate = asyncio.Event()"
     slow = 'async def wait_for_sun(city: str) -> str:\n    "Wait."\n    await gate.wait()\n    return "sun"'
@@ -65,6 +76,9 @@ def test_thinking_and_calls_show_while_they_come(lab: Lab, open_notebook: Open) 
     expect(output.locator(".pk-tool[data-state=run] .pk-what")).to_contain_text("wait_for_sun")
     expect(output.locator(".pk-think")).to_contain_text("Thought")
     expect(output.locator(".pk-status strong")).to_contain_text("Running wait_for_sun")
+    states = notebook.page.evaluate(KERNEL_STATES)
+    assert states.count("busy") >= 0.9 * len(states), states  # all but when it handles a message of the view
+    expect(notebook.page.locator(".jp-Notebook-ExecutionIndicator")).to_have_attribute("data-status", "busy")
     output.locator(".pk-stop").click()
     expect(output.locator(".pk-bar")).to_contain_text("Stopped")
     notebook.wait_idle(cells=3)

@@ -71,6 +71,7 @@ function decorated(part: HTMLElement, lines: Line[]): HTMLElement {
     case 'P':
       if (part.querySelector('img') === null) part.className = 'pk-facts';
       else part.className = 'pk-figure';
+      for (const image of part.querySelectorAll('img')) image.className = 'pk-image';
       part.removeAttribute('style');
       return part;
     default:
@@ -139,8 +140,10 @@ function callLine(details: HTMLElement, lines: Line[]): HTMLElement {
   const state = STATES.find(([word]) => words.includes(word))?.[1] ?? 'done';
   const live = takeCall(lines, name);
   const time = live?.until == null || /\d (?:s|min)$/.test(words) ? '' : duration(live.until - live.since);
+  const isQuiet = title.tagName === 'CODE' && summary.querySelector('span b') === null;
+  const quiet = isQuiet ? [h('span', { class: 'pk-sr' }, 'done,'), ' '] : [];
   const word = h(state === 'done' ? 'span' : 'b', {}, words);
-  const meta = h('span', { class: 'pk-meta' }, word, h('span', { class: 'pk-num' }, `${words === '' ? '' : ' '}${time}`));
+  const meta = h('span', { class: 'pk-meta' }, ...quiet, word, h('span', { class: 'pk-num' }, `${words === '' ? '' : ' '}${time}`));
   const mark = icon(({ done: 'check', bad: 'cross', deny: 'cross', stop: 'square' } as const)[state]);
   const what = h('span', { class: 'pk-what' }, h('b', {}, name), h('span', {}, key));
   const body = h('div', { class: 'pk-body' });
