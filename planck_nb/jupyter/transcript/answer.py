@@ -443,9 +443,9 @@ class Answer:
 
 
 def last_code(text: str) -> str:
-    """Return the last Python code in a Markdown text.
+    """Return the last Python block in Markdown, empty without one.
 
-    Blocks without a language count if there are no others. It is empty without code.
+    Blocks without a language count where Python is missing.
 
     Args:
         text: The text.

@@ -85,7 +85,7 @@ async def _ask(notebook: Notebook, name: str, words: str, number: int | None, ag
 async def ask_about(
     notebook: Notebook, request: str, cell: ExecutedCell, options: Mapping[str, Any], *, output: str = ""
 ) -> StartedRun:
-    """Ask an agent about a cell, with its error and variables.
+    """Ask an agent about a cell with its error and variables.
 
     Args:
         notebook: The notebook.
