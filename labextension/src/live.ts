@@ -6,6 +6,10 @@ import { onKernelEnd } from './view/kernel-status.ts';
 import type { Widget } from './view/kernel-status.ts';
 import { partsFrom } from './widget/parts.ts';
 import type { Load } from './widget/parts.ts';
+import { Announcer } from './view/announcer.ts';
+import { NotebookCell } from './view/notebook-cell.ts';
+import type { NotebookManager } from './view/notebook-cell.ts';
+import { decorate } from './view/saved-output.ts';
 import { RunView } from './view/run-view.ts';
 import { holdStaticOutput, onStaticOutput, staticOutput } from './view/static-output.ts';
 import { addStyle } from './style.ts';
@@ -49,6 +53,14 @@ function receive(connection: Connection, message: Message): void {
   if (message.type === 'frames') {
     for (const [key, frame] of Object.entries(message.frames)) connections.get(key)?.receive(frame);
   } else if (message.type !== 'code') connection.receive(message);
+}
+
+/** Make an output look as its live view did, in a notebook opened later. */
+export function decorateAlone(output: HTMLElement, manager: NotebookManager): void {
+  addStyle(output);
+  const announcer = new Announcer();
+  output.append(announcer.element);
+  decorate(output, [], null, new NotebookCell(manager, output), announcer, true);
 }
 
 export { addStyle };

@@ -20,7 +20,7 @@ from planck_nb.ai.retries.retry import FIRST_RETRY_SECONDS, RETRY_SECONDS
 from planck_nb.base.errors import ConfigError, did_you_mean
 from planck_nb.base.secrets import is_generated_key, is_secret_variable
 from planck_nb.config.env_file import parse_env_file
-from planck_nb.config.settings import DEFAULT_SIDECAR_WAIT, RULES, SETTINGS, Setting, SidecarWait
+from planck_nb.config.settings import DEFAULT_SIDECAR_WAIT, FIX_ATTEMPTS, RULES, SETTINGS, Setting, SidecarWait
 from planck_nb.config.settings_files import (
     SETTINGS_FILE,
     SettingsFile,
@@ -140,7 +140,7 @@ class Config:
     sidecar_observers: tuple[str, ...] = ()
     sidecar_roots: tuple[str, ...] = ()
     sidecar_wait: SidecarWait = DEFAULT_SIDECAR_WAIT
-    fix_attempts: int = 3
+    fix_attempts: int = FIX_ATTEMPTS
 
     @classmethod
     def load(

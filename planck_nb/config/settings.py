@@ -18,6 +18,7 @@ from planck_nb.tools.sandbox import MODES as SANDBOX_MODES
 SidecarWait: TypeAlias = Literal["all", "named"]
 SIDECAR_WAITS: tuple[SidecarWait, ...] = get_args(SidecarWait)
 DEFAULT_SIDECAR_WAIT: SidecarWait = "all"
+FIX_ATTEMPTS = 3
 
 
 @dataclass(frozen=True, slots=True)

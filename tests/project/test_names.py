@@ -20,6 +20,7 @@ UNTESTED_FOLDERS = {
 
 TESTS_OF_MORE = {
     "browser": "the live view in JupyterLab",
+    "browser/lab_extension": "the JupyterLab extension",
     "labextension": "the code of the browser",
     "notebooks": "the tutorials",
     "project": "the project as a whole",

@@ -14,7 +14,7 @@ export const ACTIONS = {
   test: 'Write a Test for',
 } as const satisfies Record<HelpWanted['action'], string>;
 
-/** Shows, below the outputs of cells, what can be done about an error and how far an agent is. */
+/** Shows below a cell's outputs what can be done about an error, and an agent's progress. */
 export class CellHelp {
   private readonly review: NotebookReview;
   private readonly bars = new Map<string, { readonly element: HTMLElement; readonly shows: string }>();
@@ -63,7 +63,7 @@ export class CellHelp {
     for (const id of this.bars.keys()) if (!seen.has(id)) this.remove(id);
   }
 
-  /** Draw again when the outputs of a cell change. */
+  /** Draw again when a cell's outputs change. */
   private follow(cell: CodeCell): void {
     if (this.followed.has(cell)) return;
     this.followed.add(cell);
@@ -123,7 +123,7 @@ export class CellHelp {
     return h('div', { class: 'pk-strip', role: 'status' }, mark, h('strong', {}, text), acts);
   }
 
-  /** The corrections of a cell that were accepted, the newest first. */
+  /** A cell's accepted corrections, the newest first. */
   private corrections(cell: string): readonly ChangeSet[] {
     return this.review.applied.filter(({ changes, run }) => run && changes.some((change) => change.cell === cell));
   }
@@ -144,7 +144,7 @@ export class CellHelp {
 
 function hasError(cell: CodeCell): boolean {
   const { outputs } = cell.model;
-  if (cell.model.sharedModel.getSource().trimStart().startsWith('%')) return false; // the output of an agent has its own doors
+  if (cell.model.sharedModel.getSource().trimStart().startsWith('%')) return false; // an agent's output has its own doors
   for (let at = 0; at < (outputs?.length ?? 0); at++) if (outputs.get(at).type === 'error') return true;
   return false;
 }

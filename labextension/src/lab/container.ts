@@ -1,9 +1,9 @@
 /**
- * What JupyterLab loads of the extension `@planck-nb/lab`: a container as module federation defines it. It gets the
- * packages that the page shares and loads the extension with them. esbuild makes no such containers.
+ * The part which JupyterLab loads first: a container as in module federation. It gets the page's shared packages and
+ * loads the extension with them. esbuild cannot make such containers.
  */
 
-/** The name of the extension, the digest in the name of its code and the packages it requires, which `build.py` fills in. */
+/** The extension's name, its code's file and its packages, filled in by `build.py`. */
 declare const EXTENSION: string;
 declare const FILE: string;
 declare const SHARED: readonly string[];
@@ -12,10 +12,10 @@ interface Offer {
   get(): Promise<() => unknown>;
 }
 
-/** By the name of a package: what the page offers, by version. */
+/** The page's offers by package and version. */
 type Scope = Readonly<Record<string, Readonly<Record<string, Offer>>>>;
 
-/** The code of the extension, given what `require` returns. */
+/** The extension's code. */
 type Code = { default(require: (name: string) => unknown): object };
 
 let scope: Scope = {};

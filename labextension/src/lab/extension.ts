@@ -4,7 +4,8 @@ import type { JupyterFrontEndPlugin } from '@jupyterlab/application';
 
 import { highlighting } from './highlighting.ts';
 import { proposals } from './proposals-plugin.ts';
+import { savedRuns } from './saved-runs.ts';
 
-const plugins: JupyterFrontEndPlugin<void>[] = [highlighting, proposals];
+const plugins: JupyterFrontEndPlugin<void>[] = [highlighting, proposals, savedRuns];
 
 export default plugins;

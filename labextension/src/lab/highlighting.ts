@@ -1,4 +1,4 @@
-/** Colours of `%%planck` cells: Markdown with the names after `@`, or SQL. The grammars are JupyterLab's own. */
+/** Colours for `%%planck` cells: Markdown with the names after `@`, or SQL. The grammars are JupyterLab's own. */
 
 import { RangeSetBuilder } from '@codemirror/state';
 import { Decoration, EditorView, ViewPlugin } from '@codemirror/view';
@@ -37,7 +37,7 @@ const names = [
   EditorView.baseTheme({ '.cm-planck-name': { color: 'var(--jp-mirror-editor-def-color)', fontWeight: '600' } }),
 ];
 
-/** Keep the language of the cell the one of its text. */
+/** Keep the cell's language in step with its text. */
 function follow(cell: Cell, notebook: Notebook): void {
   const { model } = cell;
   if (model.type !== 'code') return;
@@ -50,7 +50,7 @@ function follow(cell: Cell, notebook: Notebook): void {
     else if (isOurs) model.mimeType = notebook.codeMimetype;
   };
   model.contentChanged.connect(choose);
-  model.mimeTypeChanged.connect(choose); // a new language_info sets all cells back to the language of the kernel
+  model.mimeTypeChanged.connect(choose); // a new language_info sets all cells back to the kernel's language
   choose();
 }
 

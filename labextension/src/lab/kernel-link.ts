@@ -16,7 +16,7 @@ export type NotebookContext = DocumentRegistry.IContext<INotebookModel>;
 type Asked = Question extends infer Each ? (Each extends Question ? Omit<Each, 'request'> : never) : never;
 
 export class KernelLink {
-  /** The sets that this page reviews. */
+  /** Sets to review on this page. */
   sets: readonly ChangeSet[] = [];
   /** Why the two sides do not understand one another; empty if they do. */
   problem = '';
@@ -87,7 +87,7 @@ export class KernelLink {
     const hello: Hello = { client: kernel.clientId, path: this.context.path, version: VERSION, protocol: PROTOCOL };
     this.talk = kernel.createComm(TALK);
     this.ask = kernel.createComm(ASK);
-    // Nothing is returned: JupyterLab would handle no message of this kernel before what is returned is done.
+    // This returns undefined: JupyterLab would handle the kernel's next message only after a returned promise.
     this.talk.onMsg = ({ content }): void => this.receive(content.data as unknown as FromKernel);
     this.talk.onClose = (): void => this.end();
     this.ask.onMsg = ({ content }): void => this.receiveAnswer(content.data as unknown as Answer);

@@ -1,11 +1,11 @@
-/** The difference of two texts, line by line. */
+/** The difference between two texts, line by line. */
 
-/** A line with its mark; `@` marks the heading of a part. */
+/** A line with its mark; `@` marks a part's heading. */
 export type DiffLine = readonly [' ' | '-' | '+' | '@', string];
 
-/** Lines that stay, around what changes. */
+/** Unchanged lines around a change. */
 const CONTEXT = 3;
-/** Pairs of lines above which two texts are shown one after the other. */
+/** Line pairs above which two texts are shown one after the other. */
 const MAX_PAIRS = 4_000_000;
 
 export function lineDiff(before: string, after: string): DiffLine[] {
@@ -26,10 +26,10 @@ function apart(old: readonly string[], fresh: readonly string[]): DiffLine[] {
   return [...old.map((line) => ['-', line] as const), ...fresh.map((line) => ['+', line] as const)];
 }
 
-/** The lines with as many that stay as possible. */
+/** The lines, with as few changes as possible. */
 function aligned(old: readonly string[], fresh: readonly string[]): DiffLine[] {
   const width = fresh.length + 1;
-  const common = new Uint32Array((old.length + 1) * width); // of what is left of both, from a pair of lines on
+  const common = new Uint32Array((old.length + 1) * width); // common lines from a pair on
   for (let i = old.length - 1; i >= 0; i--)
     for (let j = fresh.length - 1; j >= 0; j--)
       common[i * width + j] =

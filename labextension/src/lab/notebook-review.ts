@@ -1,4 +1,4 @@
-/** The proposed changes of one notebook: what each would do now, and what happens when a person decides. */
+/** A notebook's proposed changes: their effects now, and a person's decisions. */
 
 import { CodeCellModel } from '@jupyterlab/cells';
 import type { Cell, ICellModel } from '@jupyterlab/cells';
@@ -29,7 +29,7 @@ const REASONS: Readonly<Record<Reason, string>> = {
 export interface Shown {
   readonly set: ChangeSet;
   readonly change: CellChange;
-  /** What is in the way; empty if nothing is. */
+  /** The obstacle in words; empty without one. */
   readonly problem: string;
   /** Whether another set changes the same cell. */
   readonly isContested: boolean;
@@ -65,14 +65,14 @@ export class NotebookReview {
     return (this.shown ??= this.found());
   }
 
-  /** The sets of which something was applied and not taken back, the last decided first. */
+  /** Sets with applied changes, the last decided first. */
   get applied(): readonly ChangeSet[] {
     return this.link.sets
       .filter(({ changes }) => changes.some(({ state }) => state === 'accepted' || state === 'edited'))
       .sort((one, other) => (other.decided ?? 0) - (one.decided ?? 0));
   }
 
-  /** Accept changes of one set; `edited` has the texts that a person has changed, by change. */
+  /** Accept changes in one set; `edited` has the person's texts by change. */
   async accept(set: ChangeSet, changes: readonly CellChange[], edited: ReadonlyMap<string, string> = new Map()): Promise<void> {
     await this.once(async () => {
       const accepted = changes.map((change) => ({ ...change, source: edited.get(change.id) ?? change.source }));
@@ -104,7 +104,7 @@ export class NotebookReview {
     });
   }
 
-  /** Take back what was applied of a set, and nothing else. */
+  /** Take back a set's applied changes only. */
   async takeBack(set: ChangeSet): Promise<void> {
     await this.once(async () => {
       const answer = await this.link.question({ type: 'inverse wanted', set: set.id });
@@ -151,7 +151,7 @@ export class NotebookReview {
     this.told.emit(text);
   }
 
-  /** One decision at a time: a second click of the same button is none. */
+  /** Decide one at a time: a second click on a button does not count. */
   private async once(action: () => Promise<void>): Promise<void> {
     if (this.deciding) return;
     this.deciding = true;
@@ -220,7 +220,7 @@ export class NotebookReview {
     return '';
   }
 
-  /** Give the kernel what it wants of this page. */
+  /** Answer the kernel. */
   private answer(link: KernelLink, message: FromKernel): void {
     if (message.type === 'cells wanted') {
       const cells = this.panel.content.model === null ? [] : pageCells(this.panel.content);
@@ -278,7 +278,7 @@ function describe({ at, reason }: Conflict, operations: readonly Operation[], nu
   return `${number === undefined ? '' : `cell ${number}. `}${REASONS[reason]}`;
 }
 
-/** The cells for the kernel; of outputs a bounded text. */
+/** The cells for the kernel, with bounded texts for outputs. */
 function pageCells(notebook: Notebook): PageCell[] {
   return notebook.widgets.map(({ model }) => {
     const isCode = model instanceof CodeCellModel || model.type === 'code';

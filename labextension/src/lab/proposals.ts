@@ -1,9 +1,9 @@
 /**
- * Sets of changes to the cells of a notebook: what is in the way of one, what the notebook is after it, and the set that
- * takes it back. Without DOM and without JupyterLab.
+ * Sets with changes to a notebook's cells: obstacles, the notebook afterwards, and the set to take them back. Without DOM
+ * and without JupyterLab.
  *
- * Cells are named by their ids. A change carries the source that it was made from, and where a cell goes is said by the
- * cells that it may follow, so that what a person does meanwhile moves nothing to a wrong place.
+ * Cells are named by their ids. A change carries its original source, and a place is given by the cells before it, so a
+ * person's work in the meantime leads to a conflict and never to a wrong place.
  */
 
 /** A cell as in a notebook file. */
@@ -16,7 +16,7 @@ export interface CellData {
   readonly execution_count?: number | null;
 }
 
-/** The id of the cell before, or null for the beginning. The first that is there counts. */
+/** Ids for the cell before, or null for the beginning. The first existing one counts. */
 export type Place = readonly (string | null)[];
 
 export interface Insert {
@@ -28,7 +28,7 @@ export interface Insert {
 export interface Change {
   readonly kind: 'change';
   readonly id: string;
-  /** The source that it was made from. */
+  /** Its original source. */
   readonly before: string;
   readonly source: string;
   /** What a run left in the cell, if it is to be set as well. */
@@ -39,7 +39,7 @@ export interface Change {
 export interface Move {
   readonly kind: 'move';
   readonly id: string;
-  /** The source of the cell when this was written; null if it does not matter. */
+  /** The cell's source when this was written; null if it does not matter. */
   readonly before: string | null;
   readonly after: Place;
 }
@@ -48,7 +48,7 @@ export interface Delete {
   readonly kind: 'delete';
   readonly id: string;
   readonly before: string;
-  /** Whether the cell stays, and nothing is in the way, if it is not as it was. */
+  /** Whether a changed cell stays without a conflict. */
   readonly optional?: boolean;
 }
 
@@ -58,7 +58,7 @@ export type Operation = Insert | Change | Move | Delete;
 export type Reason = 'outdated' | 'gone' | 'doubled' | 'exists' | 'no place' | 'not editable' | 'not deletable';
 
 export interface Conflict {
-  /** The place of the operation in the set. */
+  /** The operation's index in the set. */
   readonly at: number;
   readonly reason: Reason;
 }
@@ -68,20 +68,20 @@ export interface Plan {
   readonly conflicts: readonly Conflict[];
   /** All cells afterwards, in their order; those before if there are conflicts. */
   readonly cells: readonly CellData[];
-  /** The cells that leave their place: deleted ones and moved ones. */
+  /** Cells which leave their place: deleted ones and moved ones. */
   readonly taken: ReadonlySet<string>;
   /** The cells whose outputs are set. */
   readonly restored: ReadonlySet<string>;
-  /** The set that takes this one back. */
+  /** The set to take this one back. */
   readonly inverse: readonly Operation[];
 }
 
-/** Characters of the outputs of a cell above which they are not kept. */
+/** Characters above which a cell's outputs are not kept. */
 export const KEPT_OUTPUTS = 1_000_000;
 /** Cells before a cell by which its place is kept. */
 const KEPT_PLACES = 200;
 
-/** Find out what a set does to these cells. Operations follow one another; `newId` names a cell that nobody asked for. */
+/** Find out what a set does to these cells. Operations follow one another; `newId` names a necessary extra cell. */
 export function plan(cells: readonly CellData[], set: readonly Operation[], newId: () => string): Plan {
   const draft = new Draft(cells);
   const conflicts: Conflict[] = [];
@@ -91,7 +91,7 @@ export function plan(cells: readonly CellData[], set: readonly Operation[], newI
   });
   if (conflicts.length > 0)
     return { conflicts, cells, taken: new Set(), restored: new Set(), inverse: [] };
-  if (draft.cells.length === 0) draft.apply(emptyCell(newId())); // else JupyterLab adds one that no undo removes
+  if (draft.cells.length === 0) draft.apply(emptyCell(newId())); // else JupyterLab adds one, which undo cannot remove
   return { conflicts, cells: draft.cells, taken: draft.taken, restored: draft.restored, inverse: draft.inverse };
 }
 
@@ -110,7 +110,7 @@ class Draft {
     this.cells = [...cells];
   }
 
-  /** Apply an operation. Returns why that is impossible, null if it is not. */
+  /** Apply an operation. Returns the obstacle, null without one. */
   apply(operation: Operation): Reason | null {
     switch (operation.kind) {
       case 'insert':
@@ -193,7 +193,7 @@ class Draft {
     return this.cells.findLastIndex((cell) => cell.id === id) === at ? at : 'doubled';
   }
 
-  /** The index behind the first of these cells that is there; null if none is. */
+  /** The index behind the first existing cell; null without one. */
   private placeOf(after: Place): number | null {
     for (const id of after) {
       if (id === null) return 0;
@@ -214,13 +214,13 @@ function isEmpty(cell: CellData): boolean {
   return cell.source === '';
 }
 
-/** The outputs of a cell as they are kept: none of very many, so that the cell is one that was not run. */
+/** A cell's outputs to keep. With very long ones, the cell counts as not executed. */
 function kept({ outputs = [], execution_count: count = null }: CellData): Pick<CellData, 'outputs' | 'execution_count'> {
   if (JSON.stringify(outputs).length > KEPT_OUTPUTS) return { outputs: [], execution_count: null };
   return { outputs, execution_count: count };
 }
 
-/** What `apply` needs of the shared model of a notebook. */
+/** The part which `apply` needs from a notebook's shared model. */
 export interface SharedNotebook {
   readonly cells: readonly SharedCell[];
   readonly undoManager?: { stopCapturing(): void };
@@ -236,7 +236,7 @@ export interface SharedCell {
   execution_count?: number | null;
 }
 
-/** The cells of a notebook, each source as one text. */
+/** A notebook's cells, each source as one text. */
 export function cellsOf(notebook: SharedNotebook): CellData[] {
   return notebook.cells.map((cell) => {
     const data = cell.toJSON();
@@ -245,10 +245,9 @@ export function cellsOf(notebook: SharedNotebook): CellData[] {
 }
 
 /**
- * Bring a notebook into the state that was planned, in one step that undo takes back. A cell that is inserted in a
- * trusted notebook is trusted.
+ * Bring a notebook into the planned state, in one step for undo. A new cell in a trusted notebook is trusted.
  *
- * Inside the transaction nothing is read: positions would be those before it. A cell that moves is deleted and inserted.
+ * The transaction only writes: positions read in it would be those before it. A moving cell is deleted and inserted.
  */
 export function apply(notebook: SharedNotebook, { cells, taken, restored }: Plan, trusted: boolean): void {
   const before = notebook.cells.map((cell) => [cell, cell.toJSON().id] as const);
@@ -272,7 +271,7 @@ export function apply(notebook: SharedNotebook, { cells, taken, restored }: Plan
   notebook.undoManager?.stopCapturing();
 }
 
-/** The cell with a mark that JupyterLab reads and does not save. */
+/** The cell with JupyterLab's mark for trust, which it does not save. */
 function withTrust(cell: CellData): CellData {
   return { ...cell, metadata: { ...cell.metadata, trusted: true } };
 }

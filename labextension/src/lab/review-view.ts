@@ -1,4 +1,4 @@
-/** Shows the proposed changes of a notebook: in a list above it, and each at its cell. */
+/** Shows a notebook's proposed changes: in a list above it, and each at its cell. */
 
 import { CodeEditor } from '@jupyterlab/codeeditor';
 import type { IEditorServices } from '@jupyterlab/codeeditor';
@@ -13,7 +13,7 @@ import type { NotebookReview, Shown } from './notebook-review.ts';
 import type { ChangeSet } from './protocol.generated.ts';
 
 const KINDS = { insert: 'Insert', change: 'Change', move: 'Move', delete: 'Delete' } as const;
-/** How much of a notebook the review covers at most. */
+/** The review's largest share in a notebook's height. */
 const MAX_SHARE = 0.45;
 /** How long a sentence about the last action stays. */
 const MESSAGE_MS = 15_000;
@@ -110,7 +110,7 @@ class ChangeBody {
     this.focus();
   }
 
-  /** An editor of our own: the cell stays as it is. */
+  /** A separate editor: the cell stays as it is. */
   private editorHost(): HTMLElement {
     const { change } = this.shown;
     this.closeEditor();
@@ -159,7 +159,7 @@ class CellBox {
     this.body = new ChangeBody(shown, all);
     this.section = h('section', { class: 'pk-ask', role: 'group' }, h('div', { class: 'pk-line' }, mark(), this.what, this.meta), this.body.element);
     this.element = h('div', { class: 'pk planck-at-cell', 'data-lm-suppress-shortcuts': 'true', 'data-change': shown.change.id }, this.section);
-    // A click here selects no cell and leaves the mode of the notebook as it is.
+    // A click here neither selects a cell nor changes the notebook's mode.
     for (const event of ['mousedown', 'pointerdown', 'dblclick']) this.element.addEventListener(event, (each) => each.stopPropagation());
     this.update(shown);
   }
@@ -184,7 +184,7 @@ class CellBox {
   }
 }
 
-/** An entry of the list. */
+/** An entry in the list. */
 class ListEntry {
   readonly element = h('li');
   readonly details: HTMLDetailsElement;
@@ -224,7 +224,7 @@ class ListEntry {
   }
 }
 
-/** The bar above a notebook, with the list of changes below it. */
+/** The bar above a notebook, with the list below it. */
 export class ReviewBar extends Widget {
   private readonly all: Surroundings;
   private readonly review: NotebookReview;
@@ -300,7 +300,7 @@ export class ReviewBar extends Widget {
     super.dispose();
   }
 
-  /** Take the height that the content needs, up to less than half of the notebook: the layout knows only minima. */
+  /** Take the content's height, up to less than half the notebook's: the layout knows only minima. */
   private fitToContent(): void {
     const most = (this.review.panel.node.clientHeight || window.innerHeight) * MAX_SHARE;
     this.node.style.minHeight = `${Math.min(Math.ceil(this.root.getBoundingClientRect().height) + 1, Math.ceil(most))}px`;
@@ -463,7 +463,7 @@ function setsOf(shown: readonly Shown[]): ChangeSet[] {
   return [...new Set(shown.map(({ set }) => set))];
 }
 
-/** Let there be a part for each change, and no other. */
+/** Make missing parts, and dispose superfluous ones. */
 function keep<Part extends { dispose(): void }>(parts: Map<string, Part>, open: readonly Shown[], make: (shown: Shown) => Part): void {
   const wanted = new Set(open.map(({ change }) => change.id));
   for (const [id, part] of parts) {

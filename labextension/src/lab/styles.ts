@@ -1,14 +1,12 @@
-/** The styles of the extension, and those of the views, which a page has once. */
+/** The extension's own styles, and the views' styles, once a page. */
 
 import style from './review.css';
 
-/** The file with the code of the views, which `build.py` fills in. */
+/** The file with the views' code, filled in by `build.py`. */
 declare const VIEW: string;
 declare const EXTENSION: string;
 
-interface View {
-  addStyle(element: HTMLElement): void;
-}
+type View = typeof import('../live.ts');
 
 let added = false;
 
@@ -21,8 +19,8 @@ export function addStyles(): void {
   void viewModule().then((view) => view.addStyle(document.body));
 }
 
-/** The code of the views, from the same address as the views themselves have it. */
-function viewModule(): Promise<View> {
+/** The views' code, from the same address as in the views. */
+export function viewModule(): Promise<View> {
   const config = JSON.parse(document.getElementById('jupyter-config-data')?.textContent ?? '{}') as Record<string, string>;
   return import(`${config['fullLabextensionsUrl']}/${EXTENSION}/static/${VIEW}.js`) as Promise<View>;
 }

@@ -32,6 +32,7 @@ type Line = Call | Thinking;
  * @param items The live view's items, for durations; empty after a reload.
  * @param note The reason for an unusual end.
  * @param cell The cell, below which code can be inserted.
+ * @param alone Whether no view is above, so that the heading and the ending stay.
  */
 export function decorate(
   root: HTMLElement,
@@ -39,6 +40,7 @@ export function decorate(
   note: HTMLElement | null,
   cell: NotebookCell,
   announcer: Announcer,
+  alone = false,
 ): void {
   if (root.classList.contains('pk-saved')) return;
   root.classList.add('pk', 'pk-saved');
@@ -46,12 +48,14 @@ export function decorate(
   root.closest('.jp-RenderedHTMLCommon')?.classList.remove('jp-RenderedHTMLCommon'); // its rules are for unstyled HTML
   const lines = items.filter((item): item is Line => item.kind === 'call' || item.kind === 'thinking');
   const [header, ...parts] = [...root.children] as HTMLElement[];
-  header?.remove(); // the bar above says the same
+  if (alone) header?.classList.add('pk-facts');
+  else header?.remove(); // the bar above says the same
   const flow = h('div', { class: 'pk-flow' });
-  root.prepend(flow);
+  if (alone && header !== undefined) header.after(flow);
+  else root.prepend(flow);
   for (const part of parts) {
     if (part.tagName === 'STYLE') continue;
-    if (isEnding(part)) part.remove(); // so does the note below
+    if (isEnding(part) && !alone) part.remove(); // so does the note below
     else flow.append(decorated(part, lines));
   }
   if (note !== null) flow.append(note);

@@ -1,1 +1,1 @@
-"""The kernel half of the JupyterLab extension: pages that show the notebook, and changes to its cells."""
+"""Pages with the JupyterLab extension, and proposed changes to cells."""

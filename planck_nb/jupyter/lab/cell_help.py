@@ -1,4 +1,4 @@
-"""Help with one cell: an agent is asked in the background, and its answer is a proposal for the cell."""
+"""Help with a cell: an agent's answer becomes a proposal."""
 
 from __future__ import annotations
 
@@ -15,13 +15,16 @@ from planck_nb.jupyter.kernel_tools.executed_cells import ExecutedCell
 from planck_nb.jupyter.lab.change_book import ChangeBook
 from planck_nb.jupyter.lab.notebook_tools import CellRuns
 from planck_nb.jupyter.lab.pages import Pages
-from planck_nb.jupyter.lab.protocol import CellChange, ChangeSet, HelpAction, HelpStatus, HelpWanted, PageCell
+from planck_nb.jupyter.lab.protocol import CellChange, ChangeSet, HelpStatus, HelpWanted, PageCell
 from planck_nb.jupyter.notebook import Notebook
 from planck_nb.jupyter.transcript.answer import last_code
 from planck_nb.jupyter.verbs.cell_verbs import REQUESTS, ask_about
 
 AGENT = "helper"
-"""The agent that is asked: one of its own, without tools, so that nothing waits for an approval that nobody sees."""
+"""A separate agent without tools.
+
+In the background, a person might not see its requests for approval.
+"""
 
 _State: TypeAlias = Literal["working", "done", "failed", ""]
 
@@ -30,14 +33,14 @@ _FIX_AGAIN = "The corrected cell fails, too. Find out why, and correct it."
 
 
 class CellHelp:
-    """Helps with cells, each by one task at a time.
+    """Help with cells, in one task for each.
 
     Args:
         notebook: Returns the notebook.
-        pages: The pages that show it.
+        pages: Its pages.
         book: The proposed changes.
-        runs: The cells that run.
-        attempts: How many corrections of a cell are proposed at most, each after the one before has failed.
+        runs: Its running cells.
+        attempts: Most corrections for a cell, each after a failed one.
     """
 
     def __init__(
@@ -50,18 +53,18 @@ class CellHelp:
         self._attempts = attempts
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
-    def start(self, wanted: HelpWanted) -> None:
-        """Begin to help, unless that is under way.
+    def start(self, request: HelpWanted) -> None:
+        """Begin to help, unless an agent is at work.
 
         Args:
-            wanted: What a person wants.
+            request: The person's request.
         """
-        task = self._tasks.get(wanted.cell)
+        task = self._tasks.get(request.cell)
         if task is None or task.done():
-            self._tasks[wanted.cell] = spawn(self._help(wanted), name="planck cell help")
+            self._tasks[request.cell] = spawn(self._help(request), name="planck cell help")
 
     def stop(self, cell: str) -> None:
-        """Help no more with a cell.
+        """End the help with a cell.
 
         Args:
             cell: The cell's id.
@@ -70,45 +73,44 @@ class CellHelp:
             task.cancel()
             self._say(cell, "", "")
 
-    async def _help(self, wanted: HelpWanted) -> None:
+    async def _help(self, request: HelpWanted) -> None:
         try:
-            if wanted.action == "fix":
-                await self._fix(wanted)
+            if request.action == "fix":
+                await self._fix(request)
             else:
-                await self._propose_once(wanted)
+                await self._propose_once(request)
         except PlanckError as error:
-            self._say(wanted.cell, str(error), "failed")
+            self._say(request.cell, str(error), "failed")
 
-    async def _propose_once(self, wanted: HelpWanted) -> None:
-        cell = await self._cell(wanted.cell)
-        request = _request(wanted.action, wanted.words)
-        code, why = await self._ask(request, cell, wanted.cell)
+    async def _propose_once(self, request: HelpWanted) -> None:
+        cell = await self._cell(request.cell)
+        code, reason = await self._ask(_text_of(request), cell)
         if code is None:
-            self._say(wanted.cell, why, "failed")
+            self._say(request.cell, reason, "failed")
             return
-        if wanted.action == "test":
-            change = CellChange(uuid4().hex[:8], "insert", uuid4().hex[:8], source=code, after=cell.id, why=why)
+        if request.action == "test":
+            change = CellChange(uuid4().hex[:8], "insert", uuid4().hex[:8], source=code, after=cell.id, why=reason)
         else:
-            change = CellChange(uuid4().hex[:8], "change", cell.id, before=cell.source, source=code, why=why)
+            change = CellChange(uuid4().hex[:8], "change", cell.id, before=cell.source, source=code, why=reason)
         self._add(change, run=False)
-        self._say(wanted.cell, "", "")
+        self._say(request.cell, "", "")
 
-    async def _fix(self, wanted: HelpWanted) -> None:
-        """Propose a correction; while it is accepted and fails, propose another one."""
-        request = _request("fix", wanted.words)
+    async def _fix(self, request: HelpWanted) -> None:
+        """Propose corrections until one succeeds."""
+        text = _text_of(request)
         for attempt in range(1, self._attempts + 1):
-            cell = await self._cell(wanted.cell)
-            code, why = await self._ask(request, cell, wanted.cell, attempt)
+            cell = await self._cell(request.cell)
+            code, reason = await self._ask(text, cell, attempt)
             if code is None or code == cell.source:
-                self._say(wanted.cell, why or "The agent proposes no change.", "failed")
+                self._say(request.cell, reason or "The agent proposes no change.", "failed")
                 return
             end = self._runs.end_of(cell.id)
             title = "" if attempt == 1 else f"Still fails; proposal {attempt} of {self._attempts}:"
-            change = CellChange(uuid4().hex[:8], "change", cell.id, before=cell.source, source=code, why=why)
+            change = CellChange(uuid4().hex[:8], "change", cell.id, before=cell.source, source=code, why=reason)
             set_id = self._add(change, run=True, title=title)
-            self._say(wanted.cell, "", "")
-            [decided] = await self._book.wait(set_id, {change.id}, None)
-            if decided.state not in ("accepted", "edited"):
+            self._say(request.cell, "", "")
+            [result] = await self._book.wait(set_id, {change.id}, None)
+            if result.state not in ("accepted", "edited"):
                 end.cancel()
                 return
             self._say(cell.id, f"Runs again, after proposal {attempt} of {self._attempts}", "working")
@@ -117,32 +119,32 @@ class CellHelp:
                 changes = counted(attempt, "change")
                 self._say(cell.id, f"Runs now, after {changes}", "done")
                 return
-            request = f"{_FIX_AGAIN} {wanted.words}".strip()
-        self._say(wanted.cell, f"Still fails after {counted(self._attempts, 'proposal')}.", "failed")
+            text = f"{_FIX_AGAIN} {request.words}".strip()
+        self._say(request.cell, f"Still fails after {counted(self._attempts, 'proposal')}.", "failed")
 
     async def _cell(self, name: str) -> PageCell:
-        found = await self._pages.cells()
-        for cell in () if found is None else found.cells:
+        notebook = await self._pages.cells()
+        for cell in () if notebook is None else notebook.cells:
             if cell.id == name:
                 return cell
         raise PlanckError("The cell is not in the notebook any more.")
 
-    async def _ask(self, request: str, cell: PageCell, shown_at: str, attempt: int = 1) -> tuple[str | None, str]:
-        """Ask the agent about a cell. Returns the code in its answer, None without any, and the rest in a sentence."""
+    async def _ask(self, request: str, cell: PageCell, attempt: int = 1) -> tuple[str | None, str]:
+        """Ask the agent; return the code in its answer, and the rest."""
         notebook = self._notebook()
         number = "" if attempt == 1 else f", proposal {attempt} of {self._attempts}"
-        self._say(shown_at, f"{AGENT} works on this cell{number}", "working")
-        known = notebook.controller.cells
-        failed = None if known is None else known.failed
-        error = failed.error if failed is not None and failed.cell_id == cell.id else None
-        executed = ExecutedCell(cell.count or 0, cell.source, error, cell.id)
+        self._say(cell.id, f"{AGENT} works on this cell{number}", "working")
+        cells = notebook.controller.cells
+        failure = None if cells is None else cells.failed
+        error = failure.error if failure is not None and failure.cell_id == cell.id else None
+        subject = ExecutedCell(cell.count or 0, cell.source, error, cell.id)
         default = notebook.controller.prompted
-        started = await ask_about(notebook, request, executed, {"agent": AGENT}, output=cell.output)
+        response = await ask_about(notebook, request, subject, {"agent": AGENT}, output=cell.output)
         notebook.controller.prompted = default
         try:
-            answer = await started.run
+            answer = await response.run
         except asyncio.CancelledError:
-            started.run.abort()
+            response.run.abort()
             raise
         code = last_code(answer.text)
         words = answer.text.replace(code, "") if code else answer.text
@@ -160,6 +162,6 @@ class CellHelp:
         self._pages.tell(HelpStatus(cell, text, state))
 
 
-def _request(action: HelpAction, words: str) -> str:
+def _text_of(request: HelpWanted) -> str:
     requests: Mapping[str, str] = {**REQUESTS, "document": _DOCUMENT}
-    return f"{requests[action]} {words}".strip()
+    return f"{requests[request.action]} {request.words}".strip()

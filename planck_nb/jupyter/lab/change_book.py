@@ -1,4 +1,7 @@
-"""The proposed changes to cells: who decides about them, and what was decided. The session stores all of it."""
+"""Proposed changes to cells, and the decisions about them.
+
+The session stores both.
+"""
 
 from __future__ import annotations
 
@@ -17,18 +20,18 @@ from planck_nb.base.json_types import JsonObject
 from planck_nb.jupyter.lab.protocol import PROTOCOL, CellChange, ChangeSet, Decision
 
 _KEY = "cell_changes:"
-"""How the keys of the session's metadata begin."""
+"""The keys' beginning in the session's metadata."""
 
 _SETS = TypeAdapter(ChangeSet)
 _KEPT_SETS = 200
-"""Decided sets that pages can take back."""
+"""Decided sets to keep for taking back."""
 
 _OTHER_PAGE = "Another page with this notebook decides about it."
 _DECIDED = "It was decided already."
 
 
 class SessionStore(Protocol):
-    """What stores the sets: a session."""
+    """A session, as a store for sets."""
 
     @property
     def id(self) -> str:
@@ -49,16 +52,18 @@ class _Entry:
     changes: ChangeSet
     inverse: tuple[JsonObject, ...] = ()
     claims: dict[str, str] = field(default_factory=dict[str, str])
-    """The page that decides about a change, by the change."""
+    """The deciding page by change."""
     reported: set[str] = field(default_factory=set[str])
-    """The changes whose decisions the agent knows."""
+    """Changes whose decisions the agent knows."""
 
 
 class ChangeBook:
-    """The sets of one notebook. Claims may come from any thread, everything else from the kernel's event loop.
+    """A notebook's change sets.
+
+    Claims may come from any thread, other calls from the kernel's event loop.
 
     Args:
-        store: Returns the session, None until there is one.
+        store: Returns the session, None before the first one.
     """
 
     def __init__(self, store: Callable[[], SessionStore | None]) -> None:
@@ -71,7 +76,7 @@ class ChangeBook:
         """Called after each change."""
 
     def sets(self) -> tuple[ChangeSet, ...]:
-        """Return the sets, those of an earlier kernel in the same session included."""
+        """Return the sets, including those from an earlier kernel."""
         self._load()
         with self._lock:
             return tuple(entry.changes for entry in self._entries.values())
@@ -100,23 +105,23 @@ class ChangeBook:
             client: The page.
 
         Returns:
-            Why it may not decide; empty if it may.
+            The obstacle; empty without one.
         """
         with self._lock:
             entry = self._entries.get(set_id)
             if entry is None:
                 return "The kernel does not know this proposal; it may be of another session."
-            wanted = set(changes)
+            names = set(changes)
             open_ = {change.id for change in entry.changes.changes if change.state == "open"}
-            if not wanted <= open_:
+            if not names <= open_:
                 return _DECIDED
-            if any(entry.claims.get(change, client) != client for change in wanted):
+            if any(entry.claims.get(change, client) != client for change in names):
                 return _OTHER_PAGE
-            entry.claims |= dict.fromkeys(wanted, client)
+            entry.claims |= dict.fromkeys(names, client)
             return ""
 
     def release(self, client: str) -> None:
-        """Forget what a page has claimed: it is gone.
+        """Forget a lost page's claims.
 
         Args:
             client: The page.
@@ -128,22 +133,27 @@ class ChangeBook:
     def decide(
         self, set_id: str, decisions: Sequence[Decision], client: str, inverse: Sequence[JsonObject] = ()
     ) -> None:
-        """Note what was decided; about a change that is not open, or that another page decides about, nothing is.
+        """Note decisions about open changes.
+
+        Changes claimed by another page stay as they are.
 
         Args:
             set_id: The set.
             decisions: The decisions.
-            client: The page on which they were made.
-            inverse: What takes back what was applied.
+            client: The deciding page.
+            inverse: The operations to take the applied changes back.
         """
         with self._lock:
             entry = self._entries.get(set_id)
             if entry is None:
                 return
-            made = {decision.change: decision for decision in decisions if decision.state != "open"}
-            made = {name: one for name, one in made.items() if entry.claims.get(name, client) == client}
+            choices = {
+                decision.change: decision
+                for decision in decisions
+                if decision.state != "open" and entry.claims.get(decision.change, client) == client
+            }
             changes = tuple(
-                _decided(change, made[change.id]) if change.state == "open" and change.id in made else change
+                _decided(change, choices[change.id]) if change.state == "open" and change.id in choices else change
                 for change in entry.changes.changes
             )
             if changes == entry.changes.changes:
@@ -154,7 +164,7 @@ class ChangeBook:
         self._publish(set_id)
 
     def take_back(self, set_id: str) -> None:
-        """Note that what was applied of a set was taken back.
+        """Note a set as taken back.
 
         Args:
             set_id: The set.
@@ -172,7 +182,7 @@ class ChangeBook:
         self._publish(set_id)
 
     def rename(self, before: str, path: str) -> None:
-        """Let the sets of a notebook follow it to another path.
+        """Let a notebook's sets follow it to another path.
 
         Args:
             before: The path until now.
@@ -184,7 +194,7 @@ class ChangeBook:
                     entry.changes = replace(entry.changes, path=path)
 
     def inverse(self, set_id: str) -> tuple[JsonObject, ...]:
-        """Return what takes a set back, empty for nothing.
+        """Return the operations to take a set back.
 
         Args:
             set_id: The set.
@@ -194,16 +204,16 @@ class ChangeBook:
             return () if entry is None else entry.inverse
 
     def open_set(self, agent_id: str) -> ChangeSet | None:
-        """Return the newest set of an agent about which a decision is missing.
+        """Return an agent's newest open set.
 
         Args:
             agent_id: The agent.
         """
-        found = [each for each in self.sets() if each.agent_id == agent_id and each.is_open and not each.run]
-        return found[-1] if found else None
+        sets = [changes for changes in self.sets() if changes.agent_id == agent_id]
+        return next((changes for changes in reversed(sets) if changes.is_open and not changes.run), None)
 
     async def wait(self, set_id: str, changes: Collection[str], seconds: float | None) -> tuple[CellChange, ...]:
-        """Wait until it was decided about changes, and note that the agent learns what.
+        """Wait for decisions, and note them as known to the agent.
 
         Args:
             set_id: The set.
@@ -211,68 +221,65 @@ class ChangeBook:
             seconds: How long, None for any time.
 
         Returns:
-            The changes as they are then; some may be open.
+            The changes afterwards; some may be open.
         """
         try:
             async with asyncio.timeout(seconds):
-                while any(change.state == "open" for change in self._chosen(set_id, changes)):
+                while any(change.state == "open" for change in self._named(set_id, changes)):
                     await self._changed.wait()
         except TimeoutError:
             pass
-        chosen = self._chosen(set_id, changes)
+        result = self._named(set_id, changes)
         with self._lock:
             if (entry := self._entries.get(set_id)) is not None:
-                entry.reported |= {change.id for change in chosen if change.state != "open"}
-        return chosen
+                entry.reported |= {change.id for change in result if change.state != "open"}
+        return result
 
     def news(self, agent_id: str) -> tuple[CellChange, ...]:
-        """Return the decisions that an agent does not know yet; from now on it does.
+        """Return and mark the decisions unknown to an agent.
 
         Args:
             agent_id: The agent.
         """
-        found: list[CellChange] = []
+        news: list[CellChange] = []
         with self._lock:
             for entry in self._entries.values():
                 if entry.changes.agent_id == agent_id:
-                    fresh = [
-                        one for one in entry.changes.changes if one.state != "open" and one.id not in entry.reported
-                    ]
-                    found += fresh
-                    entry.reported |= {change.id for change in fresh}
-        return tuple(found)
+                    changes = [change for change in entry.changes.changes if change.state != "open"]
+                    news += [change for change in changes if change.id not in entry.reported]
+                    entry.reported |= {change.id for change in changes}
+        return tuple(news)
 
-    def _chosen(self, set_id: str, changes: Collection[str]) -> tuple[CellChange, ...]:
+    def _named(self, set_id: str, names: Collection[str]) -> tuple[CellChange, ...]:
         with self._lock:
             entry = self._entries.get(set_id)
-            return () if entry is None else tuple(one for one in entry.changes.changes if one.id in changes)
+            return () if entry is None else tuple(change for change in entry.changes.changes if change.id in names)
 
     def _publish(self, set_id: str) -> None:
-        changed, self._changed = self._changed, asyncio.Event()
-        changed.set()
+        waiting, self._changed = self._changed, asyncio.Event()
+        waiting.set()
         store = self._store()
         entry = self._entries.get(set_id)
         if store is not None and entry is not None:
-            stored = {**asdict(entry.changes), "inverse": list(entry.inverse)}
-            spawn(_save(store, {f"{_KEY}{set_id}": stored}), name="planck cell changes")
+            data = {**asdict(entry.changes), "inverse": list(entry.inverse)}
+            spawn(_save(store, {f"{_KEY}{set_id}": data}), name="planck cell changes")
         self.on_change()
 
     def _load(self) -> None:
-        """Add the sets in the session, if it is one that was not read yet."""
+        """Add the sets in a new session."""
         store = self._store()
         if store is None or store.id in self._loaded:
             return
         self._loaded.add(store.id)
-        stored = [value for key, value in store.get_metadata().items() if key.startswith(_KEY)]
-        for data in stored:
-            found = _of_stored(data)
-            if found is not None:
+        for key, data in store.get_metadata().items():
+            entry = _of_stored(data) if key.startswith(_KEY) else None
+            if entry is not None:
                 with self._lock:
-                    self._entries.setdefault(found.changes.id, found)
+                    self._entries.setdefault(entry.changes.id, entry)
 
     def _forget_old(self) -> None:
-        decided = [name for name, entry in self._entries.items() if not entry.changes.is_open]
-        for name in decided[: max(0, len(decided) - _KEPT_SETS)]:
+        decisions = [name for name, entry in self._entries.items() if not entry.changes.is_open]
+        for name in decisions[: max(0, len(decisions) - _KEPT_SETS)]:
             del self._entries[name]
 
 
@@ -282,16 +289,16 @@ def _decided(change: CellChange, decision: Decision) -> CellChange:
 
 
 def _of_stored(data: Any) -> _Entry | None:  # noqa: ANN401 - JSON data
-    """A set as a session stores it, None for one that this version cannot read."""
+    """Read a stored set, None for an unreadable one."""
     if not isinstance(data, dict) or data.get("format") != PROTOCOL:
         return None
     inverse = data.get("inverse")
     try:
-        found = _SETS.validate_python({key: value for key, value in data.items() if key != "inverse"})
+        changes = _SETS.validate_python({key: value for key, value in data.items() if key != "inverse"})
     except ValidationError:
         return None
-    operations = tuple(each for each in inverse if isinstance(each, dict)) if isinstance(inverse, list) else ()
-    return _Entry(found, operations, reported={change.id for change in found.changes if change.state != "open"})
+    operations = tuple(item for item in inverse if isinstance(item, dict)) if isinstance(inverse, list) else ()
+    return _Entry(changes, operations, reported={change.id for change in changes.changes if change.state != "open"})
 
 
 async def _save(store: SessionStore, metadata: JsonObject) -> None:

@@ -1,4 +1,4 @@
-"""What connects one kernel with the pages that show its notebook, and offers agents the notebook."""
+"""The connection between a kernel and its notebook in pages."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from planck_nb.workspace.toolbox import ToolSource
 
 
 class NotebookLink:
-    """The pages, the proposed changes and the tools of one notebook.
+    """A notebook's pages, proposed changes and tools.
 
     Args:
         shell: The shell, which has a kernel.
-        workspace: The workspace of the notebook.
-        kernel_tools: The tools that work in the kernel.
+        workspace: Its workspace.
+        kernel_tools: The kernel tools.
         notebook: Returns the notebook as verbs see it.
     """
 
@@ -63,11 +63,11 @@ class NotebookLink:
         return {**self._kernel_tools.tools(), **self._notebook_tools.tools}
 
     def groups(self) -> Mapping[str, tuple[str, ...]]:
-        """Return the names that stand for several of them."""
+        """Return groups by name."""
         return {**self._kernel_tools.groups(), **self._notebook_tools.groups()}
 
     def news(self, agent_id: str) -> str:
-        """Return what was decided about an agent's proposals since it was told last, a line each.
+        """Return the news about an agent's proposals, a line for each.
 
         Args:
             agent_id: The agent.

@@ -1,4 +1,4 @@
-"""The tools `list_cells`, `read_cell`, `propose` and `run_cell`: agents propose changes to cells, and people decide."""
+"""The notebook tools: agents propose changes to cells, and people decide."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from planck_nb.workspace import Workspace
 from planck_nb.workspace.agent_names import named_agents
 
 GROUP = "notebook"
-"""The name that stands for all of them, as in `--tools notebook`."""
+"""The group's name, as in `--tools notebook`."""
 
 LIST_CELLS = "list_cells"
 READ_CELL = "read_cell"
@@ -39,7 +39,7 @@ RUN_CELL = "run_cell"
 SOURCE_CHARACTERS = 40_000
 OUTPUT_CHARACTERS = 8_000
 LISTED_CELLS = 400
-"""How much of a cell and of a notebook an agent reads."""
+"""An agent's limits for reading."""
 
 _LINE_CHARACTERS = 100
 _NO_BLOCKING = (
@@ -50,13 +50,13 @@ _NO_BLOCKING = (
 
 @dataclass(frozen=True, slots=True)
 class CellEnd:
-    """How a cell ended: its error, None without one."""
+    """A cell's end with its error, None without one."""
 
     error: BaseException | None
 
 
 class CellRuns:
-    """Notes which cells run, and tells who waits for the end of one.
+    """Running cells, and waits for their ends.
 
     Args:
         shell: The shell.
@@ -69,7 +69,7 @@ class CellRuns:
 
     @property
     def is_busy(self) -> bool:
-        """Whether a cell runs."""
+        """Return whether a cell runs."""
         return self._running > 0
 
     def install(self) -> None:
@@ -83,10 +83,10 @@ class CellRuns:
         self._shell.events.unregister("post_run_cell", self._end)
 
     def end_of(self, cell: str) -> asyncio.Future[CellEnd]:
-        """Return the end of the next run of a cell.
+        """Return a future for the end when a cell runs next.
 
         Args:
-            cell: The id that the frontend gives to the cell.
+            cell: The frontend's id for the cell.
         """
         end: asyncio.Future[CellEnd] = asyncio.get_running_loop().create_future()
         self._waiting.setdefault(cell, []).append(end)
@@ -104,15 +104,15 @@ class CellRuns:
 
 
 class NotebookTools:
-    """The tools by which agents read the notebook and propose changes to it.
+    """Tools to read the notebook and propose changes.
 
     Args:
-        shell: The shell of the notebook.
-        workspace: The workspace of the notebook.
-        pages: The pages that show it.
+        shell: The notebook's shell.
+        workspace: Its workspace.
+        pages: Its pages.
         book: The proposed changes.
-        runs: The cells that run.
-        hears: Whether messages of pages arrive while a cell runs.
+        runs: Its running cells.
+        hears: Returns whether pages are heard while a cell runs.
     """
 
     def __init__(
@@ -132,10 +132,10 @@ class NotebookTools:
         self._runs = runs
         self._hears = hears
         self._read: dict[tuple[str, str], str] = {}
-        """The source of a cell as an agent has read it, by the ids of both."""
+        """An agent's last reading by agent and cell."""
 
     def groups(self) -> Mapping[str, tuple[str, ...]]:
-        """Return the name that stands for all tools."""
+        """Return the group."""
         return {GROUP: tuple(self.tools)}
 
     @cached_property
@@ -198,15 +198,15 @@ class NotebookTools:
         )
         return {tool.name: tool for tool in tools}
 
-    async def _list_cells(self, _args: JsonObject, context: ToolContext) -> str:
-        found = await self._cells(context)
-        lines = [f"{at}. {cell.id} {_kind(cell)}: {_first_line(cell)}" for at, cell in enumerate(found.cells, 1)]
+    async def _list_cells(self, _args: JsonObject) -> str:
+        cells = (await self._cells()).cells
+        lines = [f"{at}. {cell.id} {_kind(cell)}: {_first_line(cell)}" for at, cell in enumerate(cells, 1)]
         more = len(lines) - LISTED_CELLS
-        listed = [*lines[:LISTED_CELLS], *([f"[… {more:,} more …]"] if more > 0 else [])]
-        return redact("\n".join(listed), formats=True) or "The notebook has no cells."
+        listing = [*lines[:LISTED_CELLS], *([f"[… {more:,} more …]"] if more > 0 else [])]
+        return redact("\n".join(listing), formats=True) or "The notebook has no cells."
 
     async def _read_cell(self, args: JsonObject, context: ToolContext) -> str:
-        cell = _named(await self._cells(context), args["cell"])
+        cell = _named(await self._cells(), args["cell"])
         self._read[context.agent_id, cell.id] = cell.source
         source = head_and_tail(cell.source, characters=SOURCE_CHARACTERS, around=around_secret)
         parts = [f"{_kind(cell)}:", source]
@@ -221,17 +221,16 @@ class NotebookTools:
         if self._pages.acting() is None:
             return self._show_diff(change)
         client = self._client
-        found = await self._cells(context)
-        change = self._checked(change, found, context.agent_id)
+        change = self._checked(change, await self._cells(), context.agent_id)
         set_id = self._add(change, context.agent_id, self._pages.path(client))
         if self._runs.is_busy and not self._hears():
             return "Proposed, still open: the user decides after this cell; you will be told with the next prompt."
         seconds = self._workspace.approvals.deadline
-        [decided] = await self._book.wait(set_id, {change.id}, seconds)
-        return outcome(decided)
+        [result] = await self._book.wait(set_id, {change.id}, seconds)
+        return outcome(result)
 
     def _add(self, change: CellChange, agent_id: str, path: str) -> str:
-        """Add a change to the set that its agent has open, or to a new one. Returns the set."""
+        """Add a change to its agent's set; return the set's id."""
         changes = self._book.open_set(agent_id)
         if changes is None:
             names = {agent.id: name for name, agent in named_agents(self._workspace).items()}
@@ -240,22 +239,25 @@ class NotebookTools:
         self._book.put(replace(changes, changes=(*changes.changes, change)))
         return changes.id
 
-    def _checked(self, change: CellChange, found: Cells, agent_id: str) -> CellChange:
-        """Return the change with the source that it was made from. Raises ToolError if it cannot be proposed."""
-        if not found.writable:
+    def _checked(self, change: CellChange, notebook: Cells, agent_id: str) -> CellChange:
+        """Return the change with its original source.
+
+        Raises ToolError for an impossible one.
+        """
+        if not notebook.writable:
             raise ToolError("The notebook is read-only, so nothing can be changed.")
         changes = self._book.open_set(agent_id)
-        new = {one.cell for one in (changes.changes if changes else ()) if one.kind == "insert"}
-        known = {cell.id for cell in found.cells} | new
-        if change.after is not None and change.after not in known:
-            raise ToolError(f"There is no cell {change.after}. {did_you_mean(change.after, known)}".rstrip())
+        new = {other.cell for other in (changes.changes if changes else ()) if other.kind == "insert"}
+        names = {cell.id for cell in notebook.cells} | new
+        if change.after is not None and change.after not in names:
+            raise ToolError(f"There is no cell {change.after}. {did_you_mean(change.after, names)}".rstrip())
         if change.kind == "insert":
-            if change.cell in known:
+            if change.cell in names:
                 raise ToolError(f"There is a cell {change.cell} already; leave the id out.")
             return change
         if change.cell in new:
             raise ToolError(f"The cell {change.cell} is only proposed so far; wait for the decision.")
-        cell = _named(found, change.cell)
+        cell = _named(notebook, change.cell)
         before = self._read.get((agent_id, cell.id))
         if before is None:
             raise ToolError(f"Read the cell first: `{READ_CELL}` with {cell.id}.")
@@ -268,7 +270,7 @@ class NotebookTools:
         return replace(change, before=before, cell_type=cell.cell_type)
 
     def _show_diff(self, change: CellChange) -> str:
-        """Show a change in the output of the cell that is running. Returns what the agent is told."""
+        """Show a change in the output; return words for the agent."""
         if change.source is None:
             raise ToolError(f"{self._pages.problem} Say in your answer what to move or delete.")
         lines = difflib.unified_diff([], change.source.splitlines(), "", change.cell, lineterm="")
@@ -300,12 +302,12 @@ class NotebookTools:
             raise ToolError(f"The cell failed: {type(error).__name__}. `{READ_CELL}` returns its outputs.")
         return f"The cell has run. `{READ_CELL}` returns its outputs."
 
-    async def _cells(self, context: ToolContext) -> Cells:  # noqa: ARG002 - of the agent's own page, one day
+    async def _cells(self) -> Cells:
         self._require_page()
-        found = await self._pages.cells(self._client)
-        if found is None:
+        cells = await self._pages.cells(self._client)
+        if cells is None:
             raise ToolError(self._pages.problem)
-        return found
+        return cells
 
     def _require_page(self) -> None:
         if self._pages.acting() is None:
@@ -320,39 +322,41 @@ class NotebookTools:
         return str(running_request(self._shell.kernel).get("header", {}).get("session", ""))
 
     def _last_read(self, cell: str) -> str:
-        """The source of a cell as an agent has read it last."""
+        """Return a cell's source after the last reading."""
         return next((source for (_, name), source in reversed(self._read.items()) if name == cell), "")
 
 
 def outcome(change: CellChange) -> str:
-    """Say to an agent what was decided about its change.
+    """Describe a decision to the agent.
 
     Args:
         change: The change.
     """
-    what = f"{change.kind} of cell {change.cell}"
+    subject = f"{change.kind} of cell {change.cell}"
     reason = f" ({change.reason})" if change.reason else ""
     match change.state:
         case "open":
-            return f"Proposed, still open: {what}. The user has not decided yet; you will be told with the next prompt."
+            return (
+                f"Proposed, still open: {subject}. The user has not decided yet; you will be told with the next prompt."
+            )
         case "accepted":
-            return f"Accepted: {what}."
+            return f"Accepted: {subject}."
         case "edited":
-            return f"Accepted with another text: {what}. It is now:\n{change.source}"
+            return f"Accepted with another text: {subject}. It is now:\n{change.source}"
         case "refused":
-            return f"Refused: {what}{reason}."
+            return f"Refused: {subject}{reason}."
         case "outdated":
-            return f"Outdated: {what}{reason}. Read the notebook again before you propose more."
+            return f"Outdated: {subject}{reason}. Read the notebook again before you propose more."
         case "taken back":
-            return f"Taken back by the user: {what}."
+            return f"Taken back by the user: {subject}."
 
 
-def _parameters(properties: JsonObject, *required: str) -> JsonObject:
-    return {"type": "object", "properties": properties, "required": list(required), "additionalProperties": False}
+def _parameters(properties: JsonObject, *names: str) -> JsonObject:
+    return {"type": "object", "properties": properties, "required": list(names), "additionalProperties": False}
 
 
 def _asked(args: JsonObject) -> CellChange:
-    """Return the change in a call. Raises ToolError if something is missing."""
+    """Return the change in a call. Raises ToolError for an incomplete one."""
     kind, cell, source, after = args["kind"], args.get("cell", ""), args.get("source"), args.get("after")
     if kind != "insert" and not cell:
         raise ToolError(f"Give the id of the cell to {kind}.")
@@ -371,10 +375,10 @@ def _asked(args: JsonObject) -> CellChange:
     )
 
 
-def _named(found: Cells, name: str) -> PageCell:
-    cells = [cell for cell in found.cells if cell.id == name]
+def _named(notebook: Cells, name: str) -> PageCell:
+    cells = [cell for cell in notebook.cells if cell.id == name]
     if not cells:
-        hint = did_you_mean(name, [cell.id for cell in found.cells])
+        hint = did_you_mean(name, [cell.id for cell in notebook.cells])
         raise ToolError(f"There is no cell {name}; `{LIST_CELLS}` lists all. {hint}".rstrip())
     if len(cells) > 1:
         raise ToolError(f"Several cells have the id {name}; the user has to save and open the notebook again.")

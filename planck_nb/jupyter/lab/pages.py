@@ -1,4 +1,4 @@
-"""The pages with the JupyterLab extension that show the notebook of this kernel."""
+"""Pages with the JupyterLab extension and this kernel's notebook."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ from planck_nb.jupyter.lab.protocol import (
 )
 
 ANSWER_SECONDS = 10.0
-"""How long a page has to answer before it is taken to be gone."""
+"""A page's time to answer before it counts as gone."""
 
 _HELLOS = TypeAdapter(Hello)
 _MESSAGES: TypeAdapter[FromPage] = TypeAdapter(FromPage)
@@ -55,13 +55,13 @@ _Reply = TypeVar("_Reply", Cells, Started)
 
 @dataclass(eq=False, slots=True)
 class Page:
-    """A page that shows the notebook.
+    """A page with the notebook.
 
     Args:
-        client: What identifies it in its requests.
+        client: Its identity in requests.
         path: The notebook's path.
-        comm: The comm on which it speaks.
-        problem: Why it cannot act; empty if it can.
+        comm: Its comm.
+        problem: Why it cannot act; may be empty.
     """
 
     client: str
@@ -75,7 +75,9 @@ class Page:
 
 
 class Pages:
-    """The pages of one kernel. The last one that a person looked at acts; every set is shown there alone.
+    """A kernel's pages.
+
+    The page with a person's latest attention acts, and shows the sets alone.
 
     Args:
         book: The proposed changes.
@@ -86,17 +88,17 @@ class Pages:
         self._book = book
         self._loop = loop
         self._pages: dict[str, Page] = {}
-        """By client, the one that a person looked at last at the end."""
+        """By client; the page with the latest attention is at the end."""
         self._replies: dict[str, asyncio.Future[Any]] = {}
         self._hello: Any = None
         self.model: Callable[[], str] = str
-        """Returns the model that helps with cells, as far as it is known."""
-        self.on_help: Callable[[HelpWanted], None] = lambda _wanted: None
+        """Callback for the helping model's name; it may be unknown."""
+        self.on_help: Callable[[HelpWanted], None] = lambda _request: None
         self.on_stop: Callable[[str], None] = lambda _cell: None
-        """Called when a person wants an agent to look at a cell, or no more."""
+        """Callbacks for a person's request for help, and for its end."""
 
     def install(self) -> None:
-        """Let pages connect, also those that were there before."""
+        """Let pages connect, earlier ones included."""
         manager = comm.get_comm_manager()
         manager.register_target(TALK, self._connect)
         manager.register_target(ASK, self._listen)
@@ -119,39 +121,39 @@ class Pages:
         self._pages.clear()
 
     def path(self, client: str = "") -> str:
-        """Return the path of the notebook on the page that acts, empty without one."""
+        """Return the notebook's path on the acting page, empty without a page."""
         page = self.acting(client)
         return "" if page is None else page.path
 
     def acting(self, client: str = "") -> Page | None:
-        """Return the page that acts for a request.
+        """Return the acting page for a request.
 
         Args:
-            client: The page that made the request, if it has the extension.
+            client: The requesting page; it is preferred.
         """
         pages = [page for page in self._pages.values() if not page.problem]
-        own = [page for page in pages if page.client == client]
-        return next(reversed(own or pages), None)
+        senders = [page for page in pages if page.client == client]
+        return next(reversed(senders or pages), None)
 
     @property
     def problem(self) -> str:
-        """Why no page can act, as a sentence."""
+        """Return the reason for a missing acting page, as a sentence."""
         if self._pages:
             return next(reversed(self._pages.values())).problem
         return "No page shows this notebook with the JupyterLab extension of planck_nb."
 
     def tell(self, status: HelpStatus) -> None:
-        """Show all pages how far an agent is with a cell.
+        """Show an agent's progress with a cell on all pages.
 
         Args:
-            status: How far.
+            status: The progress.
         """
         for page in self._pages.values():
             if not page.problem:
                 page.send(status)
 
     async def cells(self, client: str = "") -> Cells | None:
-        """Return the cells of the notebook, None if no page has it.
+        """Return the notebook's cells, None without a page.
 
         Args:
             client: The page to prefer.
@@ -167,11 +169,11 @@ class Pages:
 
         Args:
             cell: The cell's id.
-            source: Its text, without which it is not run.
+            source: Its expected text.
             client: The page to prefer.
 
         Returns:
-            Why it was not started; empty if it was.
+            The obstacle; empty without one.
         """
         while (page := self.acting(client)) is not None:
             reply = await self._ask(page, RunWanted(token_hex(8), cell, source), Started)
@@ -180,7 +182,7 @@ class Pages:
         return self.problem
 
     async def _ask(self, page: Page, message: CellsWanted | RunWanted, kind: type[_Reply]) -> _Reply | None:
-        """Ask a page; one that does not answer is gone."""
+        """Ask a page; a silent page counts as gone."""
         answer: asyncio.Future[Any] = self._loop.create_future()
         self._replies[message.request] = answer
         page.send(message)
@@ -216,7 +218,10 @@ class Pages:
         ask.on_msg(lambda message: self._answer(ask, client, message["content"]["data"]))
 
     def _answer(self, ask: Any, client: str, data: object) -> None:  # noqa: ANN401 - as above
-        """Answer a question at once, on the thread on which it came: the main thread may be in a cell."""
+        """Answer a question on its own thread.
+
+        The main thread may be in a cell.
+        """
         try:
             question = _QUESTIONS.validate_python(data)
         except ValidationError:
@@ -238,13 +243,13 @@ class Pages:
             self._drop(other)
         self._pages[page.client] = page
         page.send(Welcome(__version__, self.model(), problem=page.problem))
-        others = [other for other in self._pages.values() if other is not page and other.path == page.path]
-        if others:
-            spawn(self._look_for(others), name="planck pages")
+        doubtful = [other for other in self._pages.values() if other is not page and other.path == page.path]
+        if doubtful:
+            spawn(self._look_for(doubtful), name="planck pages")
         self._show()
 
     async def _look_for(self, pages: list[Page]) -> None:
-        """Drop pages that are gone without a word, as after a reload."""
+        """Drop pages lost without a word, as after a reload."""
         for page in pages:
             await self._ask(page, CellsWanted(token_hex(8)), Cells)
 
@@ -284,17 +289,17 @@ class Pages:
             self._show()
 
     def _show(self) -> None:
-        """Show each set on one page: the one with its notebook that a person looked at last."""
-        shown: dict[Page, list[ChangeSet]] = {page: [] for page in self._pages.values() if not page.problem}
-        for each in self._book.sets() if shown else ():
-            fitting = [page for page in shown if page.path == each.path]
-            shown[(fitting or list(shown))[-1]].append(each)
-        for page, sets in shown.items():
+        """Show each set on a single page with its notebook."""
+        views: dict[Page, list[ChangeSet]] = {page: [] for page in self._pages.values() if not page.problem}
+        for changes in self._book.sets() if views else ():
+            fitting = [page for page in views if page.path == changes.path]
+            views[(fitting or list(views))[-1]].append(changes)
+        for page, sets in views.items():
             page.send(Sets(tuple(sets)))
 
 
 def _mismatch(*, newer: bool) -> str:
-    """The sentence about an extension that is newer or older than this package."""
+    """Return the sentence about a newer or older extension."""
     if newer:
         advice = "The JupyterLab extension is newer than planck_nb in this kernel; run `%pip install -U planck-nb`."
     else:

@@ -12,12 +12,12 @@ from typing import Any, Literal, TypeAlias
 from planck_nb.base.json_types import JsonObject
 
 PROTOCOL = 1
-"""The version of the messages, and of change sets."""
+"""The version for messages and change sets."""
 
 TALK = "planck.lab"
 ASK = "planck.ask"
 HELLO = "planck.hello"
-"""The targets of the comms; the last one exists in every kernel that has the package loaded."""
+"""Comm targets; the last one exists while the package is loaded."""
 
 CellType: TypeAlias = Literal["code", "markdown", "raw"]
 ChangeKind: TypeAlias = Literal["insert", "change", "move", "delete"]
@@ -32,11 +32,11 @@ class CellChange:
     Args:
         id: Its name in its set.
         kind: What happens to the cell.
-        cell: The cell's id; of a new cell, the one that it gets.
-        cell_type: The type of a new cell.
-        before: The source that the change was made from; None for a new cell.
-        source: The new source; None if it stays.
-        after: The id of the cell before the new place, None for the beginning or if the cell stays where it is.
+        cell: The cell's id, also for a new one.
+        cell_type: A new cell's type.
+        before: The original source; None for a new cell.
+        source: The new source; None for an unchanged one.
+        after: The id before the new place, None for the beginning or the old place.
         why: The agent's reason.
         state: What was decided.
         reason: Why it was refused, or what was in the way.
@@ -66,7 +66,7 @@ class ChangeSet:
         created: When it was proposed, in seconds since the epoch.
         changes: The changes, each of the notebook after those before it.
         run: Whether the changed cell runs when the change is accepted.
-        title: What the set is about, if it is more than a proposal.
+        title: The beginning for its heading.
         decided: When the last decision was made, None before.
         decided_by: The page on which it was made.
         format: The version of this format.
@@ -86,7 +86,7 @@ class ChangeSet:
 
     @property
     def is_open(self) -> bool:
-        """Whether a decision is missing."""
+        """Return whether a decision is missing."""
         return any(change.state == "open" for change in self.changes)
 
 
@@ -98,7 +98,7 @@ class Hello:
         client: What identifies the page in its requests.
         path: The notebook's path on the server.
         version: The extension's version.
-        protocol: The version of the messages that it speaks.
+        protocol: Its version for the messages.
     """
 
     client: str
@@ -113,8 +113,8 @@ class Welcome:
 
     Args:
         version: The package's version.
-        model: The model that is asked for help with cells, as far as it is known.
-        protocol: The version of the messages.
+        model: The model for help with cells; may be unknown.
+        protocol: The messages' version.
         problem: Which side to update if the versions differ.
     """
 
@@ -127,7 +127,7 @@ class Welcome:
 
 @dataclass(frozen=True, slots=True)
 class Sets:
-    """All sets that the page reviews or can take back."""
+    """All sets to review or to take back on the page."""
 
     sets: tuple[ChangeSet, ...]
     type: Literal["sets"] = "sets"
@@ -135,7 +135,7 @@ class Sets:
 
 @dataclass(frozen=True, slots=True)
 class CellsWanted:
-    """The page answers with its cells, in a `Cells`."""
+    """A request for the cells; the answer is `Cells`."""
 
     request: str
     type: Literal["cells wanted"] = "cells wanted"
@@ -143,7 +143,7 @@ class CellsWanted:
 
 @dataclass(frozen=True, slots=True)
 class RunWanted:
-    """The page runs a cell if its source is still this, and answers with a `Started`."""
+    """A request to run a cell; the answer is `Started`."""
 
     request: str
     cell: str
@@ -178,7 +178,7 @@ class PageCell:
 
 @dataclass(frozen=True, slots=True)
 class Cells:
-    """The cells of the notebook in their order, and whether it can be changed at all."""
+    """The notebook's cells in their order, and whether it is writable."""
 
     request: str
     cells: tuple[PageCell, ...]
@@ -188,7 +188,7 @@ class Cells:
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """Whether a cell was started; `problem` says why not."""
+    """A cell's start; `problem` says why it failed."""
 
     request: str
     problem: str = ""
@@ -197,7 +197,7 @@ class Started:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What a person has decided about one change; `source` is the text as edited."""
+    """A person's decision about one change; `source` is the edited text."""
 
     change: str
     state: ChangeState
@@ -212,7 +212,7 @@ class Decided:
     Args:
         set: The set.
         decisions: The decisions.
-        inverse: The operations that take back what was applied, as `proposals.ts` has them.
+        inverse: The operations to take the applied changes back, as in `proposals.ts`.
     """
 
     set: str
@@ -231,7 +231,7 @@ class TakenBack:
 
 @dataclass(frozen=True, slots=True)
 class Focused:
-    """A person looks at the page; `path` is the notebook's, which may have changed."""
+    """A person looks at the page; `path` may be new."""
 
     path: str
     type: Literal["focused"] = "focused"
@@ -239,7 +239,7 @@ class Focused:
 
 @dataclass(frozen=True, slots=True)
 class HelpWanted:
-    """A person wants an agent to look at a cell.
+    """A person asks for help with a cell.
 
     Args:
         action: What to do with it.
@@ -255,7 +255,7 @@ class HelpWanted:
 
 @dataclass(frozen=True, slots=True)
 class HelpStopped:
-    """A person wants no more help with a cell."""
+    """A person ends the help with a cell."""
 
     cell: str
     type: Literal["help stopped"] = "help stopped"
@@ -263,12 +263,12 @@ class HelpStopped:
 
 @dataclass(frozen=True, slots=True)
 class HelpStatus:
-    """How far an agent is with a cell.
+    """An agent's progress with a cell.
 
     Args:
         cell: The cell.
         text: A few words, or the sentence about an end.
-        state: Whether the agent works, or how it ended; empty to show nothing.
+        state: Work, a good or bad end; empty for an invisible one.
     """
 
     cell: str
@@ -279,7 +279,7 @@ class HelpStatus:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """The page wants to decide about changes, so that no other page does."""
+    """A page's claim to decide about changes alone."""
 
     request: str
     set: str
@@ -289,7 +289,7 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class InverseWanted:
-    """The page wants the operations that take a set back."""
+    """A request for the operations to take a set back."""
 
     request: str
     set: str

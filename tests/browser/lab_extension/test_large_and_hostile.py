@@ -1,0 +1,71 @@
+"""In JupyterLab with our extension: very many cells and proposals, and texts that try to become elements."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from browser.lab_extension.test_proposals import ADD, EXECUTE, SETUP, button, cells_of
+from playwright.sync_api import expect
+from support.node import LABEXTENSION
+
+if TYPE_CHECKING:
+    from browser.conftest import Lab, Notebook, Window
+
+    Open = Callable[..., Notebook]
+
+CELLS = 1_000
+PROPOSALS = 200
+HOSTILE = '<img src=x onerror="window.hacked = 1"><script>window.hacked = 1</script>'
+VIOLATIONS = """async () => {
+    const found = await axe.run({include: [['.planck-review'], ['.planck-at-cell']]},
+        {iframes: false, resultTypes: ['violations']});
+    return found.violations.map(({id, nodes}) => [id, nodes[0].html]);
+}"""
+
+
+def test_a_thousand_cells_with_two_hundred_proposals(lab: Lab, open_notebook: Open) -> None:
+    cells = [f"{SETUP}\n{ADD}", *(f"x = {at}" for at in range(1, CELLS))]
+    notebook = open_notebook(lab.write("large.ipynb", *cells))
+    page = notebook.page
+    notebook.run_first(1)
+    notebook.wait_idle(cells=1)
+    changes = [
+        {"id": f"p{at}", "kind": "change", "cell": f"c{at}", "before": f"x = {at}", "source": f"y = {at}"}
+        for at in range(CELLS - PROPOSALS, CELLS)
+    ]
+    page.evaluate(EXECUTE, f"add('s', {changes!r})")
+    bar = page.locator(".planck-review")
+    expect(bar).to_contain_text(f"{PROPOSALS} changes")
+    page.evaluate("window.jupyterapp.commands.execute('planck:review')")
+    for _ in range(10):
+        page.evaluate("window.jupyterapp.commands.execute('planck:previous-change')")
+    entry = page.locator(".pk-ops li[aria-current]")
+    expect(entry).to_contain_text("cell 991")
+    expect(entry).to_contain_text("y = 990")
+    button(entry, "Accept").click()
+    expect(bar).to_contain_text(f"{PROPOSALS - 1} changes")
+    assert cells_of(page)[990]["source"] == "y = 990"
+
+
+def test_texts_of_agents_are_texts(lab: Lab, open_notebook: Open, window: Window) -> None:
+    notebook = open_notebook(lab.write("hostile.ipynb", f"{SETUP}\n{ADD}", "a = 1"))
+    page = notebook.page
+    notebook.run_first(2)
+    notebook.wait_idle()
+    change = {"id": HOSTILE, "kind": "change", "cell": "c1", "before": "a = 1", "source": HOSTILE, "why": HOSTILE}
+    page.evaluate(EXECUTE, f"add({HOSTILE!r}, {[change]!r}, title={HOSTILE!r})")
+    box = page.locator(".planck-at-cell")
+    expect(box).to_contain_text(HOSTILE)
+    page.evaluate("window.jupyterapp.commands.execute('planck:review')")
+    page.add_script_tag(path=LABEXTENSION / "node_modules" / "axe-core" / "axe.min.js")
+    for theme in ("JupyterLab Light", "JupyterLab Dark"):
+        notebook.theme(theme)
+        assert page.evaluate(VIOLATIONS) == []
+        notebook.screenshot(f"lab-review-{theme[11:].lower()}")
+    notebook.theme("JupyterLab Light")
+    button(box, "Accept").click()
+    expect(box).to_have_count(0)
+    assert cells_of(page)[1]["source"] == HOSTILE
+    assert page.evaluate("window.hacked") is None
+    assert [line for line in window.said if "planck" in line] == []
