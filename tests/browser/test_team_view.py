@@ -133,8 +133,8 @@ def test_each_agent_has_a_row(lab: Lab, open_notebook: Open) -> None:
     notebook.screenshot("team-below-480")
     let_go(notebook)
     saved = output.locator(".jp-RenderedHTML").last
-    words = saved.inner_text()
-    assert words.index("The outline is in.") < words.index("How it was made")
+    text = saved.inner_text()
+    assert text.index("The outline is in.") < text.index("How it was made")
     saved.locator("summary", has_text="How it was made").click()
     expect(saved.get_by_text("lead → ingest, task: Clean the March export; both date formats.")).to_be_visible()
     saved.locator("summary", has_text=re.compile("^model")).click()

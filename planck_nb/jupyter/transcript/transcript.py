@@ -276,7 +276,7 @@ def figures_of(
     limits: Limits | None = None,
     trouble: str = "",
 ) -> str:
-    """Return outcome, failures, number of agents, tokens, cost and model in one line."""
+    """Return outcome, failures, agents, tokens, cost and model in one line."""
     time = None if seconds is None else elapsed(seconds)
     many = f"{agents} agents" if agents > 1 else None
     tokens, price = spent_of(usage, cost, limits, estimated=estimated)
