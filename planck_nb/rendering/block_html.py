@@ -66,8 +66,8 @@ def ending(title: str, sentence: str, *, bad: bool) -> str:
 def _with_code(sentence: str) -> str:
     """Escape a sentence whose code stands between backticks."""
     pieces = map(escaped, sentence.split("`"))
-    marked = [f'<code style="{markdown.MONO}">{piece}</code>' if at % 2 else piece for at, piece in enumerate(pieces)]
-    return "".join(marked) if len(marked) % 2 else escaped(sentence)
+    parts = [f'<code style="{markdown.MONO}">{piece}</code>' if at % 2 else piece for at, piece in enumerate(pieces)]
+    return "".join(parts) if len(parts) % 2 else escaped(sentence)
 
 
 def notice(text: str) -> str:

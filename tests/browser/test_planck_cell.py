@@ -82,7 +82,7 @@ def test_thinking_and_calls_show_while_they_come(lab: Lab, open_notebook: Open) 
     output.locator(".pk-stop").click()
     expect(output.locator(".pk-bar")).to_contain_text("Stopped")
     notebook.wait_idle(cells=3)
-    expect(output.get_by_text("The text so far is kept.")).to_be_visible()
+    expect(output.get_by_text("Stopped.", exact=True)).to_be_visible()
 
 
 def test_a_kernel_that_handles_no_clicks_meanwhile(lab: Lab, open_notebook: Open) -> None:

@@ -133,8 +133,8 @@ def test_each_agent_has_a_row(lab: Lab, open_notebook: Open) -> None:
     notebook.screenshot("team-below-480")
     let_go(notebook)
     saved = output.locator(".jp-RenderedHTML").last
-    shown = saved.inner_text()
-    assert shown.index("The outline is in.") < shown.index("How it was made")
+    text = saved.inner_text()
+    assert text.index("The outline is in.") < text.index("How it was made")
     saved.locator("summary", has_text="How it was made").click()
     expect(saved.get_by_text("lead → ingest, task: Clean the March export; both date formats.")).to_be_visible()
     saved.locator("summary", has_text=re.compile("^model")).click()

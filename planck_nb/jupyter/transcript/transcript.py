@@ -142,6 +142,7 @@ class Transcript:
             agents=1 if self.team is None else 1 + len(self.team.agents),
             limits=self.limits,
             seconds=self.seconds if self.timed else None,
+            trouble=self.trouble,
         )
 
     @property
@@ -276,12 +277,13 @@ def figures_of(
     agents: int = 1,
     seconds: float | None = None,
     limits: Limits | None = None,
+    trouble: str = "",
 ) -> str:
-    """Return outcome, number of agents, tokens, cost and model in one line."""
+    """Return outcome, failures, agents, tokens, cost and model in one line."""
     time = None if seconds is None else elapsed(seconds)
     many = f"{agents} agents" if agents > 1 else None
     tokens, price = spent_of(usage, cost, limits, estimated=estimated)
-    return " · ".join(encodable(figure) for figure in (outcome, many, time, tokens, price, model) if figure)
+    return " · ".join(encodable(figure) for figure in (outcome, trouble, many, time, tokens, price, model) if figure)
 
 
 def spent_of(

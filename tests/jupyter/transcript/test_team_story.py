@@ -77,7 +77,7 @@ def test_the_plain_text_is_the_report_and_then_the_whole_story() -> None:
 
 def test_markdown_has_the_report_before_tasks_answers_and_figures() -> None:
     markdown = saved(record.read()).bundle()["text/markdown"]
-    assert markdown.startswith("**lead** · done · 5 agents · 4.0k tokens")
+    assert markdown.startswith("**lead** · done · 1 of 3 calls failed · 5 agents · 4.0k tokens")
     for part in (
         "- **lead → builder, task**",
         "> Clean the March export.\n  > Both date formats.",
