@@ -19,7 +19,7 @@ from planck_nb.base.version import __version__ as __version__
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
-    from planck_nb import ai, errors, events
+    from planck_nb import ai, errors, events, sidecars
     from planck_nb.agent.agent import Agent
     from planck_nb.agent.approval import Policy, Rule
     from planck_nb.agent.approval.gate import Approvals
@@ -71,6 +71,7 @@ __all__ = [
     "get_workspace",
     "orchestrator_tools",
     "run_sync",
+    "sidecars",
     "tool",
     "worker_tools",
 ]
@@ -105,7 +106,7 @@ _HOME = {
 }
 
 
-_MODULES = ("ai", "errors", "events")
+_MODULES = ("ai", "errors", "events", "sidecars")
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401 - whatever the name stands for

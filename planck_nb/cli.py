@@ -248,7 +248,7 @@ def _stored(config: Config) -> Iterator[Config]:
 async def _print_run(run: Any, agent_id: str, *, quiet: bool) -> None:  # noqa: ANN401 - Run, which is loaded late
     """Print an agent's text, and its calls on standard error."""
     from planck_nb.agent.events import MessageAppended, Retry, TextDelta, ToolStart  # noqa: PLC0415
-    from planck_nb.jupyter.display.plain_output import PlainStream, for_terminal  # noqa: PLC0415
+    from planck_nb.rendering.plain_output import PlainStream, for_terminal  # noqa: PLC0415
 
     stream = PlainStream() if sys.stdout.isatty() else None
     is_open = False

@@ -5,7 +5,7 @@ import { test } from 'node:test';
 import type { AgentEvent } from '../src/model/events.generated.ts';
 import { approvalsOf, EMPTY, foldAll, isTeam, queueOf, runOf, statusOf } from '../src/model/run.ts';
 import type { Member, Run } from '../src/model/run.ts';
-import { exchangesOf, FEW, lanesOf, leaderOf, newsOf, restOf, shownLanes, tasksOfApprovals } from '../src/model/team.ts';
+import { exchangesOf, FEW, lanesOf, leaderOf, newsOf, restOf, sharedModelOf, shownLanes, tasksOfApprovals } from '../src/model/team.ts';
 import { event, text, used } from './events.ts';
 
 /** The run that `tests/fixtures/team/record.py` has recorded. */
@@ -71,6 +71,7 @@ test('the orchestrator comes first, the others as they joined, and an announced 
   const run = foldAll(TEAM, [event('worker_spawned', 1, spawned, 'a')]);
   const dora = lanesOf(run).at(-1);
   assert.deepEqual([dora?.name, dora?.type, dora?.role, dora?.model], ['dora', 'builder', 'worker', 'm2']);
+  assert.deepEqual([sharedModelOf(TEAM), sharedModelOf(run)], ['m', null]);
   const gone = foldAll(run, [event('worker_exit', 2, { worker_id: 'd', name: 'dora', reason: 'x', normal: true }, 'a')]);
   assert.deepEqual(states(gone).at(-1), ['dora', 'stop', 'Stopped']);
 });
@@ -83,7 +84,6 @@ test('what an agent does is said in words', () => {
     ['the c', 'idle', 'Idle'],
   ]);
   assert.deepEqual(lanesOf(begun).map(({ line }) => line), ['Waiting for the model', 'Two', '']);
-  assert.deepEqual(lanesOf(begun).map(({ given: task }) => task), ['', 'the a: task 1', 'the a: task 2']);
   const waiting = foldAll(begun, [over('a'), given('3', 'b', 'c', 'ask')]);
   assert.deepEqual(states(waiting).map(([, , words]) => words), ['Waiting for the b and the c', 'Waiting for the c', 'Idle']);
   const asked = foldAll(waiting, [start('c'), request('c', 'x', 90), answered('1', 'a', true), event('aborted', 4, {}, 'b')]);

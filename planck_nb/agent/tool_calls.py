@@ -11,12 +11,12 @@ from planck_nb.agent.calling.json_schema import unwrapped
 from planck_nb.agent.calling.previews import without_secrets
 from planck_nb.agent.calling.progress import ProgressReporter
 from planck_nb.agent.calling.tool_output import ToolOutput, as_output
-from planck_nb.agent.calling.user_code import STOPPED, CallStoppedError
+from planck_nb.agent.calling.user_code import STOPPED
 from planck_nb.agent.preview_types import HtmlPreview, Preview, TablePreview
 from planck_nb.agent.run_group import current_group
 from planck_nb.agent.turn_runner import TurnRunner
 from planck_nb.ai.messages import ToolCallPart, ToolResultMessage, ToolResultPart
-from planck_nb.base.errors import DeadlockError, ToolError
+from planck_nb.base.errors import CallStoppedError, DeadlockError, ToolError
 from planck_nb.base.safe_html import framed_html
 from planck_nb.base.secrets import redact
 from planck_nb.base.threads import run_in_thread
@@ -165,12 +165,12 @@ class _RunningCall:
         except (ToolError, asyncio.CancelledError):
             task = asyncio.current_task()
             if progress.is_stopped and not (task and task.cancelling()):
-                raise CallStoppedError from None
+                raise CallStoppedError(STOPPED) from None
             raise
         finally:
             progress.close()
         if progress.is_stopped:
-            raise CallStoppedError
+            raise CallStoppedError(STOPPED)
         return output
 
 

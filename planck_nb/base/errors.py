@@ -246,6 +246,10 @@ class ToolError(PlanckError):
     """Failure in a tool, with one sentence for the model."""
 
 
+class CallStoppedError(ToolError):
+    """A tool blocked the event loop, and the user stopped its call."""
+
+
 class AgentError(PlanckError):
     """An agent cannot do its task."""
 

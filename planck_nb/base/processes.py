@@ -39,6 +39,6 @@ def process_namespace() -> int:
 def boot_id() -> str:
     """Return the id for the computer's current boot, or an empty string."""
     try:
-        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="utf-8").strip()
     except (OSError, ValueError):
         return ""

@@ -50,7 +50,7 @@ installed_modules = InstalledModules()
 """The finder for this process."""
 
 PACKAGES = (
-    "aiohttp anywidget docstring_parser duckdb filelock httpx imagesize ipywidgets jsonschema markdown_it matplotlib "
+    "aiohttp anywidget certifi docstring_parser duckdb filelock imagesize ipywidgets jsonschema markdown_it matplotlib "
     "mcp nest_asyncio2 pandas polars pyarrow pydantic pygments tomlkit yaml"
 ).split()
 """Packages which planck_nb imports, as modules."""

@@ -11,9 +11,9 @@ from IPython.core.getipython import get_ipython
 from IPython.display import display
 
 from planck_nb.jupyter.display.beside_view import beside_view
-from planck_nb.jupyter.display.formatting import dollars
 from planck_nb.jupyter.display.readable_table import ReadableTable
 from planck_nb.jupyter.frontend import PLACEHOLDER, is_unattended
+from planck_nb.rendering.formatting import dollars
 
 FIXED_COLUMNS = ["agent", "team", "role", "parent", "model"]
 """The columns that do not change while agents run."""

@@ -16,7 +16,7 @@ from planck_nb.base.errors import PlanckError, UsageError
 from planck_nb.base.installed_packages import install_command
 from planck_nb.base.iri_parser import without_iri_parser
 from planck_nb.base.terminal_markdown import supports_styles, to_terminal
-from planck_nb.jupyter.display.plain_output import for_terminal
+from planck_nb.rendering.plain_output import for_terminal
 
 _PACKAGE = Path(__file__).parents[1]
 

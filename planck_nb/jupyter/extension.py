@@ -25,7 +25,6 @@ from planck_nb.base.terminal_markdown import supports_styles, to_terminal
 from planck_nb.config import Config
 from planck_nb.jupyter.completion import matcher
 from planck_nb.jupyter.controller import Controller
-from planck_nb.jupyter.display.plain_output import for_terminal
 from planck_nb.jupyter.frontend import is_terminal, kernel_handles_clicks
 from planck_nb.jupyter.ipython.blocked_loop import BlockedLoop
 from planck_nb.jupyter.ipython.bridge import (
@@ -46,6 +45,7 @@ from planck_nb.jupyter.magics import STOPPED, PlanckMagics, in_one_line, interru
 from planck_nb.jupyter.notebook_answers import background_line
 from planck_nb.jupyter.parsing import syntax
 from planck_nb.jupyter.transcript.answer import Answer
+from planck_nb.rendering.plain_output import for_terminal
 from planck_nb.workspace import Workspace
 from planck_nb.workspace.installation_findings import kernel_fault
 

@@ -319,7 +319,7 @@ def _owner_of(session: SessionInfo) -> _Owner:
     """Return the process named in the lock's files."""
     owner = _Owner.read(session.lock)
     try:
-        process, host = session.lock_marker.read_text("ascii").splitlines()[:2]
+        process, host = session.lock_marker.read_text("utf-8").splitlines()[:2]
         named = int(process)
     except FileNotFoundError:
         return owner
@@ -340,7 +340,7 @@ def _began(ticks: int) -> float:
     Without /proc this is the current time.
     """
     try:
-        uptime = float(Path("/proc/uptime").read_text(encoding="ascii").split()[0])
+        uptime = float(Path("/proc/uptime").read_text(encoding="utf-8").split()[0])
         return time.time() - uptime + ticks / os.sysconf("SC_CLK_TCK")
     except (OSError, ValueError, IndexError, AttributeError):
         return time.time()

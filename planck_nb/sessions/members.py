@@ -46,13 +46,15 @@ spent as (
         agent_id,
         sum(input_tokens) as input_tokens, sum(output_tokens) as output_tokens,
         sum(cache_read_tokens) as cache_read_tokens, sum(cache_write_tokens) as cache_write_tokens,
-        sum(thinking_tokens) as thinking_tokens, sum(cost_usd) as cost
+        sum(thinking_tokens) as thinking_tokens, sum(cost_usd) as cost,
+        sum(coalesce(input_tokens, 0) + coalesce(output_tokens, 0)) filter (cost_usd is null) as unpriced_tokens
     from charges group by agent_id
 ),
 together as (
     select
         sum(coalesce(input_tokens, 0) + coalesce(output_tokens, 0)) as tokens_together,
-        sum(cost) as cost_together
+        sum(cost) as cost_together,
+        sum(unpriced_tokens) as unpriced_together
     from spent
 ),
 remembered as (
@@ -64,7 +66,7 @@ select
     coalesce(unfinished, false) and coalesce(last_id > turn_id, false) as unfinished,
     turn, input_tokens, output_tokens, cache_read_tokens, cache_write_tokens, thinking_tokens, cost,
     case when row_number() over (order by first_id) = 1 then rules end as rules,
-    tokens_together, cost_together
+    tokens_together, cost_together, unpriced_together
 from together
 cross join remembered
 left join (
@@ -148,12 +150,14 @@ class SessionMembers:
         rules: The rules, sorted by their texts.
         tokens: All agents' tokens together, hidden ones included.
         cost: US dollars for it, as far as prices are known.
+        unpriced_tokens: Those of the tokens whose price is not known.
     """
 
     members: tuple[AgentRecord, ...]
     rules: tuple[RememberedRule, ...]
     tokens: int = 0
     cost: float = 0.0
+    unpriced_tokens: int = 0
 
 
 async def read_members(session: Session) -> SessionMembers:
@@ -174,6 +178,7 @@ async def read_members(session: Session) -> SessionMembers:
         tuple(sorted((_rule(session, row) for row in rows[0]["rules"] or ()), key=lambda rule: rule.text)),
         int(rows[0]["tokens_together"] or 0),
         float(rows[0]["cost_together"] or 0.0),
+        int(rows[0]["unpriced_together"] or 0),
     )
 
 

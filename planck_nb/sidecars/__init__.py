@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from planck_nb.sidecars.author.sidecar import Sidecar, SidecarModule
     from planck_nb.sidecars.author.sidecar_tools import SidecarTool, tool
     from planck_nb.sidecars.mcp_client.connect import ConnectedSidecar, connect
-    from planck_nb.sidecars.mcp_client.spec.spec import SidecarSpec
+    from planck_nb.sidecars.mcp_client.sidecar_spec import SidecarSpec
 
 __all__ = [
     "CompactedModel",
@@ -63,7 +63,7 @@ _HOME = {
     "Elicited": f"{_AUTHOR}.elicitation",
     "Sidecar": f"{_AUTHOR}.sidecar",
     "SidecarModule": f"{_AUTHOR}.sidecar",
-    "SidecarSpec": f"{_CLIENT}.spec.spec",
+    "SidecarSpec": f"{_CLIENT}.sidecar_spec",
     "SidecarTool": f"{_AUTHOR}.sidecar_tools",
     "ToolContext": "planck_nb.agent.calling.tool",
     "ToolError": "planck_nb.base.errors",

@@ -13,14 +13,16 @@ import re
 import stat
 import sys
 import time
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from itertools import count
+from itertools import count, islice
 from pathlib import Path
+from typing import Literal, TypeAlias
 
 from planck_nb.agent.approval.obeyed_files import ENDS, IN_GIT, NAMES, NAMES_IN
-from planck_nb.tools.no_links import open_folder, read_bytes, status_of
+from planck_nb.tools.no_links import open_file, open_folder, status_of
 
 _NAMED_BY = (
     *("PLANCK_NB_ENV_FILE", "PLANCK_NB_MODELS_FILE", "PLANCK_NB_SKILLS_DIRS", "PLANCK_NB_SESSIONS_DIR"),
@@ -34,22 +36,39 @@ _ORDINARY = frozenset(
 )
 """Hidden names in a home folder which programs do not obey."""
 
+_HARMLESS_HIDDEN = re.compile(
+    r"\.(?:gitkeep|gitlab|gitlab-ci\.yml|\w+ignore|keep|nojekyll|coverage\..*|tox|nox|eggs|parcel-cache|next|nuxt|vite|turbo"
+    r"|svelte-kit|angular|nyc_output|quarto|Rproj\.user|Rhistory|terraform.*|dvc|snakemake|nextflow.*|benchmarks|asv|uv|pixi"
+    r"|python-version|node-version|nvmrc|ruby-version|java-version|sass-cache|jekyll-cache|doctrees|buildinfo|ropeproject"
+    r"|cargo-lock|package-lock\.json|nfs.*|fuse_hidden.*|~lock.*|#.*|.*\.(?:sw[a-p]|tmp|lock|crc|log)|\w*[_-]history"
+    r"|planck.*|git|bin|bzr|svn|CFUserTextEncoding)|.*\.set-aside-\d+"
+)
+"""Other hidden names in a project which programs do not obey; results name new ones of any other name."""
+
 _OWN = frozenset({"sessions"})
 """This process's own files in a new `.planck`."""
 
-_BARE = frozenset({"HEAD", "objects", "refs"})
-"""A folder with these is a repository, wherever it lies."""
+_BARE = (frozenset({"HEAD", "objects", "refs"}), frozenset({"HEAD", "commondir"}))
+"""A folder with one of these is a repository, wherever it lies."""
 
 _LATER = re.compile(
     r"conftest\.py|setup\.py|noxfile\.py|tasks\.py|fabfile\.py|dodo\.py|SConstruct|GNUmakefile|[Mm]akefile|justfile|Rakefile"
     r"|Gruntfile\.js|gulpfile\.js|package\.json|\.pre-commit-config\.yaml|lefthook\.yml|Dockerfile|Vagrantfile|Jenkinsfile"
-    r"|\.gitlab-ci\.yml|tox\.ini|pytest\.ini|pyproject\.toml|build\.rs|\.gitattributes|\.gitmodules"
+    r"|\.gitlab-ci\.yml|tox\.ini|pytest\.ini|pyproject\.toml|build\.rs|\.gitattributes|\.gitmodules|\.env(\..+)?"
+    r"|\.?pylintrc|mypy\.ini|\.flake8|\.coveragerc|\.eslintrc.*|eslint\.config\..+|\.prettierrc.*|prettier\.config\..+"
+    r"|(docker-)?compose(\.\w+)?\.ya?ml|CMakeLists\.txt|CMake(User)?Presets\.json|\.?latexmkrc|\.bazelrc|Taskfile\.ya?ml"
+    r"|Procfile|Guardfile|(lefthook-local|\.lefthook)\.yml|Directory\.Build\.\w+|build\.gradle(\.kts)?|matplotlibrc"
 )
 """Code and settings which run by themselves later; results name changed ones."""
 
 _SKIPPED = frozenset({"node_modules", "__pycache__", "site-packages", ".git"})
 _MAX_DEPTH = 3
 _MAX_ENTRIES = 20_000
+_MAX_AFTERWARDS = 100_000
+_FOLDER_COST = 10
+"""A folder takes as long as this number of entries."""
+_MAX_SETTINGS = 100_000
+_MAX_NAMED = 10
 _IDENTITY = stat.S_ISUID | stat.S_ISGID
 _CLOCK_STEP = 100_000_000
 """Nanoseconds by which a file system's time may lag behind the clock."""
@@ -65,6 +84,9 @@ _HARMLESS = re.compile(
 """A harmless line in a repository's configuration."""
 
 
+_Kind: TypeAlias = Literal["guarded", "later", "hidden", "rest"]
+
+
 @dataclass(frozen=True, slots=True)
 class GuardedPaths:
     """The guarded paths in a folder at one moment.
@@ -75,6 +97,8 @@ class GuardedPaths:
         links: The other links through which they lead, with their targets.
         missing: Where they lead if nothing is there.
         later: Stamps of files which run by themselves later.
+        hidden: Other hidden paths whose names are not known.
+        is_complete: Whether all folders were looked at, down to a depth.
         modules: Names of modules at the top level.
         home: The home folder if commands can write in it, whose hidden entries are all guarded.
         since: The time in nanoseconds since the epoch.
@@ -85,38 +109,59 @@ class GuardedPaths:
     links: Mapping[str, str] = field(default_factory=dict)
     missing: frozenset[str] = frozenset()
     later: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    hidden: frozenset[str] = frozenset()
+    is_complete: bool = True
     modules: frozenset[str] = frozenset()
     home: str = ""
     since: int = 0
 
     @classmethod
-    def of(cls, folder: Path, environment: Mapping[str, str]) -> GuardedPaths:
+    def of(
+        cls, folder: Path, environment: Mapping[str, str], limit: int = _MAX_ENTRIES, since: int = 0
+    ) -> GuardedPaths:
         """Look for guarded paths.
 
         Args:
             folder: The writable folder, with links followed.
             environment: The commands' environment.
+            limit: How many entries are looked at.
+            since: Folders which were closed to their owner since this time are opened again; 0 for none.
         """
         existing, later = dict[str, str](), dict[str, tuple[int, int]]()
         home = os.path.realpath(environment.get("HOME") or os.devnull)
         home = home if Path(home).is_relative_to(folder) else ""
-        links, missing = dict[str, str](), set[str]()
-        for path, is_guarded in _walk(str(folder), home):
-            if is_guarded:
+        links, missing, hidden = dict[str, str](), set[str](), set[str]()
+        found = _walk(str(folder), home, limit, since)
+        for path, kind in found:
+            if kind == "hidden":
+                hidden.add(path)
+            elif kind == "guarded":
                 existing[path] = os.readlink(path) if os.path.islink(path) else ""  # noqa: PTH114, PTH115 - strings
                 for name in (path, *_links_in(path)):
                     links |= {str(link): os.readlink(link) for link in _links_on_way(Path(name), folder)}  # noqa: PTH115 - as above
                     if not os.path.exists(name):  # noqa: PTH110 - as above
                         missing.add(os.path.realpath(name))
-            else:
+            elif kind == "later":
                 with suppress(OSError):
                     status = os.lstat(path)
                     later[path] = status.st_mtime_ns, status.st_size
         for place in _environments(folder, environment):
-            existing.setdefault(str(place), "")
+            if place.exists():
+                existing.setdefault(str(place), "")
+            else:
+                missing.add(str(place))
         links = {name: target for name, target in links.items() if name not in existing}
         return cls(
-            folder, existing, links, frozenset(missing), later, frozenset(_modules(folder)), home, time.time_ns()
+            folder,
+            existing,
+            links,
+            frozenset(missing),
+            later,
+            frozenset(hidden),
+            all(kind != "rest" for _, kind in found),
+            frozenset(_modules(folder)),
+            home,
+            time.time_ns(),
         )
 
     def mounts(self, exceptions: Sequence[Path] = ()) -> dict[Path, tuple[str, ...]]:
@@ -133,10 +178,12 @@ class GuardedPaths:
                 continue
             if not path.exists() or _is_below(path, exceptions):
                 continue
-            for parent in path.parents:
-                if parent == self.folder:
-                    break
-                options.setdefault(parent, ("--bind", str(parent), str(parent)))
+            parents = [
+                parent for parent in path.parents if parent != self.folder and parent.is_relative_to(self.folder)
+            ]
+            for parent in parents:
+                if not any(str(outer) in self.existing for outer in (parent, *parent.parents)):
+                    options.setdefault(parent, ("--bind", str(parent), str(parent)))
             options[path] = ("--ro-bind", str(path), str(path))
         return options
 
@@ -147,10 +194,13 @@ class GuardedPaths:
             environment: The commands' environment.
             exceptions: Paths which the command was allowed to change.
         """
-        now = GuardedPaths.of(self.folder, environment)
+        # Otherwise a command could hide something behind many new files.
+        now = GuardedPaths.of(
+            self.folder, environment, _MAX_AFTERWARDS if self.is_complete else _MAX_ENTRIES, self.since
+        )
         sentences: list[str] = []
         for name in sorted(now.existing.keys() | self.existing.keys()):
-            if not _is_below(Path(name), exceptions) and now.existing.get(name) != self.existing.get(name):
+            if not _is_below(Path(name), exceptions) and self._is_changed(name):
                 sentences += self._restore(Path(name), is_new=name not in self.existing)
         for name, target in sorted(self.links.items()):
             if not os.path.islink(name) or os.readlink(name) != target:  # noqa: PTH114, PTH115 - strings
@@ -163,16 +213,43 @@ class GuardedPaths:
             sentences.append(
                 f"These programs would have given root's rights to other users, and no longer do: {names}."
             )
+        return [*sentences, *self._about(now)]
+
+    def _about(self, now: GuardedPaths) -> Iterator[str]:
+        """Yield sentences about what was not renamed."""
         files = sorted(
             os.path.relpath(name, self.folder) for name, stamp in now.later.items() if self.later.get(name) != stamp
         )
         if files:
-            sentences.append(f"This command changed files that other programs run automatically: {', '.join(files)}.")
+            yield (f"This command changed files that other programs run automatically: {', '.join(files)}.")
+        hidden = sorted(
+            os.path.relpath(name, self.folder) for name in now.hidden - self.hidden if self._is_changed(name)
+        )
+        if hidden:
+            names = ", ".join(hidden[:_MAX_NAMED]) + (" and others" if hidden[_MAX_NAMED:] else "")
+            yield (f"This command made hidden files; see what they are for before you open the folder: {names}.")
+        if not now.is_complete and (self.is_complete or self.folder not in _too_large):
+            _too_large.add(self.folder)
+            yield (
+                "This folder has too many entries to look through them all: files that programs load automatically are"
+                " protected only where they were found."
+            )
         if shadowing := sorted(_shadowing(now.modules - self.modules)):
-            sentences.append(
+            yield (
                 f"New modules in this folder hide installed ones of their name: {', '.join(shadowing)}. Rename them."
             )
-        return sentences
+
+    def _is_changed(self, name: str) -> bool:
+        """Return whether a path is new, moved, removed, or leads elsewhere."""
+        try:
+            status = os.lstat(name)
+            target = os.readlink(name) if stat.S_ISLNK(status.st_mode) else ""  # noqa: PTH115 - a string
+        except OSError:
+            return name in self.existing
+        if name in self.existing:
+            return target != self.existing[name]
+        # The first look may have ended before it, and a person may have made it.
+        return self.is_complete or status.st_ctime_ns >= self.since - _CLOCK_STEP
 
     def _restore(self, path: Path, *, is_new: bool) -> list[str]:
         """Put a guarded path back as it was."""
@@ -190,58 +267,95 @@ class GuardedPaths:
             if target := self.existing.get(str(path)) or self.links.get(str(path)):
                 with open_folder(path.parent) as folder:
                     os.symlink(target, path.name, dir_fd=folder)
+        if not aside and is_new:
+            return [f"This command left {place}, which programs load automatically; remove it."]
         if not aside:
             return [f"This command moved or removed {place}."]
         return [f"This command left {place}, which programs load automatically; it was renamed to {aside}."]
 
 
-def _walk(folder: str, home: str) -> Iterator[tuple[str, bool]]:
-    """Yield guarded paths and, with False, files which run later."""
-    waiting, entry_count = [(folder, 0)], 0
-    while waiting and entry_count < _MAX_ENTRIES:
-        place, depth = waiting.pop(0)
-        try:
-            with os.scandir(place) as scan:
-                entries = list(scan)
-        except OSError:
-            continue
-        entry_count += len(entries)
+_too_large: set[Path] = set()
+"""Folders about whose number of entries the user has been told."""
+
+
+def _walk(folder: str, home: str, limit: int, since: int) -> list[tuple[str, _Kind]]:
+    """Return paths of which something is to be known, and one of the kind "rest" if folders were left out.
+
+    Files of the kind "later" run by themselves later; what those of the kind "hidden" are for is not known.
+    """
+    found: list[tuple[str, _Kind]] = []
+    waiting, cost = deque([(folder, 0)]), 0
+    while waiting:
+        if cost >= limit:
+            return [*found, (folder, "rest")]
+        place, depth = waiting.popleft()
+        entries = _entries(place, since)
+        cost += len(entries) + _FOLDER_COST
         names = {entry.name for entry in entries}
-        if names >= _BARE:
-            yield from ((entry.path, True) for entry in entries if entry.name in IN_GIT)
+        if any(names >= marks for marks in _BARE):
+            found += ((entry.path, "guarded") for entry in entries if entry.name in IN_GIT)
         inner = NAMES_IN.get(os.path.basename(place), frozenset())  # noqa: PTH119 - as above
         for entry in entries:
-            name = entry.name
-            if name == ".git":
-                yield from _in_git(entry)
-            elif (
-                name in NAMES
-                or name in inner
-                or name.endswith(ENDS)
-                or (place == home and name.startswith(".") and name not in _ORDINARY)
-            ):
-                yield entry.path, True
-            elif _LATER.fullmatch(name):
-                yield entry.path, False
-            elif depth < _MAX_DEPTH and name not in _SKIPPED and entry.is_dir(follow_symlinks=False):
-                waiting.append((entry.path, depth + 1))
+            if entry.name == ".git":
+                found += ((path, "guarded") for path in _in_git(entry))
+                continue
+            kind: _Kind | None = "guarded" if entry.name in inner else _kind(entry.name, is_at_home=place == home)
+            if kind is not None:
+                found.append((entry.path, kind))
+            if kind in (None, "hidden") and depth < _MAX_DEPTH and entry.name not in _SKIPPED:
+                waiting += [(entry.path, depth + 1)] if entry.is_dir(follow_symlinks=False) else []
+    return found
 
 
-def _in_git(entry: os.DirEntry[str]) -> Iterator[tuple[str, bool]]:
+def _entries(folder: str, since: int) -> list[os.DirEntry[str]]:
+    for is_last in (not since, True):
+        try:
+            with os.scandir(folder) as entries:
+                return list(entries)
+        except PermissionError:
+            with suppress(OSError):
+                if not is_last and os.lstat(folder).st_ctime_ns >= since - _CLOCK_STEP:
+                    _give_rights(Path(folder))
+        except OSError:
+            break
+    return []
+
+
+def _give_rights(folder: Path) -> None:
+    """Give a folder's owner the rights to read and change it."""
+    with open_folder(folder) as descriptor:
+        mode = stat.S_IMODE(os.fstat(descriptor).st_mode)
+        Path(f"/proc/self/fd/{descriptor}").chmod(mode | stat.S_IRWXU)
+
+
+def _kind(name: str, *, is_at_home: bool) -> _Kind | None:
+    if name in NAMES or name.endswith(ENDS):
+        return "guarded"
+    is_hidden = name.startswith(".") and name not in _ORDINARY
+    if is_hidden and is_at_home:
+        return "guarded"
+    if _LATER.fullmatch(name):
+        return "later"
+    return "hidden" if is_hidden and not _HARMLESS_HIDDEN.fullmatch(name) else None
+
+
+def _in_git(entry: os.DirEntry[str]) -> Iterator[str]:
     if not entry.is_dir(follow_symlinks=False):
-        yield entry.path, True
+        yield entry.path
         return
-    for name in IN_GIT:
-        path = os.path.join(entry.path, name)  # noqa: PTH118 - strings
-        if os.path.lexists(path):
-            yield path, True
+    worktrees = Path(entry.path, "worktrees")
+    for folder in (Path(entry.path), *(worktrees.iterdir() if worktrees.is_dir() else ())):
+        for name in IN_GIT:
+            path = folder / name
+            if os.path.lexists(path):
+                yield str(path)
 
 
 def _clear_identity(folder: Path, since: int) -> Iterator[str]:
     """Take their owner's rights from changed programs, and yield their names."""
     entry_count = 0
     for place, _, files in os.walk(folder):
-        entry_count += len(files)
+        entry_count += len(files) + _FOLDER_COST
         if entry_count > _MAX_ENTRIES:
             return
         for name in files:
@@ -303,15 +417,15 @@ def _environments(folder: Path, environment: Mapping[str, str]) -> Iterator[Path
         places.append(os.path.dirname(place) if is_environment else place)  # noqa: PTH120
     for place in dict.fromkeys(filter(os.path.isabs, places)):
         path = Path(os.path.realpath(place))
-        if path != folder and path.is_relative_to(folder) and path.exists():
+        if path != folder and path.is_relative_to(folder):
             yield path
 
 
 def _modules(folder: Path) -> Iterator[str]:
     with suppress(OSError), os.scandir(folder) as entries:
-        for entry in entries:
+        for entry in islice(entries, _MAX_ENTRIES):
             name, _, end = entry.name.partition(".")
-            is_module = end in ("py", "so") or end.endswith(".so")
+            is_module = end in ("py", "pyc", "so") or end.endswith(".so")
             if name.isidentifier() and (
                 is_module or (not end and os.path.exists(os.path.join(entry.path, "__init__.py")))  # noqa: PTH110, PTH118
             ):
@@ -352,7 +466,9 @@ def _has_only_samples(hooks: Path) -> bool:
 def _clean_settings(file: Path, place: str) -> list[str]:
     """Keep the harmless lines in a new repository's configuration."""
     try:
-        text = read_bytes(file).decode()
+        with open_file(file) as opened:
+            text = opened.read(_MAX_SETTINGS + 1).decode()
+        text = text if len(text) <= _MAX_SETTINGS else "\\"
     except (OSError, ValueError):
         text = "\\"
     lines = text.splitlines()
@@ -376,6 +492,8 @@ def _set_aside(path: Path) -> str:
 
     Its folder is opened without following links, which another command may put there meanwhile.
     """
+    if not os.access(path.parent, os.W_OK | os.X_OK):
+        _give_rights(path.parent)
     with open_folder(path.parent) as folder:
         names = (f"{path.name}.set-aside-{number}" for number in count(1))
         aside = next(name for name in names if status_of(name, folder, path) is None)

@@ -9,12 +9,16 @@ from __future__ import annotations
 
 import os
 import site
+import stat
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from functools import lru_cache
+from itertools import islice
 from pathlib import Path
 
 from planck_nb.agent.approval.secret_files import SYSTEM_FILES, SYSTEM_FOLDERS, is_secret_path
+from planck_nb.base.errors import ToolError
 from planck_nb.tools.private_folders import runtime_folder
 
 _OF_SYSTEM = (*SYSTEM_FILES, *SYSTEM_FOLDERS, "/var/lib/docker")
@@ -40,7 +44,19 @@ _IN_TOOLCHAINS = ("bin", "lib", "toolchains", "versions", "candidates", "package
 _COMPANIONS = {"rustup": ".rustup", "cargo": ".rustup", "julia": ".julia", "juliaup": ".julia", "ghcup": ".ghcup"}
 """A program's folders in the home folder, without links to them."""
 
+_SYSTEM_PLACES = {
+    "/etc": True,
+    **dict.fromkeys(
+        ("/home", "/opt", "/srv", "/var/backups", "/var/cache", "/var/lib", "/var/log", "/var/spool"), False
+    ),
+}
+"""Folders with the system's files, and whether their folders are looked through."""
+
+_LISTENING = "00010000"
+_SOCKET_FIELDS = 8
+
 _MAX_ENTRIES = 2_000
+_MAX_HIDDEN = 1_000
 
 
 def hidden_paths(home: Path | None, environment: Mapping[str, str]) -> list[Path]:
@@ -50,17 +66,54 @@ def hidden_paths(home: Path | None, environment: Mapping[str, str]) -> list[Path
         for name in _NAMED_BY
         for path in environment.get(name, "").split(os.pathsep if name == "KUBECONFIG" else "\0")
     ]
-    below_home = () if home is None else _below_home(home, environment)
+    below_home = [path for folder in homes(home) for path in _below_home(folder, environment)]
     sockets = runtime_folder(environment), runtime_folder()  # of kernels that serve, whose variables may be other ones
     paths = (*below_home, *sockets, *map(Path, (*_OF_SYSTEM, *(path for path in named if path.startswith("/")))))
-    resolved: dict[Path, None] = {}
+    system = [*_listening_sockets(), *(_closed_to_others() if os.geteuid() == 0 else ())]
+    found = dict.fromkeys(path for path in _resolved(paths) if path not in (home, Path("/")))
+    used = [*_resolved(map(Path, _programs(environment))), *([] if home is None else [home])]
+    for path in _resolved(system):
+        is_hidden = any(outer in found for outer in (path, *path.parents))
+        if not is_hidden and not any(place.is_relative_to(path) for place in used):
+            found[path] = None
+    return list(found)
+
+
+def _resolved(paths: Iterable[Path]) -> Iterator[Path]:
+    """Yield the existing paths, with links followed."""
     for path in paths:
-        try:
-            if path.exists() and (real := path.resolve()) not in (home, Path("/")):
-                resolved[real] = None
-        except (OSError, RuntimeError):
-            continue
-    return list(resolved)
+        with suppress(OSError, RuntimeError, ValueError):
+            if path.exists():
+                yield path.resolve()
+
+
+def _programs(environment: Mapping[str, str]) -> Iterator[str]:
+    """Yield the folders of programs and of this Python."""
+    yield from (sys.prefix, sys.base_prefix)
+    yield from filter(os.path.isabs, environment.get("PATH", "").split(os.pathsep))
+
+
+def _listening_sockets() -> Iterator[Path]:
+    """Yield the socket files of running servers, which a read-only mount does not protect."""
+    with suppress(OSError):
+        for line in Path("/proc/net/unix").read_text(errors="surrogateescape").splitlines()[1:]:
+            fields = line.split(maxsplit=_SOCKET_FIELDS - 1)
+            if len(fields) == _SOCKET_FIELDS and fields[3] == _LISTENING and fields[-1].startswith("/"):
+                yield Path(fields[-1])
+
+
+def _closed_to_others() -> Iterator[Path]:
+    """Yield what root can read, and users without rights cannot."""
+    for place, is_deep in _SYSTEM_PLACES.items():
+        waiting = [Path(place)]
+        for folder in waiting:
+            with suppress(OSError), os.scandir(folder) as entries:
+                for entry in islice(entries, _MAX_ENTRIES):
+                    mode = entry.stat(follow_symlinks=False).st_mode
+                    if stat.S_ISDIR(mode) and mode & stat.S_IXOTH:
+                        waiting += [folder / entry.name] if is_deep and folder == Path(place) else []
+                    elif stat.S_ISDIR(mode) or (stat.S_ISREG(mode) and not mode & stat.S_IROTH):
+                        yield folder / entry.name
 
 
 def needed_paths(home: Path, environment: Mapping[str, str]) -> dict[Path, Path]:
@@ -124,16 +177,36 @@ def _links_in(folder: Path) -> list[str]:
         return []
 
 
+def homes(home: Path | None) -> list[Path]:
+    """Return the home folders in which commands could read: the given one, this user's own, and for root all."""
+    return list(dict.fromkeys([*([] if home is None else [home]), *_folders_of_users(os.geteuid())]))
+
+
+@lru_cache(maxsize=8)
+def _folders_of_users(user: int) -> tuple[Path, ...]:
+    import pwd  # noqa: PLC0415 - other systems do not have it
+
+    found = (Path(os.path.realpath(entry.pw_dir)) for entry in pwd.getpwall() if user in (0, entry.pw_uid))
+    return tuple(
+        folder for folder in dict.fromkeys(found) if folder.parts[1:2] in (("home",), ("root",)) and folder.is_dir()
+    )
+
+
 def _below_home(home: Path, environment: Mapping[str, str]) -> Iterator[Path]:
     """Yield hidden entries without needed paths, and secrets by name in all others."""
     needed = set(needed_paths(home, environment).values())
-    for path in _entries(home):
-        if not path.name.startswith("."):
-            if is_secret_path(f"/home/user/{path.name}"):
-                yield path
-        elif Path(os.path.realpath(path)) in needed:
+    for number, path in enumerate(_entries(home, hidden=True), start=1):
+        if number > _MAX_HIDDEN:
+            raise ToolError(
+                f"The command was not run: {home} has more than {_MAX_HIDDEN:,} hidden entries, which the sandbox hides"
+                " one by one; move some into a folder."
+            )
+        if Path(os.path.realpath(path)) in needed:
             yield from _secrets_in(path)
         else:
+            yield path
+    for path in _entries(home, hidden=False):
+        if _is_secret(f"/home/user/{path.name}"):
             yield path
     for folder in needed:
         yield from _secrets_in(folder)
@@ -143,11 +216,15 @@ def _secrets_in(folder: Path) -> Iterator[Path]:
     yield from (path for path in _entries(folder) if _is_secret(f"/home/user/{folder.name}/{path.name}"))
 
 
-def _entries(folder: Path) -> list[Path]:
-    try:
-        return list(folder.iterdir())[:_MAX_ENTRIES]
-    except OSError:
-        return []
+def _entries(folder: Path, *, hidden: bool | None = None) -> Iterator[Path]:
+    """Yield entries, all hidden ones and as many of the others as take little time."""
+    count = 0
+    with suppress(OSError), os.scandir(folder) as entries:
+        for entry in entries:
+            is_hidden = entry.name.startswith(".")
+            count += not is_hidden
+            if hidden in (None, is_hidden) and (is_hidden or count <= _MAX_ENTRIES):
+                yield folder / entry.name
 
 
 @lru_cache(maxsize=10_000)

@@ -11,7 +11,8 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeAlias, get_args
@@ -20,7 +21,8 @@ from planck_nb.agent.approval.sandbox_access import VARIABLE, SandboxAccess
 from planck_nb.base.errors import ToolError
 from planck_nb.base.programs import find_program
 from planck_nb.tools.guarded_paths import GuardedPaths
-from planck_nb.tools.sandbox_mounts import mounts
+from planck_nb.tools.no_links import LinkInPathError, open_folder, status_of
+from planck_nb.tools.sandbox_mounts import Mounts, mounts
 
 SandboxMode: TypeAlias = Literal["auto", "off", "required"]
 
@@ -86,7 +88,8 @@ class Sandbox:
         """
         network = () if access.network else ("--unshare-net",)
         begin = [self.program, "--ro-bind", "/", "/", "--dev", "/dev", *self.options, *network]
-        return [*begin, *mounts(guard, access, environment, readable), "--chdir", str(cwd.resolve()), "--"]
+        plan = mounts(guard, access, environment, readable)
+        return [*begin, *plan.options, "--chdir", str(cwd.resolve()), "--", *_checking(plan)]
 
 
 def find_sandbox(writable: Sequence[Path] = ()) -> Sandbox | None:
@@ -114,10 +117,10 @@ def require_sandbox(writable: Sequence[Path] = ()) -> Sandbox:
     Raises:
         ToolError: No sandbox works here.
     """
-    found = find_sandbox(writable)
-    if found is None:
+    sandbox = find_sandbox(writable)
+    if sandbox is None:
         raise ToolError(f"The command was not run: sandbox is 'required', but {why_none()}.")
-    return found
+    return sandbox
 
 
 def why_none() -> str:
@@ -151,6 +154,73 @@ def candidates(user: int) -> list[tuple[str, ...]]:
     new_user = ("--unshare-user", "--cap-drop", "ALL")
     identities = [*([own] if user == 0 else []), (*new_user, "--disable-userns"), new_user]
     return [(*_ISOLATED, *identity, *proc) for proc in (_PROC, ()) for identity in identities]
+
+
+_MOUNTED = r"""
+(
+  set -f
+  IFS='
+'
+  found=$IFS
+  for line in $(cat /proc/self/mountinfo); do
+    place=${line#* * * * }
+    place=${place%% *}
+    case $0 in *"$IFS$place$IFS"*) ;; *) case $place in /dev | /dev/* | /proc | /proc/*) ;; *) exit 1 ;; esac ;; esac
+    found=$found$place$IFS
+  done
+  for place in $1; do
+    case $found in *"$IFS$place$IFS"*) ;; *) exit 1 ;; esac
+  done
+  [ -z "$3" ] || [ "$(stat -c %d:%i -- $3)" = "$2" ]
+) || {
+  echo 'Another command changed this folder while the sandbox was made; make the call again.' >&2; exit 126; }
+shift 3
+exec "$@"
+"""
+"""A script which compares a sandbox's mounts with the plan.
+
+Bubblewrap follows links. A command which runs at the same time could put one where a mount is made, and have another
+folder mounted or its files left unprotected.
+"""
+
+
+def _checking(plan: Mounts) -> list[str]:
+    """Return the words which check the mounts before a command.
+
+    Raises:
+        ToolError: A path leads through a link which was not there before.
+    """
+    outside: list[str] = []
+    with suppress(OSError):
+        outside = [line.split(" ")[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()]
+    try:
+        identities = [_identity(path) for path in plan.checked]
+    except OSError as error:
+        raise ToolError(f"The command was not run: {error.strerror}.") from error
+    mount_lines = _lines(["/", *outside, *map(_escaped, plan.places)])
+    paths = "\n".join(map(str, plan.checked))
+    if paths.count("\n") > max(len(plan.checked) - 1, 0):
+        raise ToolError("The command was not run: the name of a folder contains a line end; rename it.")
+    checked_lines = _lines(map(_escaped, plan.checked))
+    return ["/bin/sh", "-c", _MOUNTED, mount_lines, checked_lines, "\n".join(identities), paths]
+
+
+def _lines(texts: Iterable[str]) -> str:
+    return "".join(["\n", *(f"{text}\n" for text in texts)])
+
+
+def _identity(path: Path) -> str:
+    """Return a file's device and number, without following links."""
+    with open_folder(path.parent) as folder:
+        status = status_of(path.name or ".", folder, path)
+    if status is None:
+        raise LinkInPathError(path)
+    return f"{status.st_dev}:{status.st_ino}"
+
+
+def _escaped(path: Path) -> str:
+    """Return a path as the list of mounts has it."""
+    return re.sub(r"[ \t\n\\]", lambda match: f"\\{ord(match[0]):03o}", str(path))
 
 
 _working: dict[tuple[str, int], Sandbox | None] = {}

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from planck_nb.agent.approval.sandbox_access import SandboxAccess
 from planck_nb.agent.approval.secret_files import is_secret_path
 from planck_nb.base.programs import find_program
 from planck_nb.tools.guarded_paths import GuardedPaths
-from planck_nb.tools.hidden_paths import hidden_paths, needed_paths
+from planck_nb.tools.hidden_paths import hidden_paths, homes, needed_paths
 
 _TEMPORARY = ("/tmp", "/var/tmp", "/run")  # noqa: S108 - each is replaced by an empty folder
 """Folders that are empty in the sandbox. /run has the sockets of services."""
@@ -33,10 +34,25 @@ _GPU_DEVICES = ("nvidia*", "dri", "kfd")
 """Devices of GPUs, which programs compute with."""
 
 
+@dataclass(frozen=True, slots=True)
+class Mounts:
+    """Mounts over a read-only root.
+
+    Args:
+        options: The options which make them.
+        places: Where they are, all of them.
+        checked: Those which show the same path of the file system, and which another command may replace meanwhile.
+    """
+
+    options: list[str]
+    places: tuple[Path, ...]
+    checked: tuple[Path, ...]
+
+
 def mounts(
     guard: GuardedPaths, access: SandboxAccess, environment: Mapping[str, str], readable: Sequence[Path]
-) -> list[str]:
-    """Return the options for all mounts over a read-only root.
+) -> Mounts:
+    """Return all mounts over a read-only root.
 
     A mount covers what was mounted below it before, so the deepest come last. If two are for the same path, the later
     of these replaces the other: empty folders, what is readable in them, the writable folder, what programs obey in it,
@@ -51,12 +67,12 @@ def mounts(
             found[path] = _bind("--ro-bind", path)
     if writable != Path("/"):
         found[writable] = _bind("--bind", writable)
-    found |= guard.mounts(access.write)
+    found |= (guarded := guard.mounts(access.write))
     caches = [path for path in _caches(home, environment) if not writable.is_relative_to(path)]
     found |= {path: ("--tmpfs", str(path)) for path in caches}
     covers = _hidden(home, environment, writable)
     found |= covers
-    tools = {} if home is None else needed_paths(home, environment)
+    tools = {path: real for folder in homes(home) for path, real in needed_paths(folder, environment).items()}
     found |= {
         path: ("--ro-bind", str(real), str(path))
         for path, real in tools.items()
@@ -66,13 +82,23 @@ def mounts(
     found |= {path: _bind("--bind", path) for path in access.write if path.exists()}
     # Without a folder for caches, programs would try to create one in the read-only home folder.
     variable = [] if caches else ["--setenv", "XDG_CACHE_HOME", "/tmp/.cache"]  # noqa: S108 - the private one
-    devices = [word for path in _devices() for word in ("--dev-bind", str(path), str(path))]
+    devices = _devices()
+    device_options = [word for path in devices for word in ("--dev-bind", str(path), str(path))]
     deepest_last = sorted(found, key=lambda path: len(path.parts))
     identity = [word for name, value in git_identity(home, environment) for word in ("--setenv", name, value)]
     # Files there would be lost.
     empty_folders = (path for path in covers if found[path][0] == "--tmpfs" and path not in caches)
     read_only = [word for path in empty_folders for word in ("--remount-ro", str(path))]
-    return [*devices, *variable, *identity, *(word for path in deepest_last for word in found[path]), *read_only]
+    options = [word for path in deepest_last for word in found[path]]
+    own = (
+        path for path in (writable, *guarded, *access.read, *access.write) if found.get(path, ())[1:2] == (str(path),)
+    )
+    elsewhere = (Path(os.path.realpath(path)) for path in deepest_last if not path.is_relative_to(writable))
+    return Mounts(
+        [*device_options, *variable, *identity, *options, *read_only],
+        (*devices, *deepest_last, *elsewhere),
+        tuple(dict.fromkeys(path for path in own if found[path][0] != "--tmpfs")),
+    )
 
 
 def _bind(option: str, path: Path) -> tuple[str, ...]:
@@ -114,7 +140,7 @@ def _hidden(home: Path | None, environment: Mapping[str, str], writable: Path) -
     return {
         path: ("--tmpfs", str(path)) if path.is_dir() else ("--ro-bind", _hiding(path), str(path))
         for path in hidden_paths(home, environment)
-        if not writable.is_relative_to(path)
+        if not writable.is_relative_to(path) and not (path.is_relative_to(writable) and path.is_socket())
     }
 
 

@@ -168,10 +168,10 @@ class SessionNavigation:
             await close_session(session)
             raise
         # Without an await from here on until all agents exist, so that no other task takes one of their names.
-        spend = SessionSpend(members.tokens, members.cost)
         self.teams.forget()
         current.limits_are_set = bool(restorable.settings.limits)
         current.limits = restorable.limits(current.limits)
+        spend = SessionSpend(members.tokens, members.cost + current.limits.unknown_cost(members.unpriced_tokens))
         current.open(session, spend, restorable.signed_settings, trusted=trusted)
         current.registry.former.update(member.identity.id for member in members.members)
         current.former = dict(live or {})

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import shlex
 import tomllib
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,10 +22,10 @@ from planck_nb.config import Config, TrustItem
 from planck_nb.config.named_files import PACKAGES, NamedFile, covered, find_named_files, find_source_files
 from planck_nb.config.trust import MAX_BYTES
 from planck_nb.sidecars.conventions import ROLE_TOOL
+from planck_nb.sidecars.mcp_client.mcp_servers import SpecReport, WrittenSidecar, read_mcp_servers
 from planck_nb.sidecars.mcp_client.offers.definitions import ToolDefinition
 from planck_nb.sidecars.mcp_client.offers.fingerprint import fingerprint
-from planck_nb.sidecars.mcp_client.spec.mcp_servers import SpecReport, WrittenSidecar, read_mcp_servers
-from planck_nb.sidecars.mcp_client.spec.spec import PROJECT_NAME, SidecarSpec
+from planck_nb.sidecars.mcp_client.sidecar_spec import PROJECT_NAME, SidecarSpec, keys_in_path
 from planck_nb.sidecars.mcp_client.transports.npx import runs_npx
 
 OWN_FILE = Path(".planck") / "mcp.json"
@@ -35,6 +36,8 @@ SHARED_FILE = Path(".mcp.json")
 
 PROJECT_FOLDER = Path(".planck") / "sidecar"
 """The folder of a project's own sidecar, which has a pyproject.toml."""
+
+_PARAMETER = re.compile(r"([?&])([^=&#]+)=([^&#]+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,9 +197,9 @@ def _item(
 ) -> TrustItem:
     """Describe a sidecar's entry and the files behind its command."""
     details = [
-        ("address", written.url),
+        ("address", _address(written.url)),
         ("goes to", (urlsplit(spec.url).hostname or "") if "$" in written.url else ""),
-        ("command", shlex.join(written.command) if spec.command else ""),
+        ("command", shlex.join(_words(written.command)) if spec.command else ""),
         ("in the folder", written.cwd),
         (
             "runs",
@@ -249,7 +252,27 @@ def _pairs(pairs: Mapping[str, str], sign: str) -> str:
 
 def _value(name: str, value: str) -> str:
     """Return a value as written; only a generated key is left out, because it cannot be a command or an address."""
-    return "a key in this file" if is_secret_variable(name, value) and is_generated_key(value) else value
+    *before, last = value.split(" ")  # "Bearer KEY"
+    is_key = is_secret_variable(name, last) and is_generated_key(last)
+    return " ".join([*before, "a key in this file"]) if is_key else value
+
+
+def _address(address: str) -> str:
+    """Return an address without keys in its path and among its parameters."""
+    with suppress(ValueError):
+        for key in keys_in_path(address):
+            address = address.replace(f"/{key}", "/a key in this file")
+    return _PARAMETER.sub(lambda match: f"{match[1]}{match[2]}={_value(match[2], match[3])}", address)
+
+
+def _words(command: Sequence[str]) -> Iterator[str]:
+    """Yield a command's words without keys after options."""
+    before = ""
+    for word in command:
+        option, sign, value = word.partition("=")
+        is_option = word.startswith("-") and sign
+        yield f"{option}={_value(option, value)}" if is_option else _value(before, word)
+        before = word if word.startswith("-") else ""
 
 
 def _project(config: Config) -> FoundSidecar | None:

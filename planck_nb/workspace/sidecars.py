@@ -38,9 +38,9 @@ if TYPE_CHECKING:
     from planck_nb.sidecars.mcp_client.link.authorization import Authorize
     from planck_nb.sidecars.mcp_client.link.link import SidecarLink
     from planck_nb.sidecars.mcp_client.link.questions import Ask, Question, QuestionAnswer
-    from planck_nb.sidecars.mcp_client.manager.manager import Sidecars
+    from planck_nb.sidecars.mcp_client.manager import Sidecars
     from planck_nb.sidecars.mcp_client.offers.definitions import LeftOut, ToolDefinition
-    from planck_nb.sidecars.mcp_client.spec.spec import SidecarSpec
+    from planck_nb.sidecars.mcp_client.sidecar_spec import SidecarSpec
 
 _PROBLEMS = 5
 """Sentences about sidecars that cannot be used, in one notice."""
@@ -179,7 +179,7 @@ class WorkspaceSidecars:
     def manager(self) -> Sidecars:
         """All sidecars that were started, or are to be."""
         if self._sidecars is None:
-            from planck_nb.sidecars.mcp_client.manager.manager import Sidecars  # noqa: PLC0415 - with the first sidecar
+            from planck_nb.sidecars.mcp_client.manager import Sidecars  # noqa: PLC0415 - with the first sidecar
 
             config = self._config.config
             self._sidecars = Sidecars(

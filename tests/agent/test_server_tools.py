@@ -16,7 +16,7 @@ from planck_nb.agent import events as ev
 from planck_nb.ai.server_calls import ServerCallReader, server_calls
 from planck_nb.base.errors import ModelError, UnsupportedFeatureError, UsageError
 from planck_nb.jupyter.namespace import tools_named
-from planck_nb.jupyter.transcript.blocks import ToolCall, blocks
+from planck_nb.rendering.blocks import ToolCall, blocks
 
 HI = ai.UserMessage("hi")
 ASK = ai.Context(messages=[HI], tools=[ai.ToolSpec("look", "Look.", {"type": "object", "properties": {}})])

@@ -47,8 +47,8 @@ BESIDE: dict[str, tuple[dict[str, str], str]] = {
     "an exercise": ({"duckdb.py": "import duckdb"}, "The package duckdb is hidden by ./duckdb.py; rename that file"),
     "settings": ({"yaml.py": "="}, "The package yaml is hidden by ./yaml.py; rename that file, and start again."),
     "several": (
-        {"yaml.py": "", "httpx.py": ""},
-        "The packages httpx and yaml are hidden by ./httpx.py and ./yaml.py; rename those files, and start again.",
+        {"yaml.py": "", "certifi.py": ""},
+        "The packages certifi and yaml are hidden by ./certifi.py and ./yaml.py; rename those files, and start again.",
     ),
     "another name": ({"mcp_server.py": "", "my_pandas.py": ""}, ""),
     "a folder without code": ({"mcp/notes.txt": ""}, ""),

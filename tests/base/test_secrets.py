@@ -33,7 +33,8 @@ AWS_SECRET = VARIABLES["AWS_SECRET_ACCESS_KEY"].replace("EXAMPLEKEY", "a1b2C3d4e
 @pytest.mark.parametrize(
     "name",
     "OPENAI_API_KEY openai_apikey KEY STRIPE_KEY GITHUB_TOKEN TOKEN_FILE MY_SECRET_VALUE DB_PASSWORD PASSWD SMTP_PASS "
-    "MYSQL_PWD GITHUB_PAT REGISTRY_AUTH SESSION_COOKIE GOOGLE_CREDENTIALS SSH_PASSPHRASE x_api_key".split(),
+    "MYSQL_PWD GITHUB_PAT REGISTRY_AUTH SESSION_COOKIE GOOGLE_CREDENTIALS SSH_PASSPHRASE x_api_key "
+    "SSHPASS DOCKER_AUTH_CONFIG MY_CREDS TF_VAR_PW APP_FERNET GIT_CONFIG_PARAMETERS".split(),
 )
 def test_names_of_secrets(name: str) -> None:
     assert is_secret_name(name)
@@ -41,7 +42,9 @@ def test_names_of_secrets(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", "PWD PATH session_tokens max_tokens MONKEY KEYBOARD SSH_AUTH_SOCK AUTHOR tokenizer".split()
+    "name",
+    "PWD PATH session_tokens max_tokens MONKEY KEYBOARD SSH_AUTH_SOCK AUTHOR tokenizer led_pin GIT_CONFIG_COUNT "
+    "GIT_CONFIG_VALUE_0 config_parameters".split(),
 )
 def test_names_of_other_settings(name: str) -> None:
     assert not is_secret_name(name)

@@ -27,8 +27,8 @@ from mcp import Client, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 
 from planck_nb.base.errors import SidecarLostError
-from planck_nb.sidecars.mcp_client.manager.manager import Sidecars
-from planck_nb.sidecars.mcp_client.spec.spec import SidecarSpec
+from planck_nb.sidecars.mcp_client.manager import Sidecars
+from planck_nb.sidecars.mcp_client.sidecar_spec import SidecarSpec
 
 SERVER = Path(__file__).parents[1] / "sidecars" / "mcp_client" / "servers" / "sdk_sidecar.py"
 HELD_TO = 1.2

@@ -38,7 +38,7 @@ with without_iri_parser():
     import jsonschema
 from jupyterlab.labapp import main
 main()"""
-_DEADLINE_MS = 40_000
+_DEADLINE_MS = 180_000
 """How long anything on a page may take: the cores are shared with other tests."""
 expect.set_options(timeout=_DEADLINE_MS)
 _REDRAWN = 20

@@ -94,7 +94,7 @@ def states(lab: Lab, window: Window) -> Iterator[Notebook]:
     notebook = window.open(lab.write("states.ipynb", *cells), width=1000, height=HEIGHT)
     notebook.page.evaluate(SPOKEN)
     notebook.run_all()
-    notebook.wait_idle(60)
+    notebook.wait_idle()
     expect(notebook.output(1).locator(".pk-preview")).to_be_visible()
     expect(notebook.output(2).locator(".pk-ask")).to_have_count(2)
     expect(notebook.output(3).get_by_alt_text("Image 1")).to_have_js_property("naturalWidth", 1)
@@ -127,9 +127,9 @@ SPOKEN = """() => {
     };
     new MutationObserver(listen).observe(document.body, {childList: true, characterData: true, subtree: true});
 }"""
-CONTROLS = """pk => {
-    const shown = [...pk.querySelectorAll('button, summary, select, textarea, input, a[href], [tabindex="0"]')]
-        .filter(one => one.checkVisibility() && !one.closest('[popover]'));
+CONTROLS = """output => {
+    const shown = [...output.querySelectorAll('button, summary, select, textarea, input, a[href], [tabindex="0"]')]
+        .filter(one => one.closest('.pk') && one.checkVisibility() && !one.closest('[popover]'));
     // Lines of calls and rows of agents are one stop each for Tab, and move by arrows.
     const roving = shown.filter(one => one.matches('summary.pk-line') && one.tabIndex < 0);
     return shown.filter(one => !roving.includes(one)).map((one, at) => (one.dataset.control = String(at)));
@@ -139,10 +139,10 @@ CONTROLS = """pk => {
 @pytest.mark.parametrize("cell", [1, 2, 3, 4, 5])
 def test_every_control_is_a_stop_of_the_tab_key(states: Notebook, cell: int) -> None:
     states.page.set_viewport_size({"width": 1000, "height": HEIGHT})
-    view = states.output(cell).locator(".pk")
-    controls = view.evaluate(CONTROLS)
+    output = states.output(cell)
+    controls = output.evaluate(CONTROLS)
     assert len(controls) >= 3
-    view.locator("[data-control='0']").focus()
+    output.locator("[data-control='0']").focus()
     reached = set()
     for _ in range(len(controls) + 5):
         reached.add(states.page.evaluate("document.activeElement.dataset.control"))

@@ -164,3 +164,45 @@ def test_an_error_about_a_key_tells_how_to_set_it(lab: Lab, open_notebook: Open)
     notebook.output(1).get_by_role("menuitem", name="Edit and re-run from here").click()
     expect(bar.locator(".pk-barnote")).to_contain_text("`%planck rewind` lists".replace("`", ""))
     notebook.save()
+
+
+ENDS = """%load_ext planck_nb
+from planck_nb import get_workspace
+from planck_nb.testing import Reply, scripted_model
+replies = [Reply("one two", stop_reason="length"), "three", Reply(error="The server is down."), "four"]
+get_workspace().set_default_model(scripted_model(replies))"""
+
+
+def press(notebook: Notebook, cell: int, name: str) -> None:
+    """Press a button of a cell's bar or note by the keyboard."""
+    bar_of(notebook, cell)
+    notebook.output(cell).get_by_role("button", name=name, exact=True).focus()
+    notebook.page.keyboard.press("Enter")
+
+
+def test_each_end_has_its_next_step_and_the_keyboard_reaches_it(lab: Lab, open_notebook: Open) -> None:
+    notebook = open_notebook(lab.write("ends.ipynb", ENDS, "%%planck\ncount"))
+    page = notebook.page
+    notebook.run_all()
+    notebook.wait_idle()
+    bar = notebook.output(1).locator(".pk-bar")
+    expect(bar).to_contain_text("Cut off")
+    press(notebook, 1, "Continue")
+    expect(notebook.output(2).locator(".pk-bar")).to_contain_text("Done")
+    assert page.evaluate(SOURCE.format(2)) == "%planck continue planck"
+    expect(notebook.output(2).get_by_text("three", exact=True)).to_be_visible()
+    notebook.wait_idle()
+    press(notebook, 1, "Try again")
+    expect(bar).to_contain_text("Failed")
+    notebook.wait_idle()
+    press(notebook, 1, "Choose model")
+    page.wait_for_function("document.activeElement.closest('.jp-Cell')?.dataset.windowedListIndex === '2'")
+    assert page.evaluate(SOURCE.format(2)) == "%planck models"
+    page.keyboard.press("Escape")
+    press(notebook, 1, "Try again")
+    expect(bar).to_contain_text("Done")
+    notebook.wait_idle(cells=2)
+    press(notebook, 1, "Reply")
+    page.wait_for_function("document.activeElement.closest('.jp-Cell')?.dataset.windowedListIndex === '2'")
+    assert page.evaluate(SOURCE.format(2)) == "%%planck\n"
+    notebook.save()

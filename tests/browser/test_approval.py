@@ -23,7 +23,7 @@ def test_what_is_allowed_runs_and_the_transcript_has_it(lab: Lab, open_notebook:
     output = notebook.output(1)
     ask = output.get_by_label("Approval: bash")
     expect(ask.locator(".pk-well")).to_have_text("echo one two")
-    expect(ask.locator(".pk-meta")).to_contain_text("denied in 4:5")
+    expect(ask.locator(".pk-meta")).to_contain_text("expires in 4:5")
     notebook.screenshot("approval-real")
     ask.get_by_role("button", name="Allow once").click()
     expect(output.locator(".pk-bar")).to_contain_text("Done")
@@ -109,7 +109,7 @@ def test_nobody_decides_in_time(lab: Lab, open_notebook: Open) -> None:
     notebook = open_notebook(lab.write("late.ipynb", f"%env PLANCK_NB_APPROVAL_DEADLINE=2\n{SETUP}", ASK))
     notebook.run_all()
     output = notebook.output(1)
-    expect(output.get_by_label("Approval: bash")).to_contain_text("denied in")
+    expect(output.get_by_label("Approval: bash")).to_contain_text("expires in")
     expect(output.locator(".pk-bar")).to_contain_text("Done")
     notebook.wait_idle()
     assert "".join(notebook.outputs(1)[-1]["data"]["text/plain"]).startswith("[bash echo one two: denied]\n")
@@ -200,4 +200,4 @@ def test_a_running_agent_is_steered_and_prompts_wait_for_its_end(lab: Lab, open_
     said = ["Go on.", "", "Only March, please.", "I look at March only.", "Then print it.", "Printed."]
     assert notebook.printed(0).strip() == str(said)
     [bundle] = [entry["data"] for entry in notebook.outputs(0) if "text/markdown" in entry.get("data", {})]
-    assert "".join(bundle["text/plain"]) == "[wait_for_words]\n> Only March, please.\nI look at March only."
+    assert "".join(bundle["text/plain"]) == "[wait_for_words]\n> You: Only March, please.\nI look at March only."

@@ -37,7 +37,7 @@ def test_two_calls_wait_for_approval(lab: Lab, open_notebook: Open) -> None:
     expect(bash.locator(".pk-facts").first).to_have_text(
         "Runs a command. It can write files and use the network. No rule allows it."
     )
-    expect(bash.locator(".pk-meta")).to_contain_text("denied in 4:4")
+    expect(bash.locator(".pk-meta")).to_contain_text("expires in 4:4")
     expect(output.locator(".pk-status strong")).to_have_text("Waiting for you")
     expect(output.locator(".pk-status")).to_contain_text("2 approvals")
     assert output.locator(".pk-tool:visible").count() == 0
@@ -131,7 +131,7 @@ def test_tool_output_steering_and_the_queue(lab: Lab, open_notebook: Open) -> No
     box.press("Shift+Enter")
     box.press_sequentially("please.")
     box.press("Enter")
-    expect(output.locator(".pk-said")).to_have_text("You said: Only March,\nplease.")
+    expect(output.locator(".pk-said")).to_have_text("You: Only March,\nplease.")
     expect(box).to_have_value("")
     box.fill("Hello?")
     box.press("Enter")

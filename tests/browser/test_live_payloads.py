@@ -11,8 +11,8 @@ from support.hostile_session import previews, turn
 from support.listener import Listener
 from support.payloads import payloads
 
-from planck_nb.jupyter.transcript.blocks import Execution, Notice
 from planck_nb.jupyter.transcript.transcript import Transcript
+from planck_nb.rendering.blocks import Execution, Notice
 
 if TYPE_CHECKING:
     from browser.conftest import Lab, Notebook
@@ -69,7 +69,7 @@ def test_nothing_runs_or_loads_in_jupyterlab(lab: Lab, open_notebook: Open) -> N
     notebook = open_notebook(lab.write("payloads.ipynb", SETUP, LIVE, OUTPUTS))
     notebook.page.evaluate("() => { window.ran = []; window.fired = number => { window.ran.push(number); }; }")
     notebook.run_all()
-    notebook.wait_idle(40)
+    notebook.wait_idle()
     notebook.screenshot("payloads")
     expect(notebook.output(1)).to_contain_text("<script>fired(0)</script>")
     expect(notebook.output(2).locator(".jp-RenderedMarkdown")).to_contain_text("fired(98)")

@@ -29,7 +29,7 @@ def test_a_question_of_a_sidecar_is_answered_in_the_cell(lab: Lab, open_notebook
     describe(tmp_path)
     notebook = open_notebook(lab.write("question.ipynb", SETUP.format(folder=str(tmp_path)), ASK, ASK))
     notebook.run_first(1)
-    notebook.wait_idle(60, cells=1)
+    notebook.wait_idle(cells=1)
     notebook.run_only(1)
     output = notebook.output(1)
     ask = output.get_by_label("Question of asker")

@@ -301,7 +301,7 @@ from IPython.display import display
 from planck_nb.ai.messages import AssistantMessage, ImagePart, TextPart, ThinkingPart, ToolCallPart
 from planck_nb.ai.messages import ToolResultMessage, ToolResultPart, Usage, UserMessage
 from planck_nb.jupyter.transcript.transcript import Transcript
-from planck_nb.jupyter.transcript.blocks import Decision, Notice
+from planck_nb.rendering.blocks import Decision, Notice
 from scripted_run import BYTES, MARKDOWN
 image = ImagePart("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==")
 push = ToolCallPart("9", "bash", {"command": "git push"})

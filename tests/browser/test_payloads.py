@@ -19,8 +19,8 @@ from support.payloads import payloads
 
 from planck_nb.ai.messages import UserMessage
 from planck_nb.base.safe_html import framed_html, static_html
-from planck_nb.jupyter.transcript.blocks import Decision, Execution, Notice
 from planck_nb.jupyter.transcript.transcript import Transcript
+from planck_nb.rendering.blocks import Decision, Execution, Notice
 from planck_nb.sessions import ExportFormat, Session, SessionInfo, export_session
 
 NOTED = "window.ran = []; window.fired = number => { window.ran.push(number); };"

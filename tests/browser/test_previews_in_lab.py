@@ -86,7 +86,9 @@ def test_tables_and_html_of_calls_live_and_saved(lab: Lab, open_notebook: Open) 
         "background-color", "rgb(255, 215, 0)"
     )
     expect(saved).to_contain_text("evil but shown")
-    assert saved.locator("script, iframe, a[href], form, svg").count() == 0
+    assert saved.locator("script, iframe, a[href], form, svg:not(.pk-i)").count() == 0
+    edges = saved.locator(".pk-body").first.locator(".pk-well, table")
+    assert len(set(edges.evaluate_all("boxes => boxes.map(box => Math.round(box.getBoundingClientRect().left))"))) == 1
     [style] = saved.locator("style").all_text_contents()
     assert re.fullmatch(r"[^{}]*\.planck-run-1\)[^{}]*\{display:none\}", style)  # our own, for a later kernel
     notebook.screenshot("previews-saved-light")

@@ -109,7 +109,7 @@ def test_questions_with_an_address_and_with_two_tabs(lab: Lab, open_notebook: Op
     cells = [PROMPT.format(tool=tool, argument=name) for tool, name in (("elicit", "url"), ("deploy", "shop"))]
     notebook = open_notebook(lab.write("addresses.ipynb", QUESTION.format(folder=str(tmp_path)), cells[0], *cells))
     notebook.run_first(1)
-    notebook.wait_idle(60, cells=1)
+    notebook.wait_idle(cells=1)
     opened: list[str] = []
     notebook.page.context.on("page", lambda page: opened.append(page.url))
     notebook.page.on("request", lambda request: opened.append(request.url) if "mple.org" in request.url else None)

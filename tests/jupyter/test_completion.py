@@ -49,7 +49,7 @@ async def notebook(stored: Path, tmp_path: Path) -> AsyncIterator[Notebook]:
     ("cell", "word", "found"),
     [
         ("%planck sql -", "-", ["--output", "--as", "--limit", "--debug", "--help"]),
-        ("%planck exp", "exp", ["export"]),
+        ("%planck exp", "exp", ["explain", "export"]),
         ("%planck read @da", "@da", ["@data/"]),
         ("%planck read @data/", "@data/", ["@data/prices.csv"]),
         ("%planck read @.h", "@.h", ["@.hidden"]),

@@ -23,10 +23,10 @@ from planck_nb.base.markdown import to_html, to_markdown
 from planck_nb.base.safe_html import framed_html, static_html, text_of_html
 from planck_nb.base.secrets import redact
 from planck_nb.base.visible import visible
-from planck_nb.jupyter.display.diff_lines import diff_in
-from planck_nb.jupyter.display.plain_output import PlainStream, Tail, for_terminal, plain
 from planck_nb.jupyter.prompts.expansion import expanded, hint
 from planck_nb.jupyter.prompts.mentions import mentioned
+from planck_nb.rendering.diff_lines import diff_in
+from planck_nb.rendering.plain_output import PlainStream, Tail, for_terminal, plain
 from planck_nb.sessions import import_session
 from planck_nb.sidecars.mcp_client.transports.log_lines import LogLines
 from planck_nb.teams.json_text import parse_json

@@ -30,7 +30,7 @@ def test_a_file_of_the_users_hides_pandas(tmp_path: Path) -> None:
     with running_kernel(tmp_path, PLANCK_NB_SESSIONS_DIR=str(tmp_path / "sessions")) as kernel:
         loaded = kernel.run("import pandas\n%load_ext planck_nb")
         assert loaded.text.strip() == SENTENCE, "duckdb is found where it is installed"
-        assert kernel.run("%planck hello").status == "ok"
+        assert kernel.run("%planck hello there").status == "ok"
         for verb in ("sql select 1 as x", "agents"):
             assert kernel.run(f"%planck {verb}").error == f"UsageError: {SENTENCE}"
         assert "AttributeError" in kernel.run("%planck agents --debug").error

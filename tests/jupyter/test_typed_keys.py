@@ -92,6 +92,12 @@ async def test_a_key_is_refused_wherever_it_is_typed(name: str, notebook: Notebo
         assert "0451" not in said
 
 
+@pytest.mark.parametrize("line", ["set key {}", "set api_key {}", "login {}", "set mistral token {}"])
+async def test_a_key_without_a_known_beginning_is_refused_in_a_command(line: str, notebook: Notebook) -> None:
+    for key in ("Tz7kQ2mW9xLp4RvN8sYb3HcJ6dFg1AeU", "8f3a9c2e7b1d4f6a8e0c5b9d2f7a1c3e"):
+        assert key not in refused(line.format(key), None, notebook)
+
+
 async def test_somebody_who_insists_can_send_it(notebook: Notebook) -> None:
     key = KEYS["openai"]
     assert interpret(f"-- {key}", None, notebook) == Prompt({}, key)

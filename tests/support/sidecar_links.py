@@ -14,7 +14,7 @@ from typing import Any
 from planck_nb.sidecars.mcp_client.link.link import SidecarLink
 from planck_nb.sidecars.mcp_client.link.settings import LinkCallbacks, LinkTiming
 from planck_nb.sidecars.mcp_client.link.status import SidecarEvent, SidecarState
-from planck_nb.sidecars.mcp_client.spec.spec import SidecarSpec
+from planck_nb.sidecars.mcp_client.sidecar_spec import SidecarSpec
 
 SERVERS = Path(__file__).parents[1] / "sidecars" / "mcp_client" / "servers"
 FAST = LinkTiming(start=30, first_delay=0.05, longest_delay=0.2, stop_grace=0.5, question=30)

@@ -13,6 +13,7 @@ from support.evidence import missing
 
 from planck_nb import BuiltinTools, ToolError
 from planck_nb.base.programs import find_program
+from planck_nb.tools.guarded_paths import GuardedPaths
 from planck_nb.tools.sandbox import find_sandbox
 
 pytestmark = pytest.mark.process
@@ -31,6 +32,12 @@ PLACES = """
 sitecustomize.py usercustomize.py evil.pth .pdbrc .pythonstartup .ipython/profile_default/startup/0.py
 .jupyter/jupyter_server_config.py .Rprofile .Renviron .psqlrc .sqliterc .npmrc .yarnrc.yml .yarn/plugins/p.cjs
 .yarn/releases/y.cjs .pnp.cjs .cargo/config.toml .bundle/config .mvn/extensions.xml .gitconfig .hg/hgrc
+
+AGENTS.override.md AGENT.md QWEN.md CRUSH.md WARP.md replit.md .rules .agents/skills/a/SKILL.md .github/hooks/a.json
+.openhands/setup.sh .amp/settings.json opencode.jsonc .idx/dev.nix .replit .clangd hie.yaml .run/a.run.xml
+.config/mise/config.toml mise.local.toml mise/config.toml .env.zsh .config/fish/config.fish profile.ps1 .xonshrc
+startup.m .RData .iex.exs .ocamlinit .ackrc .radare2rc tools/bazel .jj/repo/config.toml _darcs/prefs/defaults
+.git/commondir sub/.git/commondir
 
 .git/hooks/pre-commit .git/hooks/post-checkout .git/config.worktree sub/.vscode/tasks.json sub/.envrc sub/AGENTS.md
 a/b/.claude/settings.json sub/.git/hooks/post-commit
@@ -74,6 +81,10 @@ async def test_nothing_that_runs_by_itself_can_be_left(project: Path, how: str) 
 
 def exists(path: Path) -> bool:
     return path.is_symlink() or path.exists()
+
+
+def files(folder: Path) -> set[Path]:
+    return set(folder.rglob("*"))
 
 
 def parts(place: str) -> dict[str, str]:
@@ -238,11 +249,97 @@ async def test_a_folder_that_git_takes_for_a_repository_runs_nothing(project: Pa
     assert "fsmonitor" not in (project / "bare/config").read_text()
 
 
+async def test_files_that_were_there_stay_where_they_are_however_many_entries_a_command_makes(project: Path) -> None:
+    shell(
+        project, "mkdir -p sub/.vscode; echo mine | tee sub/.envrc > sub/.vscode/tasks.json; git init -q sub/repository"
+    )
+    before = files(project)
+    said = await run(project, "seq 20001 | xargs touch; mkdir -p other/.vscode")
+    assert before - files(project) == set()
+    assert "renamed to .vscode.set-aside-1" in said
+    assert "sub" not in said
+
+
+def test_no_folder_is_closed_to_its_owner_with_such_a_file_in_it(tmp_path: Path) -> None:
+    """In a process without root's rights, which need none."""
+    project = tmp_path / "project"
+    project.mkdir()
+    own = os.geteuid() or 65534
+    for folder in (project, *project.parents):
+        if folder.stat().st_uid == os.geteuid() and folder.is_relative_to(tmp_path.parents[2]):
+            folder.chmod(folder.stat().st_mode | 0o055)
+    os.chown(project, own, -1)
+    child = os.fork()
+    if not child:
+        status = 1
+        try:
+            if os.geteuid() == 0:
+                os.setuid(own)
+            guard = GuardedPaths.of(project, {})
+            shell(project, CLOSED)
+            guard.clean({})
+            status = int(any((project / place / ".envrc").exists() for place in ("a", "b", "c", "d/e")))
+        finally:
+            os._exit(status)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+CLOSED = """
+mkdir -p a b c d/e; for folder in a b c d/e; do echo evil > $folder/.envrc; done
+chmod 311 a; chmod 555 b; chmod 000 c; chmod 000 d/e d
+"""
+
+
+async def test_a_folder_with_too_many_entries_is_said(project: Path) -> None:
+    shell(project, "mkdir -p many/inner; cd many; seq 20001 | xargs touch")
+    (project / "zoo").mkdir()
+    said = await run(project, "mkdir -p .vscode zoo/.vscode")
+    assert "renamed to .vscode.set-aside-1" in said
+    assert said.count("too many entries to look through them all") == 1
+    assert "too many entries" not in await run(project, ":")
+
+
+@pytest.mark.parametrize("folder", ["sub", "."])
+async def test_git_takes_no_settings_from_a_common_folder(project: Path, folder: str) -> None:
+    shell(project, f"{BEFORE}\nmkdir sub")
+    make = (
+        "mkdir -p a/b/c/d; cp -r .git a/b/c/d/e; git config -f a/b/c/d/e/config core.fsmonitor 'touch ran; false';"
+        f"p=$PWD; cd {folder}; cp $p/.git/HEAD . ; echo $p/a/b/c/d/e > commondir; echo $p/a/b/c/d/e > $p/.git/commondir"
+    )
+    await run(project, make)
+    shell(project / folder, "git status || true")
+    assert "ran" not in {path.name for path in files(project)}
+
+
+@pytest.mark.parametrize("make", ["truncate -s 20G .git/config", "mkfifo .git/config", "ln -s /dev/zero .git/config"])
+async def test_settings_that_are_no_text_take_no_memory_and_no_time(project: Path, make: str) -> None:
+    said = await run(project, f"mkdir -p .git/objects .git/refs; echo 'ref: refs/heads/x' > .git/HEAD; {make}")
+    assert "set-aside" in said
+    assert not exists(project / ".git/config") or (project / ".git/config").read_text() == ""
+
+
+async def test_a_missing_folder_of_programs_cannot_be_made(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", f"{project}/bin:{os.environ['PATH']}")
+    said = await run(project, "mkdir bin; echo echo evil > bin/git; chmod +x bin/git")
+    assert "bin.set-aside-1" in said
+    assert not (project / "bin").exists()
+
+
+async def test_hidden_files_of_unknown_purpose_are_said(project: Path) -> None:
+    said = await run(
+        project, "mkdir .newagent .pytest_cache; touch .newagent/rules.md .gitignore .python-version a.txt"
+    )
+    assert "made hidden files" in said
+    assert said.endswith(": .newagent.")
+
+
 async def test_what_runs_later_is_said(project: Path) -> None:
     (project / "Makefile").write_text("a:\n")
-    said = await run(project, "echo 1 > data; touch conftest.py; echo b: >> Makefile; echo x = 1 > pandas.py")
+    said = await run(
+        project, "echo 1 > data; touch conftest.py; echo b: >> Makefile; echo x = 1 > pandas.py; touch json.pyc"
+    )
     assert "that other programs run automatically: Makefile, conftest.py." in said
-    assert "hide installed ones of their name: pandas" in said
+    assert "hide installed ones of their name: json, pandas" in said
     assert "automatically" not in await run(project, "echo 2 > data")
 
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import pwd
+import socket
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,6 +15,7 @@ from support.evidence import missing
 from planck_nb import BuiltinTools, ToolError
 from planck_nb.agent.approval import Policy
 from planck_nb.agent.effect import Effect
+from planck_nb.tools.hidden_paths import hidden_paths, needed_paths
 from planck_nb.tools.private_folders import runtime_folder
 from planck_nb.tools.sandbox import find_sandbox
 
@@ -85,6 +89,59 @@ async def test_no_credential_is_seen(home: Path, folder: str) -> None:
     shown = await run(home / folder, f"for f in {files}; do cat $f; done; grep -rl {SECRET} ~ | grep -v /proc")
     assert SECRET not in shown
     assert [name for name in CREDENTIALS if f"/{name}\n" in shown and "No such file" not in shown] == []
+
+
+async def test_no_number_of_entries_shows_a_hidden_one(home: Path) -> None:
+    for number in range(6_000):
+        (home / f"entry{number}").touch()
+    for number in range(20):
+        put(home / f".hidden{number}/token", SECRET)
+    assert SECRET not in await run(home / "project", f"cat {home}/.*/token")
+
+
+async def test_more_hidden_entries_than_can_be_hidden_are_refused(home: Path) -> None:
+    for number in range(1_001):
+        (home / f".hidden{number}").touch()
+    assert "more than 1,000 hidden entries" in await run(home / "project", "echo ran")
+
+
+def test_the_home_folder_of_this_user_is_hidden_wherever_home_is(home: Path) -> None:
+    own = Path(pwd.getpwuid(os.geteuid()).pw_dir).resolve()
+    needed = needed_paths(own, dict(os.environ)).values()
+    entries = [path for path in own.iterdir() if path.name.startswith(".")]
+    private = {path.resolve() for path in entries if not any(place.is_relative_to(path) for place in needed)}
+    assert private - set(hidden_paths(home, dict(os.environ))) == set()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root could read such files")
+async def test_root_reads_no_file_of_the_system_that_is_closed_to_others(home: Path) -> None:
+    listed = "find /etc -maxdepth 2 -type f ! -perm -o+r; find /var/lib /var/log -maxdepth 1 -type f ! -perm -o+r"
+    opened = f"for file in $({listed}); do head -c 1 $file > seen && test -s seen && echo $file; done; echo over"
+    assert (await run(home / "project", opened)).splitlines()[0] == "over"
+
+
+async def test_the_sockets_of_other_servers_are_not_reached(home: Path) -> None:
+    server = socket.socket(socket.AF_UNIX)
+    server.bind(str(home / "s.sock"))
+    server.listen()
+    server.setblocking(False)
+    connect = "import socket; socket.socket(socket.AF_UNIX).connect('../s.sock')"
+    with server:
+        await run(home / "project", f'{sys.executable} -c "{connect}"')
+        with pytest.raises(BlockingIOError):
+            server.accept()
+
+
+async def test_other_versions_of_a_python_in_the_home_folder_cannot_be_changed(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for version in ("3.11", "3.12"):
+        put(home / f".pyenv/versions/{version}/bin/tool", "#!/bin/sh\necho fine", 0o755)
+    monkeypatch.setenv("PATH", f"{home}/.pyenv/versions/3.11/bin:{os.environ['PATH']}")
+    said = await run(home, "tool; echo evil > .pyenv/versions/3.12/bin/tool; mkdir .pyenv/versions/3.13")
+    assert "fine" in said
+    assert (home / ".pyenv/versions/3.12/bin/tool").read_text() != "evil\n"
+    assert not (home / ".pyenv/versions/3.13").exists()
 
 
 def test_reading_a_credential_asks_in_a_notebook_in_the_home_folder(home: Path) -> None:

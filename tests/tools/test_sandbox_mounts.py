@@ -37,7 +37,8 @@ def options(
     readable: tuple[Path, ...] = (),
 ) -> list[tuple[str, ...]]:
     """The options with their arguments."""
-    words = iter(mounts(GuardedPaths.of(project, environment), access or SandboxAccess(), environment, readable))
+    guard = GuardedPaths.of(project, environment)
+    words = iter(mounts(guard, access or SandboxAccess(), environment, readable).options)
     return [(word, *(next(words) for _ in range(ARGUMENTS[word]))) for word in words]
 
 

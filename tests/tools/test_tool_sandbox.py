@@ -703,13 +703,15 @@ async def test_a_container_that_refuses_proc(place: Place, tmp_path: Path, monke
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user; the other tests run as this one")
 @pytest.mark.parametrize("number", [0, 1])
-def test_it_works_for_other_users(sandbox: Sandbox, number: int) -> None:
+def test_it_works_for_other_users(sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch, number: int) -> None:
     options = candidates(65534)[number]
     found = Sandbox(sandbox.program, options)
     folder = Path(
         subprocess.run(["mktemp", "-d"], capture_output=True, text=True, check=True, user=65534).stdout.strip()
     )
-    words = found.arguments(folder, GuardedPaths(folder), SandboxAccess(), {"HOME": "/nonexistent"})
+    with monkeypatch.context() as patch:  # root could read more, which would be hidden
+        patch.setattr(os, "geteuid", lambda: 65534)
+        words = found.arguments(folder, GuardedPaths(folder), SandboxAccess(), {"HOME": "/nonexistent"})
     script = (
         "id -u; echo x > mine && cat mine; echo y > /var/tmp/planck-escape; "
         "cat /proc/[0-9]*/cmdline | tr '\\0' ' ' | grep -c 'sleep 6[0]0'"
@@ -786,3 +788,26 @@ async def test_a_command_that_kills_its_launcher_leaves_nothing(tmp_path: Path) 
     shown = await output(tool, {"command": f"setsid sleep {long} & sleep 0.2; kill -9 $PPID; sleep {long}"})
     assert shown.startswith("Process was ended by SIGKILL (9)")
     assert still_running(long) == []
+
+
+@pytest.mark.parametrize("link", ["..", "../outside", "docs"])
+def test_a_folder_that_another_command_replaces_gives_no_mount_elsewhere(
+    sandbox: Sandbox, place: Place, link: str
+) -> None:
+    (place.project / "docs").mkdir()
+    for folder in (place.home, place.home / "outside", place.project / "docs", place.project / "sub"):
+        folder.mkdir(exist_ok=True)
+        (folder / ".bashrc").write_text(SECRET if folder == place.home else "")
+    environment = {"HOME": str(place.home), "PATH": os.environ["PATH"]}
+    guard = GuardedPaths.of(place.project, environment)
+    words = sandbox.arguments(place.project, guard, SandboxAccess(), environment)
+    (place.project / "sub").rename(place.project / "former")
+    (place.project / "sub").symlink_to(link)
+    done = subprocess.run(
+        [*words, "/bin/sh", "-c", "cat */.ssh/* */.bashrc; echo evil | tee sub/victim sub/.bashrc > docs/a"],
+        env=environment, capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert done.returncode
+    assert SECRET not in done.stdout
+    assert (place.home / "outside/victim").read_text() == "untouched"
+    assert not (place.project / "docs/a").exists()

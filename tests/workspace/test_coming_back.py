@@ -11,13 +11,15 @@ from typing import Any, TypeAlias
 
 import pytest
 from support.ledger import check_ledger
+from support.wire import chat_chunk, replying, sse
 
 from planck_nb import Agent, Config, Limits, Workspace
 from planck_nb.agent.agent_access import compactor_of, fallbacks_of, skills_of
 from planck_nb.agent.context.compactor import stored_compactor
 from planck_nb.agent.limits import restored_limits
-from planck_nb.ai import Options, get_model
+from planck_nb.ai import Client, Options, get_model
 from planck_nb.ai.messages import UserMessage
+from planck_nb.base.errors import LimitError
 
 OF_THE_WORKSPACE = {
     "session",
@@ -222,6 +224,24 @@ async def test_limits_set_in_python_need_no_call_to_be_stored(project: Path, *, 
         await other.resume(workspace.session.id)
         assert other.limits == other.agent("ann").limits == Limits(cost=0.1)
     await workspace.close()
+
+
+async def test_tokens_without_a_price_still_count_after_a_resume(project: Path) -> None:
+    """500 tokens are $1.50 at `unknown_price`."""
+    usage = {"prompt_tokens": 400, "completion_tokens": 100, "total_tokens": 500}
+    reply = sse(chat_chunk({"content": "Hello."}), chat_chunk({}, "stop"), {"choices": [], "usage": usage}, "[DONE]")
+    config = Config.load(environment={}, limits="session_cost=2 unknown_price=3000")
+
+    def opened() -> Workspace:
+        return Workspace(config, client=Client(transport=replying(reply), credentials={"GROQ_API_KEY": "gsk_1"}))
+
+    async with opened() as workspace:
+        await workspace.add_agent("ann", model=get_model("groq:any-model")).prompt("Hello?")
+        session_id = workspace.session.id
+    async with opened() as other:
+        await other.resume(session_id)
+        with pytest.raises(LimitError, match=r"has only \$0.5000 of its 2 US dollars left"):
+            await other.agent("ann").prompt("And now?")
 
 
 async def test_limits_that_were_set_hold_although_the_configuration_had_the_same(project: Path) -> None:

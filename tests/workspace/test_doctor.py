@@ -195,7 +195,7 @@ PACKAGES = [
 
 def examined(site: Path, folder: Path) -> str:
     """What the command says with these packages."""
-    code = "import sys; sys.path[:0] = sys.argv[1:3]; from planck_nb.serve.cli import main; sys.exit(main(['doctor']))"
+    code = "import sys; sys.path[:0] = sys.argv[1:3]; from planck_nb.cli import main; sys.exit(main(['doctor']))"
     command = [sys.executable, "-S", "-c", code, str(ROOT), str(site)]
     environment = {"PATH": os.environ["PATH"], "HOME": str(folder), "PLANCK_NB_MODEL": "demo"}
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
@@ -251,10 +251,10 @@ def test_disks_that_cannot_be_written(tmp_path: Path, disk: str) -> None:
         mount -t tmpfs -o size=60m tmpfs "$1" || exit 77
         cd "$1"
         {breaking}
-        "$2" -m planck_nb.serve.cli doctor --folder .
+        "$2" -m planck_nb.cli doctor --folder .
         {mend}
         echo MENDED
-        "$2" -m planck_nb.serve.cli doctor --folder .
+        "$2" -m planck_nb.cli doctor --folder .
     """
     command = ["unshare", "--mount", "sh", "-c", script, "sh", str(tmp_path), sys.executable]
     environment = {**os.environ, "PLANCK_NB_MODEL": "demo", "PYTHONPATH": str(ROOT)}

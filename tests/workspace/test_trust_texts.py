@@ -24,6 +24,7 @@ Plant: TypeAlias = Callable[[Path], object]
 
 MODEL = {"id": "m", "provider": "openai"}
 KEY = "sk-ant-api03-" + "Ab1_" * 20
+GENERATED = "9f" * 16
 
 
 def put(folder: Path, name: str, text: str) -> Path:
@@ -208,6 +209,15 @@ def test_all_that_is_used_is_shown(project: Path, name: str) -> None:
 @pytest.mark.parametrize(
     ("plant", "kept"),
     [
+        (
+            sidecar(url="https://d.example", headers={"Authorization": f"Bearer {GENERATED}"}),
+            "Bearer a key in this file",
+        ),
+        (sidecar(url=f"https://d.example?a=b&vendorApiKey={GENERATED}&c=d"), "=a key in this file&c=d"),
+        (sidecar(url=f"https://d.example/s/{GENERATED}/mcp"), "https://d.example/s/a key in this file/mcp"),
+        (sidecar(command="npx", args=["-y", "docs", "--api-key", GENERATED]), "--api-key 'a key in this file'"),
+        (sidecar(command="npx", args=[f"--api-key={GENERATED}"]), "'--api-key=a key in this file'"),
+        (sidecar(command="npx", args=["--name", GENERATED[1:]]), f"--name {GENERATED[1:]}"),
         (sidecar(url="https://docs.example/mcp", headers={"Authorization": f"Bearer {KEY}"}), "Authorization"),
         (sidecar(command="npx", env={"DOCS_TOKEN": KEY}), "DOCS_TOKEN=a key in this file"),
         (sidecar(command="npx", args=["--key", KEY]), "--key"),
@@ -221,8 +231,9 @@ def test_a_secret_in_a_file_is_named_and_not_shown(project: Path, plant: Plant, 
     Workspace(Config.load()).trust()
     text = "\n".join(item.text for item in items())
     assert kept in text
-    assert KEY not in text
-    assert KEY not in (project.parent / ".planck/trust.json").read_text()
+    for key in (KEY, GENERATED):
+        assert key not in text
+        assert key not in (project.parent / ".planck/trust.json").read_text()
 
 
 SCRIPT = sidecar(command="python3", args=["server.py"])

@@ -18,8 +18,6 @@ export interface Lane extends Member {
   readonly words: string;
   /** What it is doing exactly: the newest line that it writes, the tool that runs, the call that needs approval. */
   readonly line: string;
-  /** The task that it works on, or the last one, behind the name of the agent that gave it. */
-  readonly given: string;
   readonly spent: Spent;
   /** Its turn can be stopped and steered. */
   readonly busy: boolean;
@@ -75,12 +73,10 @@ export function lanesOf(run: Run): Lane[] {
   const leader = leaderOf(run);
   const ids = new Set([leader, ...run.members.keys(), ...run.agents.keys()]);
   ids.delete('');
-  const given = tasksByTarget(run);
   const exited = new Set([...run.agents.values()].flatMap((agent) => agent.formerWorkers.map(({ id }) => id)));
   return [...ids].map((id) => {
     const agent = run.agents.get(id) ?? newAgent(id);
     const member = run.members.get(id);
-    const task = currentTask(agent, given.get(id) ?? []);
     return {
       id,
       name: nameOf(run, id),
@@ -88,7 +84,6 @@ export function lanesOf(run: Run): Lane[] {
       role: member?.role || agent.role,
       model: modelNameOf(run, id),
       leads: id === leader,
-      given: task === undefined ? '' : `${task.from}: ${oneLine(task.text)}`,
       spent: agent.spent,
       busy: agent.status !== 'idle',
       ...doing(run, agent, agent.stopped || exited.has(id)),
@@ -148,6 +143,14 @@ export function shownLanes(lanes: readonly Lane[], keep: ReadonlySet<string>): r
 export function waitingFirst(lanes: readonly Lane[]): readonly Lane[] {
   const rank = ({ leads, state }: Lane): number => (leads ? 0 : state === 'ask' ? 1 : 2);
   return lanes.toSorted((one, other) => rank(one) - rank(other));
+}
+
+/** The model of all agents; null if they have several, so that each row names its own. */
+export function sharedModelOf(run: Run): string | null {
+  const ids = new Set([...run.members.keys(), ...run.agents.keys()]);
+  const models = new Set([...ids].map((id) => modelNameOf(run, id)));
+  models.delete('');
+  return models.size > 1 ? null : ([...models][0] ?? '');
 }
 
 /** What the lanes that are not shown are doing, in words. */

@@ -31,7 +31,6 @@ export class LaneView {
   private readonly tokens = h('span', { class: 'pk-fig pk-mute pk-wide', role: 'gridcell' });
   private readonly cost = h('span', { class: 'pk-fig', role: 'gridcell' });
   private readonly model = h('span', { class: 'pk-model pk-wide', role: 'gridcell' });
-  private readonly given = h('span', { class: 'pk-given', role: 'gridcell' });
   private readonly button = h('button', { class: 'pk-btn', type: 'button', 'data-kind': 'icon', tabindex: '-1' });
   private lane: Lane;
 
@@ -48,7 +47,6 @@ export class LaneView {
       this.cost,
       h('span', { role: 'gridcell' }, this.button),
       this.model,
-      this.given,
     );
     this.row.addEventListener('click', () => {
       if (document.getSelection()?.isCollapsed !== false) toggle();
@@ -81,7 +79,6 @@ export class LaneView {
     setText(this.tokens, counted ? count(input + output) : '');
     setText(this.cost, cost === null ? '' : `${estimated ? '≥ ' : ''}${dollars(cost)}`);
     setText(this.model, lane.model);
-    setText(this.given, lane.given);
     this.details?.update(lane);
   }
 
@@ -158,7 +155,7 @@ export class LaneDetails {
   update(lane: Lane): void {
     this.lane = lane;
     this.stop.setAttribute('aria-disabled', String(!lane.busy));
-    const placeholder = lane.busy ? `Steer: ${lane.name} reads it before its next step` : `${lane.name} does nothing that could be steered`;
+    const placeholder = lane.busy ? `Steer: ${lane.name} reads it before its next step` : `${lane.name} is idle`;
     if (this.box.placeholder !== placeholder) this.box.placeholder = placeholder;
   }
 

@@ -9,7 +9,7 @@ import type { Announcer } from './announcer.ts';
 import type { QueuedPrompt } from '../model/agent-state.ts';
 import { approvalsOf, figuresOf, isTeam, modelNameOf, namesOf, queueOf, returnedOf, statusOf, timesOf } from '../model/run.ts';
 import type { Run } from '../model/run.ts';
-import { leaderOf } from '../model/team.ts';
+import { leaderOf, sharedModelOf } from '../model/team.ts';
 import { copyButton } from './summary-bar.ts';
 
 type Send = (command: Command) => void;
@@ -71,7 +71,7 @@ export class RunControls {
       agent: this.agent,
       tokens,
       cost,
-      model: team ? '' : modelNameOf(run, leaderOf(run)), // in a team, each row has that of its agent
+      model: team ? (sharedModelOf(run) ?? '') : modelNameOf(run, leaderOf(run)),
     });
   }
 

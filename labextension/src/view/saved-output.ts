@@ -1,7 +1,7 @@
 /**
  * Makes a saved output look like the live view: marks, durations, colours, code buttons.
  *
- * The file contains plain HTML (`planck_nb/jupyter/transcript/html.py`). Only its elements in the page are changed, so
+ * The file contains plain HTML (`planck_nb/rendering/block_html.py`). Only its elements in the page are changed, so
  * the notebook is saved as before. Tables in results already look alike, and stay.
  */
 
@@ -75,6 +75,7 @@ function decorated(part: HTMLElement, lines: Line[]): HTMLElement {
     case 'P':
       if (part.querySelector('img') === null) part.className = 'pk-facts';
       else part.className = 'pk-figure';
+      for (const image of part.querySelectorAll('img')) image.className = 'pk-image';
       part.removeAttribute('style');
       return part;
     default:
@@ -143,8 +144,10 @@ function callLine(details: HTMLElement, lines: Line[]): HTMLElement {
   const state = STATES.find(([word]) => words.includes(word))?.[1] ?? 'done';
   const live = takeCall(lines, name);
   const time = live?.until == null || /\d (?:s|min)$/.test(words) ? '' : duration(live.until - live.since);
+  const isQuiet = title.tagName === 'CODE' && summary.querySelector('span b') === null;
+  const quiet = isQuiet ? [h('span', { class: 'pk-sr' }, 'done,'), ' '] : [];
   const word = h(state === 'done' ? 'span' : 'b', {}, words);
-  const meta = h('span', { class: 'pk-meta' }, word, h('span', { class: 'pk-num' }, `${words === '' ? '' : ' '}${time}`));
+  const meta = h('span', { class: 'pk-meta' }, ...quiet, word, h('span', { class: 'pk-num' }, `${words === '' ? '' : ' '}${time}`));
   const mark = icon(({ done: 'check', bad: 'cross', deny: 'cross', stop: 'square' } as const)[state]);
   const what = h('span', { class: 'pk-what' }, h('b', {}, name), h('span', {}, key));
   const body = h('div', { class: 'pk-body' });
@@ -185,7 +188,7 @@ function boxOf(box: HTMLElement, body: HTMLElement, isBad: boolean): HTMLElement
   if (box.tagName === 'P' && box.querySelector('img') === null) {
     box.className = 'pk-label';
     box.removeAttribute('style');
-  }
+  } else if (box.tagName === 'DIV') box.style.removeProperty('margin'); // a table or a drawing: the body has its edge
   return box;
 }
 

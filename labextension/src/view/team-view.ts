@@ -7,7 +7,7 @@ import { LaneView } from './lane-view.ts';
 import { isTeam, spentOf } from '../model/run.ts';
 import type { Run } from '../model/run.ts';
 import { ExchangesView } from './exchanges-view.ts';
-import { exchangesOf, FEW, itemsOfAgent, lanesOf, newsOf, restOf, shownLanes, waitingFirst } from '../model/team.ts';
+import { exchangesOf, FEW, itemsOfAgent, lanesOf, newsOf, restOf, sharedModelOf, shownLanes, waitingFirst } from '../model/team.ts';
 import type { Exchange, Lane } from '../model/team.ts';
 
 type Send = (command: Command) => void;
@@ -118,6 +118,7 @@ export class TeamView {
 
   private showTeam(run: Run): void {
     const lanes = lanesOf(run);
+    this.grid.classList.toggle('pk-alike', sharedModelOf(run) !== null);
     this.showLanes(lanes);
     this.showSummary(run, lanes);
     this.isDue = false;

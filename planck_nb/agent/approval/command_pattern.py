@@ -11,6 +11,9 @@ from functools import lru_cache
 from planck_nb.agent.approval.shell_command import BLANKS, ShellCommand, program_of
 
 _IN_WORD = re.compile(r"[\w.-]")
+_WORD_START = rf"(?:(?<!{_IN_WORD.pattern})|(?<=\s-\w)|(?<=\s-\w\w)|(?<=\s-\w\w\w))"
+"""A word's beginning, or that of an option's value, as in `env -iSrm`."""
+
 _COMPUTED_ARGUMENT = re.compile(r"[$?{\[]")
 """Characters with which an argument is computed.
 
@@ -57,7 +60,14 @@ class CommandPattern:
         """Return whether the pattern may match something inside the command."""
         if command.is_unknown or command.computes:
             return True
-        text, position = _without_quoting(command.target), 0
+        # In a comment, a backslash does not join lines.
+        texts = dict.fromkeys(
+            (_without_quoting(command.target), _without_quoting(command.target.replace("\\\n", "\n")))
+        )
+        return any(self._may_be_in(text, command) for text in texts)
+
+    def _may_be_in(self, text: str, command: ShellCommand) -> bool:
+        position = 0
         for part in _literal_parts(_without_quoting(self.text.replace(r"\*", "*"))):
             match = part.search(text, position)
             if match is None:
@@ -96,6 +106,6 @@ def _literal_parts(pattern: str) -> Iterator[re.Pattern[str]]:
     They do not match inside longer words.
     """
     for match in re.finditer(r"(\*?)([^\s*]+)(?=(\*?))", pattern):
-        before = "" if match[1] or not _IN_WORD.match(match[2][0]) else rf"(?<!{_IN_WORD.pattern})"
+        before = "" if match[1] or not _IN_WORD.match(match[2][0]) else _WORD_START
         after = "" if match[3] or not _IN_WORD.match(match[2][-1]) else rf"(?!{_IN_WORD.pattern})"
         yield re.compile(before + re.escape(match[2]) + after)

@@ -17,21 +17,28 @@ NAMES = frozenset(
     """
     .vscode .idea .zed .fleet .devcontainer .devcontainer.json .nova .sublime-workspace .theia .eclipse .settings
     .exrc .nexrc .nvimrc .nvim.lua .vimrc .gvimrc .lvimrc .local.vimrc .nvim .vim .dir-locals.el .dir-locals-2.el
-    .projectile .emacs .emacs.d .helix .kakrc .nanorc .lldbinit .gdbinit .idlerc
+    .projectile .emacs .emacs.d .helix .kakrc .nanorc .lldbinit .gdbinit .gdbearlyinit .radare2rc .idlerc .vimrc.local
+    .neoconf.json .vs .run .lapce .kak .gitpod.yml .idx .replit .clangd hie.yaml
 
     .planck .mcp.json mcp.json .cursor .cursorrules .claude .claude.json .codex .gemini .continue .aider.conf.yml
     .aider.conf.yaml .windsurf .windsurfrules .roo .roomodes .kiro .kilocode .clinerules .cline .junie .amazonq
     .augment .opencode opencode.json .goosehints .goose .trae .qwen .crush .crush.json AGENTS.md CLAUDE.md
-    CLAUDE.local.md GEMINI.md
+    CLAUDE.local.md GEMINI.md AGENTS.override.md AGENT.md AGENTS.local.md QWEN.md CRUSH.md WARP.md GROK.md replit.md
+    opencode.jsonc crush.json .agents .agent .agents.md .aiassistant .amp .openhands .warp .grok .droid .antigravity
+    .rules .roorules .continuerules .kilocodemodes .augment-guidelines .aider.model.settings.yml .sourcegraph .cody
+    .tabnine .rovodev .zencoder .firebender firebender.json .iflow .codebuddy .lingma .kimi .pi .copilot .mcp .ruler
+    .rulesync .sweep.yaml .void .pearai .bolt
 
-    .envrc .env.fish .autoenv.zsh .autoenv .in .out .mise.toml mise.toml .mise .rtx.toml .tool-versions .asdfrc
-    .husky .bashrc .bash_profile .bash_login .bash_logout .bash_aliases .profile .zshrc .zshenv .zprofile .zlogin
-    .zlogout .kshrc .cshrc .tcshrc .login .logout .inputrc .xinitrc .xsession .xprofile .xsessionrc .tmux.conf
+    .envrc .env.fish .env.zsh .autoenv.zsh .autoenv .in .out .mise.toml mise.toml .mise mise.local.toml .mise.local.toml
+    .smartcd .ondirrc .localrc .cd.sh profile.ps1 .xonshrc .mkshrc .shrc .pam_environment .rtx.toml .tool-versions
+    .asdfrc .husky .bashrc .bash_profile .bash_login .bash_logout .bash_aliases .profile .zshrc .zshenv .zprofile
+    .zlogin .zlogout .kshrc .cshrc .tcshrc .login .logout .inputrc .xinitrc .xsession .xprofile .xsessionrc .tmux.conf
     .screenrc .direnvrc .shellrc
 
     sitecustomize.py usercustomize.py .pythonrc .pythonrc.py .pythonstartup .pdbrc .pdbrc.py .ipython .jupyter
     .Rprofile .Renviron .irbrc .pryrc .gemrc .perldb .psqlrc .sqliterc .duckdbrc .my.cnf .ghci .npmrc .yarnrc
-    .yarnrc.yml .pnpmfile.cjs .pnp.cjs .pnp.loader.mjs .bunfig.toml .noderc .julia .octaverc .sbtrc .curlrc .wgetrc
+    .yarnrc.yml .pnpmfile.cjs .pnp.cjs .pnp.loader.mjs .bunfig.toml .noderc .julia .octaverc startup.m .RData .iex.exs
+    .utop .ocamlinit .sbclrc .guile .byebugrc .rdbgrc .ackrc .lesskey .lessfilter .mailcap .sbtrc .curlrc .wgetrc
     .pypirc .condarc
 
     .gitconfig .hgrc
@@ -40,7 +47,13 @@ NAMES = frozenset(
 """Files and folders for editors, agents, shells, languages and repositories."""
 
 NAMES_IN = {
-    ".github": frozenset({"copilot-instructions.md", "instructions", "prompts", "chatmodes", "agents"}),
+    ".github": frozenset({"copilot-instructions.md", "instructions", "prompts", "chatmodes", "agents", "hooks"}),
+    ".config": frozenset({"mise", "mise.toml", "fish"}),
+    "mise": frozenset({"config.toml", "config.local.toml"}),
+    "tools": frozenset({"bazel"}),
+    ".jj": frozenset({"repo"}),
+    ".sl": frozenset({"config"}),
+    "_darcs": frozenset({"prefs"}),
     ".yarn": frozenset({"releases", "plugins", "sdks"}),
     ".cargo": frozenset({"config", "config.toml"}),
     ".bundle": frozenset({"config"}),
@@ -50,7 +63,7 @@ NAMES_IN = {
 """Names in a folder whose other entries are ordinary."""
 
 ENDS = (".pth", ".code-workspace", ".vim.local")
-IN_GIT = ("config", "config.worktree", "hooks", "modules")
+IN_GIT = ("config", "config.worktree", "commondir", "hooks", "modules")
 """Names in `.git`."""
 
 

@@ -41,10 +41,13 @@ _FOLDERS = (
 ).split()
 """Consecutive names anywhere in a path; everything below them is secret, too."""
 
-SYSTEM_FILES = ("/etc/shadow", "/etc/gshadow", "/etc/sudoers")
+SYSTEM_FILES = (
+    *("/etc/shadow", "/etc/gshadow", "/etc/shadow-", "/etc/gshadow-", "/etc/sudoers"),
+    *("/etc/security/opasswd", "/etc/krb5.keytab"),
+)
 """Secrets of the system; their names are secret anywhere."""
 
-SYSTEM_FOLDERS = ("/etc/sudoers.d", "/etc/ssl/private")
+SYSTEM_FOLDERS = ("/etc/sudoers.d", "/etc/ssl/private", "/etc/kubernetes", "/etc/NetworkManager/system-connections")
 """Folders of secrets of the system."""
 
 _HARMLESS = frozenset({".ipynb_checkpoints", ".gitignore", ".venv", ".cache"})
@@ -52,7 +55,7 @@ _HARMLESS = frozenset({".ipynb_checkpoints", ".gitignore", ".venv", ".cache"})
 
 _ALL_NAMES = (*_NAMES, *(path.rpartition("/")[2] for path in SYSTEM_FILES))
 _ANY_NAME = re.compile("|".join(map(translate, _ALL_NAMES)))
-_FOLDER_PARTS = tuple(tuple(folder.strip("/").split("/")) for folder in (*_FOLDERS, *SYSTEM_FOLDERS))
+_FOLDER_PARTS = tuple(tuple(folder.strip("/").split("/")) for folder in map(str.casefold, (*_FOLDERS, *SYSTEM_FOLDERS)))
 
 _PROCESS = re.compile(r"/proc/([^/]+/|[^/]+/task/[^/]+/)(environ|mem|auxv)|/proc/kcore|/dev/(mem|kmem)")
 _KEY_WITHOUT_SUFFIX = re.compile(r"id_\w+(_sk)?")

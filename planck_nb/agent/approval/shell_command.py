@@ -31,6 +31,8 @@ _DOUBTFUL = re.compile(r"[\s#\x00-\x1f\x7f]")
 _ASSIGNMENT = re.compile(r"\w+\+?=")
 _PREFIXES = frozenset("! { builtin command do doas else env elif exec if nice nohup sudo then time until while".split())
 _INTERPRETERS = frozenset(". bash dash eval fish ksh sh source trap zsh".split())
+_SPLITTING = re.compile(r"-\w*S|--s")
+"""Options with which `env` reads a text as words."""
 _COMPUTED = re.compile(r"[$*?{]|\[[^\[]")
 
 _MAX_PREFIXES = 20
@@ -121,7 +123,7 @@ class ShellCommand(Effect):
             folder=folder,
             parts=_certain_parts(lexemes) if short else None,
             calls=calls,
-            computes=any(program_of(words) in _INTERPRETERS or _COMPUTED.search(words[0]) for words in invocations),
+            computes=any(map(_is_computed, invocations)),
             access=SandboxAccess.of(text, invocations),
             secrets=tuple(secret_words("".join(lexeme.value for lexeme in lexemes), folder)),
             obeyed=tuple(
@@ -153,6 +155,13 @@ class ShellCommand(Effect):
     def programs(self) -> tuple[str, ...]:
         """Return the programs' names, without their folders."""
         return tuple(dict.fromkeys(program_of(words) for call in self.calls for words in call.invocations))
+
+
+def _is_computed(words: Sequence[str]) -> bool:
+    """Return whether these words run something whose name they do not contain."""
+    program = program_of(words)
+    splits = program == "env" and any(map(_SPLITTING.match, words[1:]))
+    return splits or program in _INTERPRETERS or _COMPUTED.search(words[0]) is not None
 
 
 def program_of(words: Sequence[str]) -> str:

@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Union, get_args, get_origin
 from planck_nb.agent.calling.approved_call import ApprovedCall, FileVersion
 from planck_nb.agent.calling.json_schema import errors_of, validator
 from planck_nb.agent.calling.tool_output import ToolOutput, as_output
-from planck_nb.agent.calling.user_code import CallStoppedError, UserInterrupt, calls_user_code
+from planck_nb.agent.calling.user_code import STOPPED, UserInterrupt, calls_user_code
 from planck_nb.agent.effect import Effect
 from planck_nb.agent.tokens import estimate_tool
 from planck_nb.ai.request import ToolSpec
 from planck_nb.ai.server_tools import ServerTool
-from planck_nb.base.errors import ToolError, UsageError
+from planck_nb.base.errors import CallStoppedError, ToolError, UsageError
 from planck_nb.base.json_types import JsonObject
 from planck_nb.base.text import one_line
 from planck_nb.base.threads import run_in_thread
@@ -223,8 +223,8 @@ class Tool:
             The result as the model reads it.
 
         Raises:
-            ToolError: If the arguments are not valid, the tool failed, it took longer than `timeout`, or it blocked the
-                event loop and the user stopped it.
+            ToolError: If the arguments are not valid, the tool failed, or it took longer than `timeout`.
+            CallStoppedError: If it blocked the event loop and the user stopped it.
         """
         touches, versions = (approved.touches, approved.versions) if approved else (None, {})
         context = ToolContext(agent_id, call_id, progress, touches, versions)
@@ -235,7 +235,7 @@ class Tool:
         except (ToolError, asyncio.CancelledError, GeneratorExit):
             raise
         except UserInterrupt as error:
-            raise CallStoppedError from error
+            raise CallStoppedError(STOPPED) from error
         except BaseException as error:  # SystemExit or KeyboardInterrupt from a task would end the kernel
             if limit.expired():
                 raise ToolError(

@@ -12,8 +12,6 @@ from contextvars import ContextVar
 from types import CodeType
 from typing import Any, TypeVar
 
-from planck_nb.base.errors import ToolError
-
 F = TypeVar("F", bound=Callable[..., Any])
 
 STOPPED = "The call was stopped before it returned."
@@ -27,13 +25,6 @@ class UserInterrupt(KeyboardInterrupt):
 
     def __init__(self) -> None:
         super().__init__("It blocked the event loop, and the user stopped it.")
-
-
-class CallStoppedError(ToolError):
-    """The user has stopped a call which blocked the event loop."""
-
-    def __init__(self) -> None:
-        super().__init__(STOPPED)
 
 
 def calls_user_code(function: F) -> F:

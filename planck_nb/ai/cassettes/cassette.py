@@ -211,7 +211,10 @@ class Cassette:
     def _loaded(self) -> dict[tuple[str, int], CassetteEntry]:
         if self._entries is None:
             if self.mode == "replay" and not self.path.exists():
-                raise CassetteError(f'There is no cassette {self.path}; record it first, with mode "record".')
+                raise CassetteError(
+                    f'There is no cassette {self.path}; record it first, with mode "record". Answers of the demo model '
+                    "are not recorded: where it answers, choose it by its name."
+                )
             self._entries = {(entry.key, entry.occurrence): entry for entry in read_entries(self.path)}
         return self._entries
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import cast, get_args
 
@@ -165,7 +165,8 @@ def answer(context: Context, output: JsonObject | None = None) -> Reply:
         output: The JSON Schema of the answer, None for text.
     """
     if output is not None:
-        return Reply(text=json.dumps(_structured(output, _source_text(context.messages)), ensure_ascii=False))
+        source = _source_text(context.messages, output.get("properties", {}))
+        return Reply(text=json.dumps(_structured(output, source), ensure_ascii=False))
     results = _last_results(context.messages)
     return _report(results) if results else _reply(context)
 
@@ -278,15 +279,19 @@ def _since_prompt(messages: Sequence[Message]) -> tuple[list[_Received], int]:
     return responses, delegated
 
 
-def _source_text(messages: Sequence[Message]) -> str:
-    """The text that a structured answer takes its values from: the newest responses and results, else the prompt."""
+def _source_text(messages: Sequence[Message], names: Iterable[str]) -> str:
+    """Return the text with a structured answer's values: the newest responses and results, else the prompt.
+
+    Results from before a prompt which itself gives a value by its name do not count.
+    """
+    given = re.compile(rf"\b(?:{'|'.join(map(re.escape, names))})\s*[=:]")
     told: list[str] = []
     for message in reversed(messages):
         if isinstance(message, UserMessage):
             received = _Received.of(message)
             if received.kind == "Response":
                 told.insert(0, received.text)
-            elif told:
+            elif told or given.search(received.text):
                 break
         elif isinstance(message, ToolResultMessage):
             told[:0] = [part.text for part in message.content if part.name not in _TEAM_TOOLS - {"ask_agent"}]

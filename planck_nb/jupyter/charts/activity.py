@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
-from planck_nb.jupyter.display.formatting import key_argument
+from planck_nb.rendering.formatting import key_argument
 
 Kind: TypeAlias = Literal["model", "tool", "agent", "hold", "turn"]
 """The activity in a span.

@@ -7,7 +7,7 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from planck_nb.jupyter.display.plain_output import for_terminal
+from planck_nb.rendering.plain_output import for_terminal
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from planck_nb.base.text import counted, one_line
 from planck_nb.base.visible import series
 from planck_nb.jupyter.charts.history_rows import records, rows_of, session_shown
-from planck_nb.jupyter.display.formatting import count, dollars
-from planck_nb.jupyter.display.plain_output import for_terminal
 from planck_nb.jupyter.display.summary_table import SummaryTable, bar
+from planck_nb.rendering.formatting import count, dollars
+from planck_nb.rendering.plain_output import for_terminal
 from planck_nb.workspace import Workspace
 
 if TYPE_CHECKING:

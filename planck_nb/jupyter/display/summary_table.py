@@ -48,9 +48,9 @@ class SummaryTable:
         """Return the table as HTML without styles."""
         headings, rows = self._shown()
         sides = ["right" if heading.startswith(">") else "left" for heading in headings]
+        names = [escape(heading.removeprefix(">")) for heading in headings]
         head = "".join(
-            f'<th align="{side}">{escape(heading.removeprefix(">"))}</th>'
-            for heading, side in zip(headings, sides, strict=True)
+            f'<th align="{side}">{name}</th>' if name else "<td></td>" for name, side in zip(names, sides, strict=True)
         )
         body = "".join(f"<tr>{_cells(row, sides)}</tr>" for row in rows)
         title = f"<p><strong>{escape(self.title)}</strong></p>" if self.title else ""

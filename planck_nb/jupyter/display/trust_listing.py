@@ -10,7 +10,7 @@ from pathlib import Path
 from planck_nb.base.line_diff import diff_lines
 from planck_nb.base.markdown import MONO, RULE, TEXT_BOX
 from planck_nb.base.visible import visible
-from planck_nb.jupyter.display.plain_output import for_terminal
+from planck_nb.rendering.plain_output import for_terminal
 from planck_nb.workspace.folder_files import TrustedFile
 
 _DIFF_STYLES = {

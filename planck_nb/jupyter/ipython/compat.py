@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import threading
+from collections.abc import Callable
+from functools import partial
 from importlib.metadata import version
 from typing import Any
 
@@ -47,6 +50,9 @@ def running_request(kernel: Any) -> dict[str, Any]:  # noqa: ANN401 - kernels ha
     return request if isinstance(request, dict) else {}
 
 
+_SUBSHELL_REQUESTS = ("create_subshell_request", "delete_subshell_request", "list_subshell_request")
+
+
 class CellStatus:
     """Keeps the kernel's reports about a cell right while it handles other messages.
 
@@ -55,7 +61,8 @@ class CellStatus:
     cell before, and a frontend waits for it forever. So the cell's own request is restored before its end is reported.
 
     A subshell reports idle after each of its messages, and JupyterLab takes that for the state of the whole kernel: its
-    indicator says idle while the cell goes on. So busy is reported again.
+    indicator says idle while the cell goes on. So busy is reported again, also after a subshell was created or deleted,
+    as JupyterLab does for each widget.
 
     Args:
         kernel: The kernel of the shell, an `ipykernel.kernelbase.Kernel`.
@@ -64,6 +71,8 @@ class CellStatus:
     def __init__(self, kernel: Any) -> None:  # noqa: ANN401 - ipykernel has no types
         self._kernel = kernel
         self._before, self._after = kernel.pre_handler_hook, kernel.post_handler_hook
+        handlers = getattr(kernel, "control_handlers", {})
+        self._handlers = {name: handlers[name] for name in _SUBSHELL_REQUESTS if name in handlers}
         self._thread = threading.get_ident()
         self._handled: tuple[Any, Any] | None = None  # stays None in the cell that loads the extension
         self._runs = True  # the cell that loads the extension
@@ -73,11 +82,14 @@ class CellStatus:
         """Use the hooks that ipykernel calls before and after it handles a request."""
         self._kernel.pre_handler_hook = self._begin
         self._kernel.post_handler_hook = self._end
+        for name, handler in self._handlers.items():
+            self._kernel.control_handlers[name] = partial(self._then_busy, handler)
 
     def remove(self) -> None:
         """Undo `install`, unless somebody has replaced the hooks since."""
         if self._kernel.pre_handler_hook == self._begin and self._kernel.post_handler_hook == self._end:
             self._kernel.pre_handler_hook, self._kernel.post_handler_hook = self._before, self._after
+            self._kernel.control_handlers.update(self._handlers)
 
     def _begin(self) -> None:
         if threading.get_ident() == self._thread:
@@ -94,6 +106,13 @@ class CellStatus:
             if self._handled is not None and self._handled[1] is not self._current()[1]:
                 self._kernel.set_parent(*self._handled, channel="shell")
         self._after()
+
+    async def _then_busy(self, handler: Callable[..., Any], *request: object) -> None:
+        """Handle a control request, which reports idle before its loop turns."""
+        result = handler(*request)
+        if inspect.isawaitable(result):
+            await result
+        asyncio.get_running_loop().call_soon(self._report_busy)
 
     def _report_busy(self) -> None:
         with self._reports:

@@ -12,7 +12,7 @@ from planck_nb.agent.calling.tool_output import MAX_IMAGES
 from planck_nb.agent.preview_types import Preview, TablePreview
 from planck_nb.ai.messages import ImagePart
 from planck_nb.base.secrets import MAX_LENGTH, process_secrets, redact, unfinished_secret
-from planck_nb.jupyter.display.plain_output import for_terminal
+from planck_nb.rendering.plain_output import for_terminal
 
 HEAD_CHARACTERS = 24_000
 TAIL_CHARACTERS = 12_000

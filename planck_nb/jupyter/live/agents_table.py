@@ -15,8 +15,8 @@ import traitlets
 
 from planck_nb.base.async_tasks import spawn
 from planck_nb.jupyter.agent_rows import COLUMNS, agent_rows
-from planck_nb.jupyter.display.formatting import dollars
 from planck_nb.jupyter.live.frame_throttle import kernel_frame_throttle
+from planck_nb.rendering.formatting import dollars
 from planck_nb.workspace import Workspace
 
 INTERVAL = 0.5

@@ -17,8 +17,8 @@ from planck_nb.base.line_diff import diff_lines, unified_diff
 from planck_nb.base.text import head_and_tail
 from planck_nb.base.visible import visible
 from planck_nb.jupyter.display.approval_text import commands_not_in, rule_sentence
-from planck_nb.jupyter.display.diff_lines import DiffLine, diff_in
-from planck_nb.jupyter.display.formatting import key_argument
+from planck_nb.rendering.diff_lines import DiffLine, diff_in
+from planck_nb.rendering.formatting import key_argument
 
 _REMEMBERED_FILES = 50
 """Requests with remembered files.

@@ -17,9 +17,9 @@ from planck_nb.ai import messages as ai
 from planck_nb.base.json_types import JsonObject
 from planck_nb.base.safe_html import framed_html
 from planck_nb.base.text import encodable
-from planck_nb.jupyter.display.formatting import SHOWN_CHARACTERS, bounded, key_argument, shown_arguments
-from planck_nb.jupyter.display.plain_output import plain
 from planck_nb.jupyter.live.approval_display import ApprovalDisplay, approval_display
+from planck_nb.rendering.formatting import SHOWN_CHARACTERS, bounded, key_argument, shown_arguments
+from planck_nb.rendering.plain_output import plain
 
 _SENTENCE = 500
 _TASK = 4_000

@@ -8,7 +8,7 @@ from typing import Protocol
 from planck_nb.base.errors import PlanckError, UsageError
 from planck_nb.base.json_types import JsonObject
 from planck_nb.base.text import encodable
-from planck_nb.jupyter.display.formatting import bounded
+from planck_nb.rendering.formatting import bounded
 
 FORGOTTEN = "The kernel has no more of this run than the cell shows; `%planck rewind` lists the prompts to go back to."
 _ID_CHARACTERS = 100

@@ -10,9 +10,6 @@ from planck_nb.agent import events as ev
 from planck_nb.agent.calling.previews import without_previewed
 from planck_nb.base.json_types import JsonObject
 from planck_nb.base.text import encodable
-from planck_nb.jupyter.display.formatting import SHOWN_CHARACTERS
-from planck_nb.jupyter.display.plain_output import Tail
-from planck_nb.jupyter.display.shown_images import image_notice, image_source
 from planck_nb.jupyter.live.browser_events import (
     ArgumentsDisplay,
     ImageDisplay,
@@ -20,6 +17,9 @@ from planck_nb.jupyter.live.browser_events import (
     ResultsDisplay,
     browser_event,
 )
+from planck_nb.rendering.formatting import SHOWN_CHARACTERS
+from planck_nb.rendering.plain_output import Tail
+from planck_nb.rendering.shown_images import image_notice, image_source
 
 IMAGES_CHARACTERS = 8_000_000
 """Largest total size of the images in a batch, in characters.

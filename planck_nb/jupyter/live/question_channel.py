@@ -10,10 +10,10 @@ from dataclasses import asdict
 
 from planck_nb.base.errors import PlanckError
 from planck_nb.base.json_types import JsonObject
-from planck_nb.jupyter.display.formatting import bounded
 from planck_nb.jupyter.live.question_display import content_of, question_display
 from planck_nb.jupyter.live.view import LiveView
 from planck_nb.jupyter.open_questions import Audience, OpenQuestion, OpenQuestions
+from planck_nb.rendering.formatting import bounded
 from planck_nb.sidecars.mcp_client.link.questions import QuestionAnswer
 
 _REFUSAL_CHARACTERS = 2_000

@@ -11,7 +11,7 @@ from planck_nb.base.errors import UsageError
 from planck_nb.base.json_types import JsonObject
 from planck_nb.base.text import encodable, one_line
 from planck_nb.base.visible import literal, visible
-from planck_nb.jupyter.display.shown_images import image_source
+from planck_nb.rendering.shown_images import image_source
 from planck_nb.sidecars.mcp_client.link.questions import Question
 
 FieldKind: TypeAlias = Literal["text", "number", "boolean", "choice", "choices", "json"]

@@ -22,13 +22,13 @@ from planck_nb.base.async_tasks import spawn
 from planck_nb.base.errors import PlanckError
 from planck_nb.base.event_log import EventLog
 from planck_nb.base.json_types import JsonObject
-from planck_nb.jupyter.display.formatting import bounded
 from planck_nb.jupyter.live.browser_commands import Actions, agent_of_command, read_command, text_of_command
 from planck_nb.jupyter.live.browser_requests import RunRequests, reply_to
 from planck_nb.jupyter.live.frame_sender import FrameSender, kernel_frame_sender
 from planck_nb.jupyter.live.frame_throttle import FrameThrottle, kernel_frame_throttle
 from planck_nb.jupyter.live.frames import FrameEncoder
 from planck_nb.jupyter.live.run_actions import RUN_IS_OVER
+from planck_nb.rendering.formatting import bounded
 
 FIRST_PAUSE = 0.5
 _UNCONFIRMED_BYTES = 64_000

@@ -40,6 +40,7 @@ _STATEMENT = re.compile(
     r"|ALTER|INSERT|UPDATE|PRAGMA|SET|INSTALL|LOAD|CALL|EXPORT|IMPORT)\b"
     r"|(?i:\(*(?:select|with|values|explain|pivot|unpivot)\b[^?]*[*=(<>])"
     r"|(?i:select\b[^?]*\bfrom\b)"
+    r"|(?i:select\s+(?:[\d.]+|'[^']*')\s*(?:\Z|;|as\b|[-+/,|]))"
     r"|(?i:(?:from|describe|summarize|show|table)\s+\w+\s*(?:;?\s*\Z|(?:where|group|order|limit|join|select|using|all)\b))"
 )
 

@@ -11,10 +11,10 @@ from dataclasses import replace
 
 from planck_nb.base.async_tasks import cancel_and_wait, spawn
 from planck_nb.base.errors import PlanckError, UsageError
-from planck_nb.jupyter.display.plain_output import for_terminal
 from planck_nb.jupyter.live.question_display import QuestionDisplay, QuestionField, content_of, question_display
 from planck_nb.jupyter.open_questions import Audience, OpenQuestion, OpenQuestions
 from planck_nb.jupyter.terminal.approval_prompt import LineReader
+from planck_nb.rendering.plain_output import for_terminal
 from planck_nb.sidecars.mcp_client.link.questions import QuestionAnswer
 
 _YES = {"y", "yes", "true"}

@@ -28,11 +28,11 @@ from planck_nb.base.async_tasks import spawn
 from planck_nb.base.event_log import EventLog
 from planck_nb.base.terminal_markdown import TerminalMarkdown
 from planck_nb.base.text import encodable, one_line
-from planck_nb.jupyter.display.formatting import key_argument
-from planck_nb.jupyter.display.plain_output import PlainStream, for_terminal
 from planck_nb.jupyter.terminal.approval_prompt import ApprovalPrompt
 from planck_nb.jupyter.transcript.answer import sentence_of
-from planck_nb.jupyter.transcript.blocks import UNNAMED
+from planck_nb.rendering.blocks import UNNAMED
+from planck_nb.rendering.formatting import key_argument
+from planck_nb.rendering.plain_output import PlainStream, for_terminal
 
 _LABEL_CHARACTERS = 100
 _SENTENCE_CHARACTERS = 500

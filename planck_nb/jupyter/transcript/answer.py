@@ -28,12 +28,12 @@ from planck_nb.base.json_types import JsonObject
 from planck_nb.base.markdown import code_blocks
 from planck_nb.base.text import counted, encodable, one_line
 from planck_nb.jupyter.display.beside_view import beside_view
-from planck_nb.jupyter.display.formatting import count
-from planck_nb.jupyter.display.plain_output import Tail
 from planck_nb.jupyter.display.run_facts import Aliases
-from planck_nb.jupyter.transcript.blocks import UNNAMED, Decision, Execution, Notice, TranscriptEntry
 from planck_nb.jupyter.transcript.team_story import TeamAgent, TeamStory, is_team, names_of, steps_of
 from planck_nb.jupyter.transcript.transcript import Outcome, Transcript, figures_of
+from planck_nb.rendering.blocks import UNNAMED, Decision, Execution, Notice, TranscriptEntry
+from planck_nb.rendering.formatting import count
+from planck_nb.rendering.plain_output import Tail
 
 _PRINTED_CHARACTERS = 3_000
 """Final characters in a tool's output which are always shown alike.

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
+from textwrap import indent
 from typing import Literal, TypeAlias
 
 from planck_nb.agent.events import AgentEvent, Delegated, Responded
-from planck_nb.ai.messages import Message
+from planck_nb.ai.messages import Message, TextPart
+from planck_nb.base import markdown
+from planck_nb.base.markdown import escaped
 from planck_nb.base.text import encodable, one_line
-from planck_nb.jupyter.display.formatting import SHOWN_CHARACTERS, bounded
-from planck_nb.jupyter.transcript.blocks import UNNAMED, TranscriptEntry
+from planck_nb.rendering.block_html import SUMMARY, block, muted, notice, opens, quote
+from planck_nb.rendering.block_text import markdown_block, quoted
+from planck_nb.rendering.blocks import UNNAMED, Block, TranscriptEntry, blocks
+from planck_nb.rendering.formatting import SHOWN_CHARACTERS, bounded
 
 STEPS = 400
 """Largest number of tasks and answers, from the beginning and the end."""
@@ -19,7 +24,11 @@ STEPS = 400
 STORY_CHARACTERS = 400_000
 """Largest number of characters in all their texts together."""
 
+AGENTS_CHARACTERS = 1_000_000
+"""Longest transcripts of a team without its leader, in each form."""
+
 _MIN_TEXT_LENGTH = 500
+_STEP_CHARACTERS = 200
 _NAME_CHARACTERS = 80
 _MAX_DEPTH = 6
 
@@ -219,3 +228,98 @@ def _step(
         return StoryStep(kind, delegator, worker, bounded(task.text.strip(), characters), depth)
     kind = "no answer" if answer.error else "answer"
     return StoryStep(kind, worker, delegator, bounded(answer.text.strip(), characters), depth, answer.automatic)
+
+
+def story_html(team: TeamStory, leader: str, made_by: str, work: Sequence[Block]) -> str:
+    """Return a line which opens to the work behind a team's answer.
+
+    Args:
+        team: Its tasks and answers, and its other agents.
+        leader: The leading agent's name.
+        made_by: What it took, in a few words.
+        work: The leader's blocks before the answer.
+    """
+    share = AGENTS_CHARACTERS // max(len(team.agents), 1)
+    parts = [*map(_step_html, team.steps), *(_agent_html(agent, share) for agent in team.agents)]
+    if work:
+        inner = "\n".join(map(block, work))
+        parts.append(opens(f"<b>{escaped(encodable(leader))}</b>", inner))
+    return opens(f"<b>How it was made</b> {muted(made_by)}", "\n".join(parts))
+
+
+def _step_html(step: StoryStep) -> str:
+    """Return a task or an answer as a line.
+
+    It opens for longer texts.
+    """
+    indent = f"margin:0 0 0 {16 * step.depth}px"
+    if step.kind == "left out":
+        return notice(step.label)
+    line = one_line(step.text, _STEP_CHARACTERS)
+    label = f'<b>{escaped(step.label)}:</b> <span style="opacity:0.8">{escaped(line)}</span>'
+    if line == step.text:
+        return f'<p style="{indent};font-size:12px;line-height:24px;text-align:left">{label}</p>'
+    return f'<details style="{indent}"><summary style="{SUMMARY}">{label}</summary>{quote(step.text)}</details>'
+
+
+def _agent_html(agent: TeamAgent, characters: int) -> str:
+    """Return an agent's folded transcript, in about so many characters."""
+    inner = "\n".join(_work_of(agent, characters, block, notice))
+    return opens(f"<b>{escaped(agent.name)}</b> {muted(agent.figures)}", inner)
+
+
+def _work_of(
+    agent: TeamAgent, characters: int, show: Callable[[Block], str], note: Callable[[str], str]
+) -> Iterator[str]:
+    """Yield an agent's transcript, in about so many characters.
+
+    Args:
+        agent: The agent.
+        characters: The most characters; long texts are cut, then steps are left out.
+        show: Renders a block.
+        note: Renders a sentence.
+    """
+    warnings = list(map(note, agent.warnings))
+    yield from warnings
+    room = characters - sum(map(len, warnings))
+    agent_blocks = list(blocks(agent.entries, "stopped" if agent.stopped else "not finished"))
+    for index, part in enumerate(agent_blocks):
+        markup = show(part)
+        if len(markup) > room and isinstance(part, TextPart):
+            markup = show(TextPart(bounded(part.text, max(room // 4, _STEP_CHARACTERS))))
+        if len(markup) > room and index:
+            yield note(f"{len(agent_blocks) - index:,} more steps are not shown here; the session has them.")
+            break
+        room -= len(markup)
+        yield markup
+    if agent.error is not None:
+        yield note(agent.error)
+
+
+def story_markdown(team: TeamStory, leader: str, made_by: str, work: Sequence[Block]) -> Iterator[str]:
+    """Yield the work behind a team's answer as Markdown.
+
+    Args:
+        team: Its tasks and answers, and its other agents.
+        leader: The leading agent's name.
+        made_by: What it took, in a few words.
+        work: The leader's blocks before the answer.
+    """
+    yield f"**How it was made**: {made_by}"
+    for step in team.steps:
+        text = f"\n\n{indent(quoted(step.text), '  ')}" if step.text and step.kind != "left out" else ""
+        yield f"- **{markdown.to_markdown(step.label)}**{text}"
+    share = AGENTS_CHARACTERS // max(len(team.agents), 1)
+    for agent in team.agents:
+        yield f"**{markdown.to_markdown(agent.name)}** · {markdown.to_markdown(agent.figures)}"
+        yield from _work_of(agent, share, markdown_block, quoted)
+    if work:
+        yield f"**{markdown.to_markdown(one_line(encodable(leader)))}**"
+        yield from map(markdown_block, work)
+
+
+def plain_step(step: StoryStep) -> str:
+    """Return a task or an answer as one line of plain text."""
+    if step.kind == "left out":
+        return f"[{step.label}]"
+    return f"{'  ' * step.depth}[{step.label}: {one_line(step.text, 500)}]"

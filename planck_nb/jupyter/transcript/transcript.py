@@ -6,33 +6,22 @@ import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from textwrap import indent
 from typing import Literal, TypeAlias, TypeVar
 
 from planck_nb.agent.limits import Limits
 from planck_nb.agent.preview_types import HtmlPreview
-from planck_nb.ai.messages import Message, TextPart, ThinkingPart, Usage
+from planck_nb.ai.messages import Message, TextPart, Usage
 from planck_nb.base import markdown
 from planck_nb.base.json_types import JsonObject
 from planck_nb.base.text import encodable, one_line
 from planck_nb.jupyter.display.error_titles import error_title
-from planck_nb.jupyter.display.formatting import bounded, bounded_text, count, dollars, elapsed
-from planck_nb.jupyter.display.plain_output import for_terminal
 from planck_nb.jupyter.display.run_facts import chosen_limits
-from planck_nb.jupyter.transcript import html
-from planck_nb.jupyter.transcript.blocks import (
-    YOU,
-    Block,
-    CallGroup,
-    Decision,
-    Execution,
-    Interjection,
-    Notice,
-    ToolCall,
-    TranscriptEntry,
-    blocks,
-)
-from planck_nb.jupyter.transcript.team_story import StoryStep, TeamStory
+from planck_nb.jupyter.transcript.team_story import TeamStory, plain_step, story_html, story_markdown
+from planck_nb.rendering import block_html
+from planck_nb.rendering.block_text import markdown_block, plain_block, quoted
+from planck_nb.rendering.blocks import Block, CallGroup, Decision, Execution, Notice, ToolCall, TranscriptEntry, blocks
+from planck_nb.rendering.formatting import count, dollars, elapsed
+from planck_nb.rendering.plain_output import for_terminal
 
 RENDER_IN_THREAD_FROM = 2_000
 """Characters above which rendering would block the event loop for too long."""
@@ -54,6 +43,8 @@ _TITLES: dict[Outcome, str] = {
     "refused": "The model refused to answer",
     "no answer": "There is no answer",
 }
+
+_ABRUPT: tuple[Outcome, ...] = ("stopped", "failed")
 
 
 @dataclass(frozen=True)
@@ -190,7 +181,8 @@ class Transcript:
         It is for runs which were stopped, failed, or lack a complete answer.
         """
         if self.outcome == "stopped":
-            return "Stopped.", "The text so far is kept."
+            has_text = any(isinstance(block, TextPart) for block in self._blocks)
+            return "Stopped.", "The text so far is kept." if has_text else ""
         if self.error is None and self.outcome != "failed":
             return (
                 (_TITLES.get(self.outcome, "The answer may be incomplete"), encodable(self.warning))
@@ -228,14 +220,14 @@ class Transcript:
     def _html(self) -> str:
         report, work = self._report
         parts = [
-            html.header(self.agent, self.figures),
-            *map(html.notice, self._notices),
-            *map(html.block, report),
-            *([] if self.team is None else [html.story(self.team, self.agent, self.made_by, work)]),
+            block_html.header(self.agent, self.figures),
+            *map(block_html.notice, self._notices),
+            *map(block_html.block, report),
+            *([] if self.team is None else [story_html(self.team, self.agent, self.made_by, work)]),
         ]
         if self.ending is not None:
-            parts.append(html.ending(*self.ending, bad=self.outcome == "failed" or self.error is not None))
-        parts += map(html.notice, self._not_sent)
+            parts.append(block_html.ending(*self.ending, bad=self.outcome == "failed" or self.error is not None))
+        parts += map(block_html.notice, self._not_sent)
         body = "\n".join(parts)
         style = "font-size:14px;line-height:1.6;text-align:left;max-width:740px;padding:0 0 0 6px"  # as the live view
         return f'<div style="{style}">\n{body}\n</div>'
@@ -243,26 +235,25 @@ class Transcript:
     def _markdown(self) -> str:
         head = f"**{markdown.to_markdown(one_line(encodable(self.agent)))}** · {markdown.to_markdown(self.figures)}"
         report, work = self._report
-        parts = [head, *map(_quoted, self._notices), *map(_markdown_block, report)]
+        parts = [head, *map(quoted, self._notices), *map(markdown_block, report)]
         if self.team is not None:
-            parts += [f"**How it was made**: {self.made_by}", *_markdown_story(self.team)]
-            if work:
-                parts += [f"**{markdown.to_markdown(one_line(encodable(self.agent)))}**", *map(_markdown_block, work)]
+            parts += story_markdown(self.team, self.agent, self.made_by, work)
         if self.ending is not None:
             title, sentence = self.ending
-            parts.append(f"> **{markdown.to_markdown(one_line(title, 2_000))}** {sentence}".rstrip())
-        parts += map(_quoted, self._not_sent)
+            parts.append(quoted(f"**{one_line(title)}** {one_line(sentence, 2_000)}".rstrip()))
+        parts += map(quoted, self._not_sent)
         return "\n\n".join(parts) + "\n"
 
     def _plain(self) -> str:
         lines = [f"[{warning}]" for warning in self._notices]
         report, work = self._report
-        lines += (line for block in report if (line := _plain_block(block)))
+        lines += (line for block in report if (line := plain_block(block)))
         if self.team is not None:
-            lines += [f"[How it was made: {self.made_by}]", *map(_plain_step, self.team.steps)]
-            lines += (line for block in work if (line := _plain_block(block)))
+            lines += [f"[How it was made: {self.made_by}]", *map(plain_step, self.team.steps)]
+            lines += (line for block in work if (line := plain_block(block)))
         if self.ending is not None:
-            lines.append(f"[{encodable(self.error or self.ending[0])}]")
+            title, sentence = self.ending
+            lines.append(f"[{encodable(self.error or (title if self.outcome in _ABRUPT else sentence))}]")
         lines += [f"[{notice}]" for notice in self._not_sent]
         return for_terminal(encodable("\n".join(lines))) or f"[{self.outcome}]"
 
@@ -318,72 +309,3 @@ def _calls_in(block: Block) -> tuple[ToolCall, ...]:
 
 def _of(limit: T | None, format_number: Callable[[T], str]) -> str:
     return "" if limit is None else f" of {format_number(limit)}"
-
-
-def _markdown_story(story: TeamStory) -> Iterator[str]:
-    """Yield a team's messages, and each agent's figures."""
-    for step in story.steps:
-        text = f"\n\n{indent(_quoted(step.text), '  ')}" if step.text and step.kind != "left out" else ""
-        yield f"- **{markdown.to_markdown(step.label)}**{text}"
-    for agent in story.agents:
-        yield f"**{markdown.to_markdown(agent.name)}** · {markdown.to_markdown(agent.figures)}"
-
-
-def _plain_step(step: StoryStep) -> str:
-    if step.kind == "left out":
-        return f"[{step.label}]"
-    return f"{'  ' * step.depth}[{step.label}: {one_line(step.text, 500)}]"
-
-
-def _markdown_block(block: Block) -> str:
-    match block:
-        case ToolCall():
-            return _markdown_call(block)
-        case CallGroup():
-            line = f"- **{len(block.calls)} calls** {markdown.code_span(block.names)}"
-            line = f"{line} **{block.trouble}**" if block.trouble else line
-            return "\n\n".join((line, *(indent(_markdown_call(call), "  ") for call in block.calls)))
-        case Interjection():
-            sender = f"**{markdown.to_markdown(one_line(block.sender or YOU))}:** "
-            return f"> {sender}{_quoted(bounded(block.text.strip())).removeprefix('> ')}"
-        case Notice():
-            return _quoted(one_line(encodable(block.text), 500))
-        case TextPart():
-            return markdown.to_markdown(bounded_text(block.text).strip())
-        case ThinkingPart():
-            return f"> *Thinking*\n>\n{_quoted(bounded(block.text.strip()))}"
-
-
-def _quoted(text: str) -> str:
-    return "\n".join(f"> {line}" for line in markdown.to_markdown(text).split("\n"))
-
-
-def _markdown_call(call: ToolCall) -> str:
-    line = f"- {markdown.code_span(f'{call.name} {call.key}'.strip())}"
-    parts = [f"{line} **{call.state}**" if call.state else line]
-    for name, text in call.arguments():
-        parts.append(f"{markdown.code_span(name)}\n{markdown.fenced(text)}")
-    if call.output:
-        parts.append(markdown.fenced(call.output))
-    parts += ["\\[image\\]"] * len(call.images)
-    return indent("\n\n".join(parts), "  ").lstrip()
-
-
-def _plain_block(block: Block) -> str:
-    match block:
-        case ToolCall():
-            state = f": {block.state}" if block.state else ""
-            line = f"[{one_line(f'{block.name} {block.key}'.strip(), 100)}{state}]"
-            return " ".join((line, *("[image]" for _ in block.images)))
-        case CallGroup():
-            trouble = f", {block.trouble}" if block.trouble else ""
-            return f"[{len(block.calls)} calls: {one_line(block.names, 200)}{trouble}]"
-        case Interjection():
-            sender = f"{one_line(block.sender or YOU)}: "
-            return "\n".join(f"> {line}" for line in f"{sender}{block.text.strip()}".splitlines())
-        case Notice():
-            return f"[{one_line(block.text, 500)}]"
-        case TextPart():
-            return bounded_text(block.text).strip()
-        case ThinkingPart():
-            return ""

@@ -87,6 +87,7 @@ def _live_table(notebook: Notebook) -> Mapping[str, Any]:
     Parameter("model", MODEL, "the model that answers from now on", optional=True),
     *SERVER_OPTIONS,
     example="model anthropic:claude-sonnet-4-6",
+    synonyms=("switch model", "change model"),
     shows=True,
 )
 async def model(notebook: Notebook, model: str | None, base_url: str | None, key_var: str | None) -> Text:

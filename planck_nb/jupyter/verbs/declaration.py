@@ -10,10 +10,10 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from planck_nb.jupyter.display.plain_output import for_terminal
 from planck_nb.jupyter.notebook import Notebook
 from planck_nb.jupyter.parsing.arguments import ArgumentSpec, Recogniser, read_arguments
 from planck_nb.jupyter.parsing.parameters import OF_EVERY_VERB, Option, Parameter
+from planck_nb.rendering.plain_output import for_terminal
 
 if TYPE_CHECKING:
     import pandas as pd

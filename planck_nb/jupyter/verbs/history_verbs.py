@@ -13,14 +13,14 @@ from planck_nb.base.text import counted, one_line
 from planck_nb.jupyter.charts import Chart, UsageTables, timeline_chart, unpriced_note, usage_tables
 from planck_nb.jupyter.charts.history_rows import records
 from planck_nb.jupyter.charts.usage import NOTHING
-from planck_nb.jupyter.display.formatting import count, dollars
-from planck_nb.jupyter.display.plain_output import for_terminal
 from planck_nb.jupyter.display.summary_table import SummaryTable, bar
 from planck_nb.jupyter.notebook import Notebook
 from planck_nb.jupyter.parsing.kinds import AGENT_NAME, SESSION, is_agent
 from planck_nb.jupyter.parsing.parameters import INTEGER, Option, Parameter
 from planck_nb.jupyter.transcript.answer import Answer
 from planck_nb.jupyter.verbs.declaration import readable, verb
+from planck_nb.rendering.formatting import count, dollars
+from planck_nb.rendering.plain_output import for_terminal
 from planck_nb.workspace.agent_names import named_agents
 
 if TYPE_CHECKING:

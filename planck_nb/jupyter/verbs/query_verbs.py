@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING
 from unicodedata import east_asian_width
 
 from planck_nb.base.errors import UsageError, did_you_mean
-from planck_nb.jupyter.display.plain_output import for_terminal
 from planck_nb.jupyter.namespace import data_frames
 from planck_nb.jupyter.notebook import Notebook
 from planck_nb.jupyter.parsing.kinds import AGENT_NAME, QUERY, SESSION
 from planck_nb.jupyter.parsing.parameters import INTEGER, WORDS, Kind, Option, Parameter, choice
 from planck_nb.jupyter.verbs.declaration import Text, verb
+from planck_nb.rendering.plain_output import for_terminal
 from planck_nb.sessions import VIEWS, query_into, search_async, terms
 
 if TYPE_CHECKING:

@@ -219,7 +219,7 @@ def _is_call_or_tool(notebook: Notebook, words: Sequence[str]) -> bool:
     Option("list", None, None, "only show the calls, with everything they would do"),
     example="approve --always agent analyst",
     synonyms=("accept",),
-    shortcuts={"pending": "--list"},
+    shortcuts={"pending": "--list", "approve all": "--list"},
     fits=_is_call_or_tool,
 )
 async def approve(

@@ -24,7 +24,6 @@ from planck_nb.base.errors import TrustError, UsageError, did_you_mean
 from planck_nb.base.text import counted
 from planck_nb.base.threads import run_in_thread
 from planck_nb.config import SETTINGS, Config, Scope, read_limits, write_setting
-from planck_nb.jupyter.display.plain_output import for_terminal
 from planck_nb.jupyter.display.trust_listing import TrustListing
 from planck_nb.jupyter.file_names import looks_like_file
 from planck_nb.jupyter.kernel_tools.kernel_tool_names import RUN_PYTHON
@@ -34,6 +33,7 @@ from planck_nb.jupyter.parsing.options import rules
 from planck_nb.jupyter.parsing.parameters import Extent, Kind, Option, Parameter, choice
 from planck_nb.jupyter.similar_words import nearest
 from planck_nb.jupyter.verbs.declaration import Text, table, verb
+from planck_nb.rendering.plain_output import for_terminal
 from planck_nb.workspace import Workspace
 from planck_nb.workspace.agent_names import named_agents
 from planck_nb.workspace.folder_files import TrustedFile
@@ -325,7 +325,7 @@ def _may_be_recording(_notebook: Notebook, words: Sequence[str]) -> bool:
     mode, *file = words
     if mode not in {"record", "replay", "auto", "off"}:
         return not file and bool(nearest(mode, ["record", "replay"]))
-    return not file or (" " not in file[0] and looks_like_file(file[0])) or Path(file[0]).exists()
+    return not file or looks_like_file(file[0]) or Path(" ".join(file)).exists()
 
 
 @verb(

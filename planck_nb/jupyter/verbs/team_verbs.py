@@ -55,6 +55,7 @@ def _may_be_team_line(notebook: Notebook, words: Sequence[str]) -> bool:
     Option("overwrite", None, None, "with save: replace files that have other content"),
     example="team start review --model demo",
     synonyms=("teams",),
+    shortcuts={"new team": "new"},
     shows=True,
     fits=_may_be_team_line,
 )
@@ -98,9 +99,10 @@ def _new(workspace: Workspace, name: str | None) -> Text:
         raise UsageError("`%planck team new` needs a name, such as `%planck team new helpers`.")
     template = workspace.new_team(name).template
     members = _names(spec.name for spec in (template.orchestrator, *template.workers))
+    file = Path(_place(workspace, template), "TEAM.json").as_posix()  # which is there, unlike a README
     return Text(
         f"Wrote the team {name} in {_place(workspace, template)}: {members}, all with the demo model. Try it:\n\n"
-        f'    %planck --team {name} delegate_task to "reader" the task "Please read \'README.md\'."\n\n'
+        f'    %planck --team {name} delegate_task to "reader" the task "Please read \'{file}\'."\n\n'
         f"`%planck --team {name} --model anthropic:claude-sonnet-4-6 PROMPT` gives all members a real model. "
         "To make the team your own, edit each member's provider, model_id, description and tools in TEAM.json, and "
         f"what it is told in {PROMPTS_FOLDER}/. Then `%planck team check {name}` lists mistakes, and `%planck trust` "

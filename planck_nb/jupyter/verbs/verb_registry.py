@@ -33,11 +33,11 @@ TASKS = (
     ("ask something", "%planck why is the sky blue?"),
     ("show data, a file or a figure", "%planck what is odd in @orders and @sales.csv?"),
     ("let it work in this kernel", "%planck --tools kernel plot @orders by city"),
+    ("correct the cell that failed", "%planck fix"),
     ("decide about a call, take back a change", "%planck approve    %planck undo"),
     ("stop or steer it while it works", "%planck stop    %planck steer use euros instead"),
     ("choose the model, see the cost", "%planck model anthropic:claude-sonnet-4-6    %planck cost"),
-    ("continue earlier work", "%planck history    %planck search pumps    %planck resume"),
-    ("use several agents, or MCP servers", "%planck team new helpers    %planck sidecar add FILE"),
+    ("continue earlier work, use several agents", "%planck search pumps    %planck resume    %planck team new helpers"),
 )
 """Tasks, each with lines to type."""
 
@@ -49,8 +49,7 @@ _FORMS = (
 )
 _WIDTH = max(len(form) for form, _ in _FORMS)
 _NEXT = (
-    ("%planck help VERB", "explain a verb, as `%planck VERB --help` does"),
-    ("%planck help SUBJECT", "explain the verbs of a subject; one word of its name is enough, as in `help teams`"),
+    ("%planck help VERB or SUBJECT", "explain a verb, or the verbs of a subject, as in `%planck help teams`"),
     (f"%planck help {PROMPT}", "explain agent names, the options of a prompt, and what a prompt can include"),
     ("%planck help all", "list all verbs"),
 )

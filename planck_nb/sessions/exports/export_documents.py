@@ -2,38 +2,38 @@
 
 What models, tools and prompts wrote is shown and never executed: no document runs a script, loads anything from the
 network, or contains a link to anything but a web page or a mail address.
+
+Very long texts are cut and very large pictures left out, as in saved answers; the JSONL export has everything.
 """
 
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC
-from functools import cached_property
+from functools import cached_property, partial
 from html import escape
 
-from planck_nb.ai.messages import FilePart, ImagePart, Message, Part, VideoPart
+from planck_nb.ai.messages import Message, TextPart, UserPart
 from planck_nb.base import markdown
 from planck_nb.base.json_types import JsonObject
 from planck_nb.base.text import encodable
+from planck_nb.rendering import block_html
+from planck_nb.rendering.block_text import markdown_block, markdown_prompt, plain_block, plain_prompt
+from planck_nb.rendering.blocks import Block, reply_blocks
 from planck_nb.sessions.database.paging import Row
 from planck_nb.sessions.directory import SessionInfo
 
 _STYLE = (
     "body{font:16px/1.5 system-ui,sans-serif;max-width:46rem;margin:2rem auto;padding:0 1rem;color-scheme:light dark}"
-    "pre{white-space:pre-wrap;overflow-wrap:anywhere;font:inherit}"
-    ".call pre,.result pre{font:14px/1.4 ui-monospace,monospace}"
-    ".thinking{opacity:.7;font-style:italic}h2{font-size:1rem;margin:1.5rem 0 0}img{max-width:100%}"
+    "h2{font-size:1rem;margin:1.5rem 0 0}img{max-width:100%}"
 )
 _NOTHING_LOADED = (
     '<meta http-equiv="Content-Security-Policy" content="default-src \'none\'; img-src data:; '
     "style-src 'unsafe-inline'; form-action 'none'; base-uri 'none'\">"
 )
 _TASKS = "Tasks between agents"
-_IMAGE_TYPES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
-_BASE64 = re.compile(r"[A-Za-z0-9+/]+={0,2}")
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,28 @@ class ExportContent:
     names: Mapping[str, str]
     tasks: Sequence[str] = ()
 
-    def speaker(self, row: Row) -> str:
+    def entries(self) -> list[_Entry]:
+        """Return the messages with something to show.
+
+        Results are shown with their calls, and one author's messages in a row are together.
+        """
+        conversations: dict[str, list[Message]] = {}
+        places: list[int] = []
+        for row in self.rows:
+            conversation = conversations.setdefault(row.agent_id, [])
+            places.append(len(conversation))
+            conversation.append(row.message)
+        entries: list[_Entry] = []
+        for row, place in zip(self.rows, places, strict=True):
+            prompt, blocks = _parts_of(conversations[row.agent_id], place)
+            entry = _Entry(row, self._speaker(row), prompt, blocks)
+            if entries and blocks and entries[-1].blocks and entry.speaker == entries[-1].speaker:
+                entries[-1] = replace(entries[-1], blocks=[*entries[-1].blocks, *blocks])
+            elif prompt or blocks:
+                entries.append(entry)
+        return entries
+
+    def _speaker(self, row: Row) -> str:
         """A heading for a message: who wrote it and, if there are several agents, in whose conversation it is."""
         who = _author(row.message)
         return f"{who} · {self.names.get(row.agent_id, row.agent_id)}" if self._has_several_agents else who
@@ -68,48 +89,39 @@ class ExportContent:
 
 
 @dataclass(frozen=True, slots=True)
-class _ExportBlock:
-    """A part of a message to show. `kind` is the part's type, or "error"; `label` is a heading or empty."""
+class _Entry:
+    """A message in a document: a prompt's parts or a reply's blocks."""
 
-    kind: str
-    text: str
-    label: str = ""
-    media: ImagePart | FilePart | VideoPart | None = None
+    row: Row
+    speaker: str
+    prompt: Sequence[UserPart]
+    blocks: Sequence[Block]
 
     @property
-    def image(self) -> str:
-        """The address of an image that the document contains; empty for everything else."""
-        media = self.media
-        if media is None or media.type != "image" or media.mime not in _IMAGE_TYPES:
-            return ""
-        return f"data:{media.mime};base64,{media.data}" if _BASE64.fullmatch(media.data or "") else ""
+    def is_prompt(self) -> bool:
+        """Whether a person or a program prompted the agent, and not another agent."""
+        return self.row.message.type == "user" and self.row.message.sender_id is None
+
+    def html(self) -> str:
+        return "\n".join([*map(block_html.prompt, self.prompt), *map(block_html.block, self.blocks)])
+
+    def markdown(self) -> str:
+        texts = [*map(markdown_prompt, self.prompt), *map(partial(markdown_block, images=True), self.blocks)]
+        return "\n\n".join(texts)
+
+    def plain(self) -> str:
+        return "\n".join(filter(None, [*map(plain_prompt, self.prompt), *map(plain_block, self.blocks)]))
 
 
-def _blocks(message: Message) -> Iterator[_ExportBlock]:
-    for part in message.content:
-        yield from _part_blocks(part)
-    if message.type == "assistant" and message.error:
-        yield _ExportBlock("error", message.error, "Error")
-
-
-def _part_blocks(part: Part) -> Iterator[_ExportBlock]:
-    match part.type:
-        case "text" | "thinking":
-            if part.text:
-                yield _ExportBlock(part.type, part.text)
-        case "tool_call":
-            args = part.invalid if part.invalid is not None else json.dumps(part.args, ensure_ascii=False, indent=2)
-            yield _ExportBlock("call", args, f"{part.name} called")
-        case "tool_result":
-            yield _ExportBlock("result", part.text, f"{part.name} {'failed' if part.is_error else 'returned'}")
-            for image in part.images:
-                yield from _part_blocks(image)
-        case "image":
-            yield _ExportBlock("media", part.url or "image", media=part)
-        case "video":
-            yield _ExportBlock("media", part.url or "video", media=part)
-        case "file":
-            yield _ExportBlock("media", part.url or part.name, media=part)
+def _parts_of(conversation: Sequence[Message], place: int) -> tuple[Sequence[UserPart], Sequence[Block]]:
+    message = conversation[place]
+    match message.type:
+        case "user":
+            return [part for part in message.content if part.type != "text" or part.text], ()
+        case "summary":
+            return (), [TextPart(message.text)] if message.text else []
+        case _:
+            return (), list(reply_blocks(conversation, place))
 
 
 def _author(message: Message) -> str:
@@ -128,8 +140,8 @@ def _author(message: Message) -> str:
 
 def _markdown(content: ExportContent) -> str:
     parts = [f"# {markdown.inline(content.session.name)}", content.about]
-    for row in content.rows:
-        parts += [f"## {markdown.inline(content.speaker(row))}", *map(_markdown_block, _blocks(row.message))]
+    for entry in content.entries():
+        parts += [f"## {markdown.inline(entry.speaker)}", entry.markdown()]
     return "\n\n".join([*parts, *_markdown_tasks(content)]) + "\n"
 
 
@@ -139,24 +151,11 @@ def _markdown_tasks(content: ExportContent) -> list[str]:
     return [f"## {_TASKS}", items] if items else []
 
 
-def _markdown_block(block: _ExportBlock) -> str:
-    if block.kind == "text":
-        return markdown.to_markdown(block.text)
-    if block.kind == "thinking":
-        return "\n".join(f"> {line}".rstrip() for line in markdown.to_markdown(block.text).splitlines())
-    if block.media is not None:
-        return f"![image]({block.image})" if block.image else f"*{markdown.inline(block.text)}*"
-    fence = markdown.fence_of(block.text)
-    language = "json" if block.kind == "call" else ""
-    return f"**{markdown.inline(block.label)}**\n\n{fence}{language}\n{block.text}\n{fence}"
-
-
 def _html(content: ExportContent) -> str:
-    articles = []
-    for row in content.rows:
-        blocks = "".join(map(_html_block, _blocks(row.message)))
-        title = escape(content.speaker(row))
-        articles.append(f'<article class="{row.message.type}"><h2>{title}</h2>{blocks}</article>\n')
+    articles = [
+        f'<article class="{entry.row.message.type}"><h2>{escape(entry.speaker)}</h2>{entry.html()}</article>\n'
+        for entry in content.entries()
+    ]
     if content.tasks:
         items = "".join(f"<li>{escape(task)}</li>" for task in content.tasks)
         articles.append(f'<section class="delegations"><h2>{_TASKS}</h2><ul>{items}</ul></section>\n')
@@ -167,35 +166,28 @@ def _html(content: ExportContent) -> str:
     )
 
 
-def _html_block(block: _ExportBlock) -> str:
-    if block.image:
-        return f'<p><img alt="image" src="{escape(block.image)}"></p>'
-    label = f"<strong>{escape(block.label)}</strong>" if block.label else ""
-    return f'<div class="{block.kind}">{label}<pre>{escape(block.text)}</pre></div>'
-
-
 def _notebook(content: ExportContent) -> str:
     """Make a notebook with a cell for each prompt, whose output is the conversation that followed.
 
     Code cells contain prompts of the user and nothing that a model wrote. Outputs have HTML, which notebooks and
     converters prefer, because renderers of Markdown differ.
     """
-    prompted = next((row.agent_id for row in content.rows if _is_prompt(row)), None)
+    all_entries = content.entries()
+    prompted = next((entry.row.agent_id for entry in all_entries if entry.is_prompt), None)
     cells = [
         _cell("markdown", f"# {markdown.inline(content.session.name)}\n\n{content.about}"),
         _cell("code", "%load_ext planck_nb", outputs=[]),
     ]
-    answer: list[_OutputEntry] = []
+    answer: list[_Entry] = []
     answers = [answer]
-    for row in content.rows:
-        blocks = list(_blocks(row.message))
-        if row.agent_id == prompted and _is_prompt(row):
+    for entry in all_entries:
+        if entry.row.agent_id == prompted and entry.is_prompt:
             answer = []
             answers.append(answer)
-            texts = [block.text if block.kind == "text" else _markdown_block(block) for block in blocks]
+            texts = [part.text if part.type == "text" else markdown_prompt(part) for part in entry.prompt]
             cells.append(_cell("code", "\n\n".join(["%%planck", *texts]).replace("\n\n", "\n", 1), outputs=[]))
         else:
-            answer.append(_OutputEntry(content.speaker(row), blocks))
+            answer.append(entry)
     for cell, entries in zip(cells[1:], answers, strict=True):
         cell["outputs"] = [_output(entries)] if entries else []
     if content.tasks:
@@ -207,49 +199,22 @@ def _notebook(content: ExportContent) -> str:
     return json.dumps(notebook, ensure_ascii=False, indent=1) + "\n"
 
 
-def _is_prompt(row: Row) -> bool:
-    """Whether a person or a program prompted the agent, and not another agent."""
-    return row.message.type == "user" and row.message.sender_id is None
-
-
-@dataclass(frozen=True, slots=True)
-class _OutputEntry:
-    """A message in an output of a notebook."""
-
-    speaker: str
-    blocks: list[_ExportBlock]
-
-
-def _output(entries: Iterable[_OutputEntry]) -> JsonObject:
+def _output(entries: Iterable[_Entry]) -> JsonObject:
     html, texts, plain = [], [], []
     for entry in entries:
-        html += [f"<p><b>{escape(entry.speaker)}</b></p>", *map(_output_block, entry.blocks)]
-        texts += [f"**{markdown.inline(entry.speaker)}**", *map(_markdown_block, entry.blocks)]
-        plain += [entry.speaker, *("\n".join(filter(None, (block.label, block.text))) for block in entry.blocks)]
+        html += [f"<p><b>{escape(entry.speaker)}</b></p>", entry.html()]
+        texts += [f"**{markdown.inline(entry.speaker)}**", entry.markdown()]
+        plain += [entry.speaker, entry.plain()]
     data = {
         "text/html": f'<div style="text-align:left;max-width:720px">\n{chr(10).join(html)}\n</div>',
         "text/markdown": "\n\n".join(texts),
-        "text/plain": "\n\n".join(plain),
+        "text/plain": "\n\n".join(filter(None, plain)),
     }
     return {
         "output_type": "display_data",
         "data": {kind: encodable(text) for kind, text in data.items()},
         "metadata": {},
     }
-
-
-def _output_block(block: _ExportBlock) -> str:
-    """A block as HTML with inline styles, as an output must have."""
-    match block.kind:
-        case "text":
-            return markdown.to_html(block.text)
-        case "thinking":
-            return f'<blockquote style="{markdown.QUOTE};white-space:pre-wrap">{escape(block.text)}</blockquote>'
-        case "media" if block.image:
-            return f'<p><img alt="image" src="{escape(block.image)}" style="max-width:100%;height:auto"></p>'
-        case "media":
-            return f"<p><em>{escape(block.text)}</em></p>"
-    return f'<p><b>{escape(block.label)}</b></p>\n<pre style="{markdown.TEXT_BOX}">{escape(block.text)}</pre>'
 
 
 def _cell(kind: str, source: str, *, outputs: list[JsonObject] | None = None) -> JsonObject:

@@ -18,12 +18,12 @@ from planck_nb.base.json_types import JsonObject
 from planck_nb.sidecars.mcp_client.link.settings import LinkTiming
 from planck_nb.sidecars.mcp_client.oauth.sign_in import sign_in
 from planck_nb.sidecars.mcp_client.offers.definitions import PromptDefinition, ResourceDefinition, ToolDefinition
-from planck_nb.sidecars.mcp_client.spec.spec import SidecarSpec
+from planck_nb.sidecars.mcp_client.sidecar_spec import SidecarSpec
 
 if TYPE_CHECKING:
     from planck_nb.ai.messages import ImagePart, TextPart
     from planck_nb.sidecars.mcp_client.link.questions import Ask
-    from planck_nb.sidecars.mcp_client.manager.manager import Sidecars
+    from planck_nb.sidecars.mcp_client.manager import Sidecars
 
 START_SECONDS = LinkTiming().start
 """Default time for a server's start."""
@@ -161,7 +161,7 @@ async def connect(
                 print((await agent.prompt("What time is it in Tokyo?")).text)
         ```
     """
-    from planck_nb.sidecars.mcp_client.manager.manager import Sidecars  # noqa: PLC0415 - a sidecar's own process has less
+    from planck_nb.sidecars.mcp_client.manager import Sidecars  # noqa: PLC0415 - a sidecar's own process has less
 
     if isinstance(server, SidecarSpec):
         if name or env or cwd or headers or token:

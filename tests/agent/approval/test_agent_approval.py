@@ -8,9 +8,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+import httpx
 import pytest
 from support.agents import Hold, Listening, calling, kinds, paired, said, until
 from support.virtual_time import virtually
+from support.wire import chat_chunk, client, sse
 
 from planck_nb import Agent, BuiltinTools, Session, Tool
 from planck_nb.agent.approval import Policy, Rule
@@ -19,6 +21,7 @@ from planck_nb.agent.effect import Effect
 from planck_nb.agent.events import AgentEvent, ApprovalDecision, ApprovalRequest
 from planck_nb.agent.identity import Role
 from planck_nb.agent.message_log import MemoryLog
+from planck_nb.ai import get_model
 from planck_nb.base.async_tasks import uninterrupted
 from planck_nb.base.errors import AgentError, ToolError, UsageError
 from planck_nb.jupyter.live.approval_display import approval_display
@@ -79,6 +82,21 @@ async def test_what_a_rule_allows_runs_and_is_recorded(tmp_path: Path) -> None:
     assert shell.ran == ["git status"]
     assert decisions(told) == [(True, "rule")]
     assert "approval_request" not in kinds(told)
+
+
+async def test_a_call_that_a_model_writes_as_text_asks_like_any_other(tmp_path: Path) -> None:
+    shell = Shell()
+    written = json.dumps({"name": "sh", "arguments": {"command": "rm -r data"}})
+    bodies = [sse(chat_chunk({"content": text}), chat_chunk({}, "stop"), "[DONE]") for text in (written, "Gone.")]
+    transport = httpx.MockTransport(lambda _: httpx.Response(200, content=b"".join(bodies.pop(0))))
+    model = get_model("llama_cpp", "m", base_url="http://127.0.0.1:9", has_api_key=False)
+    agent = Agent(model=model, client=client(transport), tools=[shell.tool()], approvals=asking(tmp_path))
+    run = agent.prompt("go")
+    request = await requested(run)
+    assert shell.ran == []
+    agent.decide(request.id, allow=True)
+    assert (await run).text == "Gone."
+    assert shell.ran == ["rm -r data"]
 
 
 async def test_what_is_allowed_by_default_is_recorded_too(tmp_path: Path) -> None:

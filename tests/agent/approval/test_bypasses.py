@@ -185,6 +185,32 @@ def test_what_is_remembered_allows_nothing_else(root: Path) -> None:
             assert running(rules, other) == "ask", (command, other)
 
 
+# What a rule that denies `rm` has to notice, or at least to ask about, whatever else is allowed.
+HIDING = [
+    "env -S'-S\"rm x\"'",
+    *(
+        f"{program}'rm x'"
+        for program in ("env -S", "env -iS", "env -vS", "env -uA -S", "flock l -c", "su -c", "tar -I")
+    ),
+    *(
+        "env -Srm\\ x",
+        "env '-Srm x'",
+        "script -qc'rm x'",
+        "rsync -e'rm x' a b",
+        "scp -S'rm x' a b:c",
+        "zip -TT'rm x' a",
+    ),
+    *("ls # a\\\nrm x", "ls #\\\nrm x", "ls # it's\nrm x # '", "cat <<A\\\nB\nAB\nrm x", "cat <<'A B'\nx\nA B\nrm x"),
+]
+
+
+@pytest.mark.parametrize("command", HIDING)
+def test_what_is_denied_is_not_hidden_in_an_option_or_behind_a_comment(root: Path, command: str) -> None:
+    rules = Policy.ask_before_changes(root).with_rule(Rule.parse("allow", "execute"))
+    assert running(rules, command) == "allow"
+    assert running(rules.with_rule(Rule.parse("deny", "bash:rm *")), command) in ("ask", "deny")
+
+
 PATHS = """
 src/../x src/../../x src/./../x src//..//x src/out/x src/out src/a/../../x ./src/../.git/config src/out/../x
 /etc/passwd //etc/passwd /proc/self/root/etc/passwd /proc/self/cwd/../x /dev/fd/0 /dev/stdin SRC/a Src/a src\u2215a

@@ -197,3 +197,10 @@ def test_a_structured_answer_takes_its_values_from_the_conversation(told: str, e
     if told.startswith("Response"):
         messages.append(ai.UserMessage("Give the final answer now, as JSON."))
     assert answer(ai.Context(messages=messages), schema).text == expected
+
+
+def test_a_structured_answer_prefers_a_prompt_which_names_values_to_earlier_results() -> None:
+    schema = {"type": "object", "properties": {"city": {"type": "string"}, "total": {"type": "number"}}}
+    results = ai.ToolResultMessage((ai.ToolResultPart("1", "find_book", "Emma is on shelf 12"),))
+    messages: list[ai.Message] = [ai.UserMessage("find_book"), results, ai.UserMessage('city: "Rome", total: 4.5')]
+    assert answer(ai.Context(messages=messages), schema).text == '{"city": "Rome", "total": 4.5}'

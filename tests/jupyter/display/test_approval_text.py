@@ -23,9 +23,9 @@ from planck_nb.ai.messages import ToolResultMessage
 from planck_nb.base.json_types import JsonObject
 from planck_nb.base.visible import is_hidden, literal
 from planck_nb.jupyter.display.approval_text import pending_text, rule_sentence
-from planck_nb.jupyter.display.formatting import key_argument, shown_arguments
 from planck_nb.jupyter.live.approval_display import approval_display
 from planck_nb.jupyter.live.browser_commands import read_command
+from planck_nb.rendering.formatting import key_argument, shown_arguments
 from planck_nb.testing import scripted_model
 from planck_nb.tools.external import ExternalTool
 

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from ipykernel.kernelbase import Kernel as IPythonKernel
 from IPython.core import async_helpers, completer
+from jupyter_client import BlockingKernelClient
 from support.kernel import Kernel, running_kernel
 
 from planck_nb.config import Config
@@ -97,16 +98,39 @@ def test_a_cell_ends_although_a_message_of_the_cell_before_was_handled_meanwhile
 
 
 MESSAGES = 300
-AWAIT_ALL_MESSAGES = f"""import asyncio
+AWAIT_MESSAGES = """import asyncio
 kernel = get_ipython().kernel
 arrived, loop, complete = [], asyncio.get_running_loop(), asyncio.Event()
 def handle(stream, identity, message):
     arrived.append(message)
-    if len(arrived) == {MESSAGES}:
+    if len(arrived) == {}:
         loop.call_soon_threadsafe(complete.set)
 kernel.shell_handlers["comm_info_request"] = handle
 print("awaits")
 await complete.wait()"""
+
+
+def send_to_subshell(client: BlockingKernelClient, subshell: str) -> str:
+    request = client.session.msg("comm_info_request")
+    request["header"]["subshell_id"] = subshell
+    client.shell_channel.send(request)
+    return str(request["header"]["msg_id"])
+
+
+@handles_messages_meanwhile
+def test_the_kernel_is_busy_after_a_subshell_was_created_for_a_widget(kernel: Kernel) -> None:
+    client, states = kernel.client, list[tuple[bool, str]]()
+    cell = kernel.start(AWAIT_MESSAGES.format(1))
+    while (True, "idle") not in states:
+        message = client.get_iopub_msg(timeout=60)
+        if message["msg_type"] == "stream":
+            client.control_channel.send(client.session.msg("create_subshell_request"))
+        elif message["msg_type"] == "status":
+            state = (message["parent_header"].get("msg_id") == cell, message["content"]["execution_state"])
+            states.append(state)
+            if len(states) == 4:  # only now the cell may end
+                send_to_subshell(client, client.get_control_msg(timeout=60)["content"]["subshell_id"])
+    assert states[:4] == [(True, "busy"), (False, "busy"), (False, "idle"), (True, "busy")]
 
 
 @handles_messages_meanwhile
@@ -115,30 +139,24 @@ def test_the_kernel_is_busy_until_the_cell_ends_although_a_subshell_handles_mess
     client.control_channel.send(client.session.msg("create_subshell_request"))
     subshell = client.get_control_msg(timeout=60)["content"]["subshell_id"]
 
-    def send_to_the_subshell() -> str:
-        request = client.session.msg("comm_info_request")
-        request["header"]["subshell_id"] = subshell
-        client.shell_channel.send(request)
-        return str(request["header"]["msg_id"])
-
     def states_until_idle(request: str) -> list[tuple[bool, str]]:
         states: list[tuple[bool, str]] = []
         while (True, "idle") not in states:
             message = client.get_iopub_msg(timeout=60)
             if message["msg_type"] == "stream":
                 for _ in range(MESSAGES):
-                    send_to_the_subshell()
+                    send_to_subshell(client, subshell)
             elif message["msg_type"] == "status":
                 parent = message["parent_header"].get("msg_id")
                 states.append((parent == request, message["content"]["execution_state"]))
         return states
 
     for _ in range(3):
-        states = states_until_idle(kernel.start(AWAIT_ALL_MESSAGES))
+        states = states_until_idle(kernel.start(AWAIT_MESSAGES.format(MESSAGES)))
         following = [after for state, after in pairwise(states) if state == (False, "idle")]
         assert following.count((True, "busy")) >= MESSAGES - 2  # the last ones end with the cell
         assert set(following) <= {(True, "busy"), (True, "idle")}
-        after_the_cell = states_until_idle(send_to_the_subshell())
+        after_the_cell = states_until_idle(send_to_subshell(client, subshell))
         assert after_the_cell[-2:] == [(True, "busy"), (True, "idle")]
         assert after_the_cell[:-2] in ([], [(False, "idle")])  # of the last message, which ended with the cell
 

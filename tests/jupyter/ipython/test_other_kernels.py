@@ -43,7 +43,7 @@ CELLS = [
     "%planck hello there",
     "%planck agents",
     "%%planck --tools bash\nbash 'echo hi'",
-    "def ask():\n    return get_ipython().run_line_magic('planck', 'hello')\nask()",
+    "def ask():\n    return get_ipython().run_line_magic('planck', 'hello there')\nask()",
     "%unload_ext planck_nb",
 ]
 

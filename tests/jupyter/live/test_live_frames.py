@@ -23,10 +23,10 @@ from planck_nb.ai.messages import (
     UserMessage,
 )
 from planck_nb.base.json_types import JsonObject
-from planck_nb.jupyter.display.formatting import SHOWN_CHARACTERS
-from planck_nb.jupyter.display.shown_images import IMAGE_CHARACTERS
 from planck_nb.jupyter.live import browser_events, frames
 from planck_nb.jupyter.live.frames import EARLIER_IMAGE, FrameEncoder
+from planck_nb.rendering.formatting import SHOWN_CHARACTERS
+from planck_nb.rendering.shown_images import IMAGE_CHARACTERS
 
 
 def event(kind: Any, seq: int = 0, agent: str = "a", **payload: Any) -> ev.AgentEvent:

@@ -13,10 +13,10 @@ from planck_nb import Agent, Tool
 from planck_nb.agent.approval import Policy, Rule
 from planck_nb.agent.approval.gate import Approvals
 from planck_nb.agent.run import Run
-from planck_nb.jupyter.display.plain_output import PlainStream
 from planck_nb.jupyter.live.run_agents import RunAgents
 from planck_nb.jupyter.terminal.approval_prompt import ApprovalPrompt, LineReader, TypedAnswer, read_answer
 from planck_nb.jupyter.terminal.terminal_view import TerminalPrinter, TerminalView
+from planck_nb.rendering.plain_output import PlainStream
 from planck_nb.testing import Call, Reply, scripted_model
 
 CALL = Call("wait", {"path": "a\x1b[2Jb"})

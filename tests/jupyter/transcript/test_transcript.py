@@ -10,6 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
+from support.hostile_session import previews, turn
+from support.payloads import Findings, payloads
 
 from planck_nb.agent import events as ev
 from planck_nb.agent.calling.user_code import STOPPED
@@ -28,10 +30,10 @@ from planck_nb.ai.messages import (
 )
 from planck_nb.base.markdown import code_span, fenced, to_html, to_markdown
 from planck_nb.base.threads import run_in_thread
-from planck_nb.jupyter.display.formatting import TEXT_CHARACTERS, count, dollars, key_argument, shown_arguments
 from planck_nb.jupyter.transcript.answer import transcript_of
-from planck_nb.jupyter.transcript.blocks import Decision, Execution, Notice, TranscriptEntry
 from planck_nb.jupyter.transcript.transcript import RENDER_IN_THREAD_FROM, Outcome, Transcript
+from planck_nb.rendering.blocks import Decision, Execution, Notice, TranscriptEntry
+from planck_nb.rendering.formatting import TEXT_CHARACTERS, count, dollars, key_argument, shown_arguments
 
 HOSTILE = """<script>alert(1)</script> <img src=x onerror=alert(1)> `<b>code</b>`
 [a](javascript:alert(1)) [b](/lab?reset) [c](java&#115;cript:alert(1)) [d](https://e.invalid/d)
@@ -498,3 +500,16 @@ async def test_the_loop_goes_on_while_a_large_transcript_is_rendered() -> None:
         await asyncio.sleep(0)
         steps += 1
     assert steps > 10
+
+
+def test_no_place_in_a_transcript_runs_what_others_wrote() -> None:
+    render = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"]).render
+    for text in payloads():
+        messages = turn(text)
+        entries = (Notice(text), *messages[1:3], Execution("1", previews=previews(text)), *messages[3:])
+        ends: list[tuple[Outcome, str | None]] = [("failed", text), ("cut off", None)]
+        for outcome, error in ends:
+            run = Transcript(text, text, outcome, entries, None, None, error, 0.0, (text,), text, (text,))
+            bundle = run.bundle()
+            assert Findings(render(bundle["text/markdown"])).found == [], text
+            assert Findings(bundle["text/html"]).found == [], text

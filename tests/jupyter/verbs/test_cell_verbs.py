@@ -60,12 +60,18 @@ class Notebook:
         return [entry.message.text for entry in self.agent.state.messages if entry.message.type == "user"]
 
 
+def kernel_shell() -> InteractiveShell:
+    """Return a shell which awaits magics, as a terminal's does not: that would patch asyncio in this process."""
+    shell = InteractiveShell()
+    shell.kernel = SimpleNamespace()
+    return shell
+
+
 @pytest.fixture
 async def notebook(tmp_path: Path) -> AsyncIterator[Notebook]:
     workspace = Workspace(Config.load(environment={}, directory=tmp_path, home=tmp_path))
     controller = Controller(workspace)
-    shell = InteractiveShell()
-    shell.kernel = SimpleNamespace()  # awaits magics, as a terminal does not
+    shell = kernel_shell()
     Extension(shell, controller).install()
     agent = workspace.add_agent("planck", model=scripted_model([ANSWER] * 5))
     yield Notebook(shell, workspace, agent)
@@ -127,7 +133,7 @@ async def test_the_agent_gets_the_kernel_tools_and_the_answer_has_the_cell(noteb
 
 async def test_variables_that_are_not_shared_stay_in_the_notebook(notebook: Notebook) -> None:
     await notebook.run("income, age = 71234, 39")
-    await notebook.run("%planck --with age hello there")
+    await notebook.run("%planck --tools kernel --with age hello there")
     await notebook.run("income / age / 0")
     await notebook.run("%planck fix")
     assert "age: 39" in notebook.prompts[-1]
@@ -190,7 +196,7 @@ async def test_another_cell_by_its_number(notebook: Notebook) -> None:
 
 
 async def test_a_cell_that_failed_before_the_extension_was_loaded(tmp_path: Path) -> None:
-    shell = InteractiveShell()
+    shell = kernel_shell()
     controller = Controller(Workspace(Config.load(environment={}, directory=tmp_path, home=tmp_path)))
     extension = Extension(shell, controller)
     agent = controller.workspace.add_agent("planck", model=scripted_model([ANSWER]))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from html import escape
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from support.payloads import COUNT, Findings, payloads
 
 from planck_nb.ai.messages import AssistantMessage, TextPart, UserMessage
 from planck_nb.base import markdown
+from planck_nb.rendering.plain_output import plain
 from planck_nb.sessions import Session, export_session
 
 RENDERERS: dict[str, Callable[[str], str]] = {
@@ -92,7 +94,9 @@ def test_code_cells_are_prompts_of_the_user(exports: dict[str, str]) -> None:
 def test_nothing_is_lost(exports: dict[str, str]) -> None:
     cells = json.loads(exports["ipynb"])["cells"]
     for cell, text in zip(cells[2:], payloads(), strict=True):
-        assert cell["outputs"][0]["data"]["text/plain"].count(text) >= 8
+        data = cell["outputs"][0]["data"]
+        assert data["text/plain"].count(text.strip()) >= 6
+        assert data["text/html"].count(f">{escape(plain(text))}</pre>") >= 2  # arguments and results
 
 
 async def test_a_prompt_of_another_agent_is_not_a_cell(tmp_path: Any) -> None:

@@ -136,8 +136,9 @@ def test_markdown(stored: SessionInfo) -> None:
     text = export_session(stored, "markdown")
     assert text.startswith("# mine\n\nSession ")
     assert "## User · a1\n\nquestion 0\n" in text
-    assert "## demo:small · a1\n\n> hm\n\nLet me look.\n\n**weather called**\n\n```json\n" in text
-    assert "**f failed**\n\n````\n```\nfence\n```\n````" in text
+    assert "## demo:small · a1\n\n> *Thinking*\n>\n> hm\n\nLet me look.\n\n- `weather Łódź`\n" in text
+    assert "- `f` **failed**\n" in text
+    assert "  ````text\n  ```\n  fence\n  ```\n  ````\n" in text
     assert "## Summary · b\n\nin short" in text
     assert "It broke." in text
     assert "taken back" not in text
@@ -158,7 +159,7 @@ def test_html_is_whole_and_runs_nothing(stored: SessionInfo) -> None:
     Tags().feed(text)
     assert "script" not in seen
     assert EVIL in seen
-    assert seen.count("article") == 8
+    assert seen.count("article") == 5
     assert seen.count("img") == 2
 
 

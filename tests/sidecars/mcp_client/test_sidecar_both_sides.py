@@ -14,8 +14,8 @@ from support.sidecar_server import until_ended
 
 from planck_nb import Agent
 from planck_nb.base.errors import ToolError
-from planck_nb.sidecars.mcp_client.manager.manager import Sidecars
-from planck_nb.sidecars.mcp_client.spec.spec import SidecarSpec
+from planck_nb.sidecars.mcp_client.manager import Sidecars
+from planck_nb.sidecars.mcp_client.sidecar_spec import SidecarSpec
 from planck_nb.testing import Call, Reply, scripted_model
 
 pytestmark = pytest.mark.process

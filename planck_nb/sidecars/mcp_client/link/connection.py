@@ -28,7 +28,7 @@ from planck_nb.sidecars.mcp_client.link.sampling import Sample, sampling_request
 from planck_nb.sidecars.mcp_client.offers.definitions import LeftOut, ToolDefinition, tool_definition
 from planck_nb.sidecars.mcp_client.offers.listing import list_all
 from planck_nb.sidecars.mcp_client.offers.result_check import ResultCheck
-from planck_nb.sidecars.mcp_client.spec.spec import SidecarSpec
+from planck_nb.sidecars.mcp_client.sidecar_spec import SidecarSpec
 from planck_nb.sidecars.mcp_client.transports.log_lines import LogLines
 
 _MAX_QUESTIONS = 8

@@ -29,7 +29,7 @@ from planck_nb.sidecars.mcp_client.offers.definitions import (
 )
 from planck_nb.sidecars.mcp_client.offers.fingerprint import fingerprint
 from planck_nb.sidecars.mcp_client.offers.results import output_of
-from planck_nb.sidecars.mcp_client.spec.spec import SidecarSpec
+from planck_nb.sidecars.mcp_client.sidecar_spec import SidecarSpec
 
 if TYPE_CHECKING:
     from planck_nb.ai.messages import ImagePart, TextPart

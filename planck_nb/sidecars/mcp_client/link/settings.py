@@ -10,7 +10,7 @@ from planck_nb.sidecars.mcp_client.link.questions import DEADLINE, Ask
 from planck_nb.sidecars.mcp_client.link.sampling import Sample
 from planck_nb.sidecars.mcp_client.link.status import SidecarEvent
 from planck_nb.sidecars.mcp_client.offers.definitions import ToolDefinition
-from planck_nb.sidecars.mcp_client.spec.spec import SidecarSpec
+from planck_nb.sidecars.mcp_client.sidecar_spec import SidecarSpec
 
 
 @dataclass(frozen=True, slots=True)

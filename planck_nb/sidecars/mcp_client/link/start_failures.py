@@ -7,7 +7,7 @@ from planck_nb.base.errors import SidecarError
 from planck_nb.base.secrets import redact
 from planck_nb.base.text import one_line
 from planck_nb.base.visible import visible
-from planck_nb.sidecars.mcp_client.spec.spec import SidecarSpec
+from planck_nb.sidecars.mcp_client.sidecar_spec import SidecarSpec
 from planck_nb.sidecars.mcp_client.transports.log_lines import LogLines
 
 _REASON_CHARACTERS = 500

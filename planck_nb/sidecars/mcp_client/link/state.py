@@ -14,7 +14,7 @@ from planck_nb.sidecars.conventions import COMPACTOR_PREFIX, ROLE_COMPACTOR, ROL
 from planck_nb.sidecars.mcp_client.link.settings import LinkCallbacks
 from planck_nb.sidecars.mcp_client.link.status import SidecarEvent, SidecarEventKind, SidecarState, SidecarStatus
 from planck_nb.sidecars.mcp_client.offers.definitions import LeftOut, ToolDefinition
-from planck_nb.sidecars.mcp_client.spec.spec import SidecarSpec
+from planck_nb.sidecars.mcp_client.sidecar_spec import SidecarSpec
 from planck_nb.sidecars.mcp_client.transports.log_lines import LogLines
 
 if TYPE_CHECKING:

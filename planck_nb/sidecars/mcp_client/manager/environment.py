@@ -24,7 +24,7 @@ from planck_nb.base.programs import find_program
 from planck_nb.base.text import one_line
 from planck_nb.base.threads import run_in_thread
 from planck_nb.base.version import __version__
-from planck_nb.sidecars.mcp_client.spec.spec import PROJECT_NAME, SidecarSpec
+from planck_nb.sidecars.mcp_client.sidecar_spec import PROJECT_NAME, SidecarSpec
 from planck_nb.sidecars.mcp_client.transports.child_environment import installer_environment
 from planck_nb.sidecars.mcp_client.transports.child_process import ChildProcess
 from planck_nb.sidecars.mcp_client.transports.lines import LineCutter
@@ -33,7 +33,7 @@ from planck_nb.sidecars.mcp_client.transports.log_lines import LogLines
 REQUIREMENTS = ("mcp>=2.3,<3",)
 """Requirements besides planck_nb and the project's own."""
 
-PACKAGE = Path(__file__).parents[2]
+PACKAGE = Path(__file__).parents[3]
 """planck_nb's folder."""
 
 _FORMAT = "2"

@@ -28,7 +28,7 @@ from planck_nb.sidecars.mcp_client.manager.search import SEARCH_NAME, search_too
 from planck_nb.sidecars.mcp_client.offers.definitions import LeftOut, ToolDefinition
 from planck_nb.sidecars.mcp_client.offers.fingerprint import fingerprint
 from planck_nb.sidecars.mcp_client.offers.offered_tools import make_tool, prefixed, problem_with, tool_name
-from planck_nb.sidecars.mcp_client.spec.spec import PROJECT_NAME, SidecarSpec
+from planck_nb.sidecars.mcp_client.sidecar_spec import PROJECT_NAME, SidecarSpec
 from planck_nb.tools.reserved_names import is_reserved
 
 if TYPE_CHECKING:

@@ -36,7 +36,7 @@ from planck_nb.sidecars.mcp_client.oauth.address_kinds import AddressKind, kind_
 from planck_nb.sidecars.mcp_client.oauth.checked_requests import CheckedTransport, SignInNetwork
 from planck_nb.sidecars.mcp_client.oauth.sign_in_callback import address, free_port, listening, parameters
 from planck_nb.sidecars.mcp_client.oauth.token_file import TokenFile
-from planck_nb.sidecars.mcp_client.spec.spec import SidecarSpec
+from planck_nb.sidecars.mcp_client.sidecar_spec import SidecarSpec
 from planck_nb.sidecars.mcp_client.transports.http_transport import SERVER_ADDRESS
 
 _REASON_CHARACTERS = 300

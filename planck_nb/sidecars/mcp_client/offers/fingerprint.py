@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterable
 
 from planck_nb.sidecars.mcp_client.offers.definitions import ToolDefinition
-from planck_nb.sidecars.mcp_client.spec.spec import SidecarSpec
+from planck_nb.sidecars.mcp_client.sidecar_spec import SidecarSpec
 
 
 def fingerprint(spec: SidecarSpec, tools: Iterable[ToolDefinition] = ()) -> str:

@@ -89,4 +89,5 @@ def _add(listing: Listing, page: Any, kind: str, key: str, names: set[str], *, i
             listing.items.append(item)
         elif is_first:  # later pages may repeat earlier ones
             listing.left_out.append((name, "there is another one of this name"))
-    listing.left_out += [(name, reason) for name, reason in (page.meta or {}).get(LEFT_OUT, ())]
+    left_out = [(name, reason) for name, reason in (page.meta or {}).get(LEFT_OUT, ())]
+    listing.left_out += [item for item in left_out if is_first or item not in listing.left_out]

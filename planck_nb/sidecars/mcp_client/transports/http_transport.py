@@ -10,7 +10,7 @@ import httpx2
 from mcp.client.streamable_http import streamable_http_client
 
 from planck_nb.sidecars.conventions import MAX_MESSAGE_BYTES
-from planck_nb.sidecars.mcp_client.spec.spec import SidecarSpec
+from planck_nb.sidecars.mcp_client.sidecar_spec import SidecarSpec
 from planck_nb.sidecars.mcp_client.transports.http_messages import MessageTransport
 from planck_nb.sidecars.mcp_client.transports.open_requests import OpenRequests
 

@@ -11,7 +11,7 @@ from support.virtual_time import virtually
 
 from planck_nb.sidecars.mcp_client.link.call_progress import CallProgress
 from planck_nb.sidecars.mcp_client.link.connection import Connection
-from planck_nb.sidecars.mcp_client.spec.spec import SidecarSpec
+from planck_nb.sidecars.mcp_client.sidecar_spec import SidecarSpec
 from planck_nb.sidecars.mcp_client.transports.log_lines import LogLines
 
 

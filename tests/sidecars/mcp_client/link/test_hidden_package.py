@@ -13,8 +13,8 @@ PROGRAM = """
 import sys
 sys.path.insert(0, "")
 from planck_nb import run_sync
-from planck_nb.sidecars.mcp_client.manager.manager import Sidecars
-from planck_nb.sidecars.mcp_client.spec.spec import SidecarSpec
+from planck_nb.sidecars.mcp_client.manager import Sidecars
+from planck_nb.sidecars.mcp_client.sidecar_spec import SidecarSpec
 async def main():
     sidecars = Sidecars()
     sidecars.add(SidecarSpec("files", command=sys.executable, args=("-c", "")))

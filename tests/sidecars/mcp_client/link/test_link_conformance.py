@@ -30,7 +30,7 @@ from planck_nb.sidecars.mcp_client.link.link import SidecarLink
 from planck_nb.sidecars.mcp_client.link.questions import Question, QuestionAnswer
 from planck_nb.sidecars.mcp_client.link.settings import LinkCallbacks
 from planck_nb.sidecars.mcp_client.oauth.sign_in import sign_in
-from planck_nb.sidecars.mcp_client.spec.spec import OAuthClient, SidecarSpec
+from planck_nb.sidecars.mcp_client.sidecar_spec import OAuthClient, SidecarSpec
 
 pytestmark = pytest.mark.process
 

@@ -19,7 +19,7 @@ from planck_nb.base.errors import SidecarError, SidecarLostError, SidecarTimeout
 from planck_nb.base.installed_packages import install_command
 from planck_nb.sidecars.mcp_client.link.link import SidecarLink
 from planck_nb.sidecars.mcp_client.link.settings import LinkCallbacks
-from planck_nb.sidecars.mcp_client.spec.spec import SidecarSpec
+from planck_nb.sidecars.mcp_client.sidecar_spec import SidecarSpec
 
 pytestmark = pytest.mark.process
 
@@ -447,21 +447,10 @@ async def test_a_missing_package_is_one_sentence(tmp_path: Path, monkeypatch: py
     assert str(caught.value) == f"Sidecars need the package mcp, which is not installed; run {command}."
 
 
-async def test_a_file_that_hides_the_library_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "mcp.py").write_text("raise RuntimeError")
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.syspath_prepend(tmp_path)
-    for module in [name for name in sys.modules if name.partition(".")[0] == "mcp"]:
-        monkeypatch.delitem(sys.modules, module)
-    link = SidecarLink(hostile(tmp_path), timing=FAST)
-    with pytest.raises(SidecarError, match=r"the package mcp, which is hidden by \./mcp\.py; rename that file"):
-        await link.start()
-
-
 def test_the_mcp_library_is_loaded_with_the_first_sidecar_only() -> None:
     code = (
-        "import sys; import planck_nb.sidecars.mcp_client.manager.manager;"
-        "import planck_nb.sidecars.mcp_client.spec.mcp_servers;"
+        "import sys; import planck_nb.sidecars.mcp_client.manager;"
+        "import planck_nb.sidecars.mcp_client.mcp_servers;"
         "print([name for name in ('mcp', 'mcp_types', 'httpx2', 'anyio', 'starlette') if name in sys.modules])"
     )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"

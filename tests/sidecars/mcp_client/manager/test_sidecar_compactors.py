@@ -15,7 +15,7 @@ from support.sidecar_links import FAST, Events, hostile, until
 from planck_nb import Agent
 from planck_nb.agent import events as ev
 from planck_nb.agent.context.compactor import stored_compactor
-from planck_nb.sidecars.mcp_client.manager.manager import Sidecars
+from planck_nb.sidecars.mcp_client.manager import Sidecars
 from planck_nb.testing import Reply, scripted_model
 
 pytestmark = pytest.mark.process

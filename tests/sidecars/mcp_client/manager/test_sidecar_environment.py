@@ -17,8 +17,8 @@ from support.sidecar_server import until_ended
 
 import planck_nb
 from planck_nb.base.errors import SidecarError
+from planck_nb.sidecars.mcp_client.manager import Sidecars
 from planck_nb.sidecars.mcp_client.manager.environment import SidecarEnvironment
-from planck_nb.sidecars.mcp_client.manager.manager import Sidecars
 
 pytestmark = pytest.mark.process
 

@@ -19,10 +19,10 @@ from planck_nb.agent.approval import Policy, Rule
 from planck_nb.agent.effect import Effect
 from planck_nb.ai.messages import Message, ToolResultPart
 from planck_nb.base.errors import SidecarError, ToolError, UsageError
-from planck_nb.sidecars.mcp_client.manager.manager import Sidecars
+from planck_nb.sidecars.mcp_client.manager import Sidecars
 from planck_nb.sidecars.mcp_client.offers.definitions import ToolDefinition
 from planck_nb.sidecars.mcp_client.offers.fingerprint import fingerprint
-from planck_nb.sidecars.mcp_client.spec.spec import SidecarSpec
+from planck_nb.sidecars.mcp_client.sidecar_spec import SidecarSpec
 from planck_nb.testing import Call, Reply, scripted_model
 
 pytestmark = pytest.mark.process

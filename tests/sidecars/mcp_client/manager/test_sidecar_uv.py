@@ -15,8 +15,8 @@ from support.evidence import missing
 from support.sidecar_links import FAST, SERVERS
 
 from planck_nb.base.errors import SidecarError
+from planck_nb.sidecars.mcp_client.manager import Sidecars
 from planck_nb.sidecars.mcp_client.manager.environment import SidecarEnvironment
-from planck_nb.sidecars.mcp_client.manager.manager import Sidecars
 
 pytestmark = pytest.mark.process
 

@@ -25,10 +25,10 @@ from planck_nb.base.secrets import redact
 from planck_nb.sidecars.mcp_client.link.link import SidecarLink
 from planck_nb.sidecars.mcp_client.link.questions import Ask, Question, QuestionAnswer
 from planck_nb.sidecars.mcp_client.link.settings import LinkCallbacks
+from planck_nb.sidecars.mcp_client.mcp_servers import read_mcp_servers
 from planck_nb.sidecars.mcp_client.oauth.sign_in import sign_in
 from planck_nb.sidecars.mcp_client.oauth.token_file import TokenFile
-from planck_nb.sidecars.mcp_client.spec.mcp_servers import read_mcp_servers
-from planck_nb.sidecars.mcp_client.spec.spec import OAuthClient, SidecarSpec
+from planck_nb.sidecars.mcp_client.sidecar_spec import OAuthClient, SidecarSpec
 
 
 @pytest.fixture

@@ -26,7 +26,7 @@ from planck_nb.sidecars.mcp_client.oauth.address_kinds import AddressKind, kind_
 from planck_nb.sidecars.mcp_client.oauth.checked_requests import CheckedTransport, SignInNetwork
 from planck_nb.sidecars.mcp_client.oauth.oauth import OAuthSignIn
 from planck_nb.sidecars.mcp_client.oauth.token_file import TokenFile
-from planck_nb.sidecars.mcp_client.spec.spec import OAuthClient, SidecarSpec
+from planck_nb.sidecars.mcp_client.sidecar_spec import OAuthClient, SidecarSpec
 from planck_nb.sidecars.mcp_client.transports.http_transport import BoundedTransport
 
 SERVER = "https://mcp.example/mcp"

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from support.sidecar_links import hostile, until_file
 
+from planck_nb.sidecars.mcp_client.manager import Sidecars
 from planck_nb.sidecars.mcp_client.manager.environment import SidecarEnvironment
-from planck_nb.sidecars.mcp_client.manager.manager import Sidecars
 
 
 async def main(state: Path) -> None:

@@ -19,7 +19,7 @@ from support.sidecar_links import FAST
 
 from planck_nb.base.errors import SidecarError
 from planck_nb.sidecars.mcp_client.link.link import SidecarLink
-from planck_nb.sidecars.mcp_client.spec.spec import SidecarSpec
+from planck_nb.sidecars.mcp_client.sidecar_spec import SidecarSpec
 
 HERE, THERE = "192.0.2.1", "192.0.2.2"
 TOKEN = "the-token-of-the-second-host"

@@ -317,6 +317,11 @@ LISTS: dict[str, Listed] = {
         "https://github.com/modelcontextprotocol/java-sdk/issues/575",
         {None: {"tools": [_tool("ok")], "nextCursor": ""}, "": {"tools": [_tool("ok")], "nextCursor": ""}},
     ),
+    "an odd tool on a page that is repeated": Listed(
+        "https://github.com/modelcontextprotocol/java-sdk/issues/575",
+        {cursor: {"tools": [_tool("ok"), _tool(None)], "nextCursor": ""} for cursor in (None, "")},
+        left_out=("number 2", "its name is null"),
+    ),
     "an empty cursor that is refused": Listed(
         "https://github.com/ChesterRa/cccc/pull/50",
         {None: {"tools": [_tool("ok")], "nextCursor": ""}, "": "Invalid cursor"},

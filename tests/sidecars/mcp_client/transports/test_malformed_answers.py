@@ -27,8 +27,8 @@ from support.sidecar_links import FAST, SERVERS
 
 from planck_nb.base.errors import PlanckError
 from planck_nb.sidecars.mcp_client.link.link import SidecarLink
-from planck_nb.sidecars.mcp_client.manager.manager import Sidecars
-from planck_nb.sidecars.mcp_client.spec.spec import SidecarSpec
+from planck_nb.sidecars.mcp_client.manager import Sidecars
+from planck_nb.sidecars.mcp_client.sidecar_spec import SidecarSpec
 
 pytestmark = pytest.mark.process
 
@@ -133,10 +133,13 @@ async def test_of_a_malformed_list_what_is_valid_is_used_and_the_rest_is_named(t
             sidecars = Sidecars(cwd=folder, timing=FAST)
             sidecars.add(spec)
             [status] = await sidecars.start()
-            found, notes = sorted(tool.name for tool in sidecars.tools()), " ".join(sidecars.notes())
+            found, sentences = sorted(tool.name for tool in sidecars.tools()), sidecars.notes()
+            notes = " ".join(sorted(set(sentences)))
             await sidecars.aclose()
         if status.state != "connected" or found != [*case.tools] or any(part not in notes for part in case.left_out):
             wrong[name] = (status.reason, found, notes)
+        elif len(set(sentences)) < len(sentences):
+            wrong[name] = ("twice", found, " ".join(sentences))
 
     await asyncio.gather(*(check(name, case) for name, case in LISTS.items()))
     assert wrong == {}

@@ -22,7 +22,7 @@ from support.node import require_node
 from support.sidecar_links import SERVERS, running
 
 from planck_nb.base.errors import SidecarError
-from planck_nb.sidecars.mcp_client.spec.spec import SidecarSpec
+from planck_nb.sidecars.mcp_client.sidecar_spec import SidecarSpec
 from planck_nb.sidecars.mcp_client.transports.npx import SEARCH_FOLDER, npx_environment, runs_npx
 
 SERVER = """#!/usr/bin/env node

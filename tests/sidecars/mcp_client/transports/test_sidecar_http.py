@@ -21,7 +21,7 @@ from planck_nb.base.errors import SidecarError, SidecarLostError, SidecarTimeout
 from planck_nb.sidecars.mcp_client.link.link import SidecarLink
 from planck_nb.sidecars.mcp_client.link.questions import Question, QuestionAnswer
 from planck_nb.sidecars.mcp_client.link.settings import LinkCallbacks
-from planck_nb.sidecars.mcp_client.spec.spec import SidecarSpec
+from planck_nb.sidecars.mcp_client.sidecar_spec import SidecarSpec
 
 pytestmark = pytest.mark.process
 

@@ -14,10 +14,9 @@ from typing import Any
 from planck_nb.base.errors import ConfigError
 from planck_nb.base.json_types import JsonObject
 from planck_nb.base.text import printable
-from planck_nb.sidecars.mcp_client.spec.spec import OAuthClient, SidecarSpec
+from planck_nb.sidecars.mcp_client.sidecar_spec import OAuthClient, SidecarSpec
 
 _VARIABLE = re.compile(r"\$\{([^}]*)\}|(?<!\$)\$([A-Z_][A-Z0-9_]*)")
-_ONLY_A_NAME = re.compile(r"\$[A-Z][A-Z0-9_]*")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _HTTP = ("http", "streamable-http", "streamable_http", "streamablehttp")
 _TOKEN_FIELDS = ("token_env", "token_variable", "bearer_token_env_var")
@@ -121,10 +120,13 @@ def read_mcp_servers(
                 f"The sidecar {name}{where} leaves ${variable} as it is, because this environment variable is not set; "
                 f"set it, or write ${{{variable}:-…}}."
                 for variable in variables.unset
-                if not any(f"${variable}" in value for value in (*sidecar.env.values(), *sidecar.headers.values()))
+            )
+            problems += (
+                f"The sidecar {name}{where} gets {printable(field)} with the name of an environment variable which is "
+                "not set; set it, or write ${NAME:-…}."
+                for field in variables.unset_fields
             )
             by_name[name] = sidecar
-            problems += _remarks(name, sidecar, environment or {})
         except ConfigError as error:
             problems.append(str(error).replace(f"The sidecar {name} ", f"The sidecar {name}{where} ", 1))
     return SpecReport(tuple(specs), tuple(problems), by_name, tuple(disabled))
@@ -199,10 +201,10 @@ def _spec(name: str, sidecar: WrittenSidecar, source: Path | None, variables: _V
         name=name,
         command=command,
         args=tuple(args),
-        env={key: expand(value) for key, value in sidecar.env.items()},
+        env={key: expand(value, field=key) for key, value in sidecar.env.items()},
         cwd=Path(cwd) if cwd else None,
         url=expand(sidecar.url),
-        headers={key: expand(value) for key, value in sidecar.headers.items()},
+        headers={key: expand(value, field=key) for key, value in sidecar.headers.items()},
         token=token,
         token_variable=variable,
         source=source,
@@ -218,19 +220,6 @@ def _spec(name: str, sidecar: WrittenSidecar, source: Path | None, variables: _V
         ),
         inserted=variables.values,
     )
-
-
-def _remarks(name: str, sidecar: WrittenSidecar, environment: Mapping[str, str]) -> list[str]:
-    """Return sentences about values with an unset variable's name.
-
-    Such a value may be a password, so it is not in the sentence.
-    """
-    return [
-        f"The sidecar {name} gets {printable(field)} as it is written, because that names no environment variable "
-        "which is set."
-        for field, value in (*sidecar.env.items(), *sidecar.headers.items())
-        if _ONLY_A_NAME.fullmatch(value) and value[1:] not in environment
-    ]
 
 
 def _oauth(name: str, value: object) -> OAuthClient:
@@ -283,6 +272,12 @@ def _pairs(name: str, field: str, value: object) -> dict[str, str]:
     return result
 
 
+def _is_a_word(match: re.Match[str]) -> bool:
+    """Return whether the name is a word; `pa$WORD` has none."""
+    around = match.string[match.start() - 1 : match.start()] + match.string[match.end() : match.end() + 1]
+    return not any(character.isalnum() for character in around)
+
+
 class _Variables:
     """The environment variables for one sidecar.
 
@@ -298,25 +293,27 @@ class _Variables:
         """The inserted values, without ordinary ones."""
         self.unset: dict[str, None] = {}
         """Names which were left as they are."""
+        self.unset_fields: dict[str, None] = {}
+        """Fields with such a name, which may be part of a password."""
         self._name = name
         self._source = source
 
-    def expand(self, text: str, *, bare: bool = True) -> str:
-        """Replace the variables in a text. Raises ConfigError."""
+    def expand(self, text: str, *, bare: bool = True, field: str = "") -> str:
+        """Replace the variables in a field. Raises ConfigError."""
 
         def value_of(match: re.Match[str]) -> str:
             if match[1] is not None:
                 return self._value(match[1])
-            return self._bare_value(match[2]) if bare else match[0]
+            value = self._look_up(match[2]) if bare else None
+            if value is not None:
+                return value
+            if field and _is_a_word(match):
+                self.unset_fields[field] = None
+            elif bare and not field:
+                self.unset[match[2]] = None
+            return match[0]
 
         return _VARIABLE.sub(value_of, text)
-
-    def _bare_value(self, variable: str) -> str:
-        """Return the value for `$NAME`, or the text itself."""
-        value = self._look_up(variable)
-        if value is None:
-            self.unset[variable] = None
-        return f"${variable}" if value is None else value
 
     def _value(self, inner: str) -> str:
         """Return the value for `${inner}`."""

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from support.growth import BUILT, REPEATED, check_growth
 
 from planck_nb.jupyter.charts.chart import Chart
-from planck_nb.jupyter.display.plain_output import LINE_CHARACTERS, MAX_EXAMINED, TAIL_LINES, Tail, for_terminal, plain
 from planck_nb.jupyter.verbs.declaration import Text
+from planck_nb.rendering.plain_output import LINE_CHARACTERS, MAX_EXAMINED, TAIL_LINES, Tail, for_terminal, plain
 
 
 def shown(*pieces: str, max_examined: int = MAX_EXAMINED) -> tuple[str, int]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from urllib.parse import parse_qsl, urlsplit
 
 from planck_nb.base.errors import ConfigError
-from planck_nb.base.secrets import known_secrets
+from planck_nb.base.secrets import is_generated_key, known_secrets
 
 PROJECT_NAME = "sidecar"
 """The name of a project's own sidecar unless another one is chosen."""
@@ -150,11 +150,22 @@ class SidecarSpec:
         yield from self.inserted.items()
         yield from self.env.items()
         yield from parse_qsl(urlsplit(self.url).query)
+        yield from (("the address", key) for key in keys_in_path(self.url))
         for name, value in self.headers.items():
             yield name, value
             yield name, value.rpartition(" ")[2]  # without "Bearer", which a server may leave out when it quotes it
         yield self.token_variable or "the token", self.token
         yield "the client secret", self.oauth.client_secret
+
+
+def keys_in_path(url: str) -> list[str]:
+    """Return generated keys in an address's path, where some services have them.
+
+    Example:
+        >>> keys_in_path("https://mcp.example/s/9f9f9f9f9f9f9f9f9f9f/weather-server-v2")
+        ['9f9f9f9f9f9f9f9f9f9f']
+    """
+    return [part for part in urlsplit(url).path.split("/") if any(map(is_generated_key, part.split("-")))]
 
 
 def _problem_of_address(url: str) -> str:

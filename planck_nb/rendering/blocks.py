@@ -20,15 +20,16 @@ from planck_nb.ai.messages import (
     TextPart,
     ThinkingPart,
     ToolCallPart,
+    ToolResultMessage,
     ToolResultPart,
     UserMessage,
 )
 from planck_nb.ai.server_calls import ServerCall, server_calls
 from planck_nb.base.json_types import JsonObject
 from planck_nb.base.text import encodable
-from planck_nb.jupyter.display.diff_lines import DIFFED_ARGUMENTS, ShownDiff, diff_in
-from planck_nb.jupyter.display.formatting import bounded, key_argument, shown_arguments
-from planck_nb.jupyter.display.plain_output import plain
+from planck_nb.rendering.diff_lines import DIFFED_ARGUMENTS, ShownDiff, diff_in
+from planck_nb.rendering.formatting import bounded, key_argument, shown_arguments
+from planck_nb.rendering.plain_output import plain
 
 YOU = "You"
 """Sender for the user's message."""
@@ -171,6 +172,11 @@ class ToolCall:
         return "" if self.result is None else bounded(plain(self.result.text))
 
     @property
+    def text(self) -> str:
+        """Return the output without the images' stand-ins."""
+        return _IMAGE_LINE.sub("", self.output) if self.images else self.output
+
+    @property
     def images(self) -> tuple[ImagePart, ...]:
         """Return the result's images."""
         return () if self.result is None else self.result.images
@@ -211,6 +217,30 @@ class CallGroup:
 Block: TypeAlias = TextPart | ThinkingPart | ToolCall | CallGroup | Interjection | Notice
 
 
+def reply_blocks(messages: Sequence[Message], index: int) -> Iterator[Block]:
+    """Yield the blocks for a model's message or for results.
+
+    A result stands with its call; results without one are calls of their own.
+
+    Args:
+        messages: The conversation.
+        index: The message's place in it.
+    """
+    message = messages[index]
+    if isinstance(message, AssistantMessage):
+        yield from _reply(message, *_outcomes(messages, index + 1), "not finished")
+        if message.error:
+            yield Notice(f"Error: {message.error}")
+    elif isinstance(message, ToolResultMessage):
+        replies = (place for place in range(index - 1, -1, -1) if isinstance(messages[place], AssistantMessage))
+        reply = next(replies, -1)
+        results = _outcomes(messages, reply + 1)[0]
+        call_ids = {part.id for part in messages[reply].content if part.type == "tool_call"} if reply >= 0 else set()
+        for part in message.content:
+            if part.id not in call_ids or results.get(part.id) is not part:
+                yield ToolCall(ToolCallPart(part.id, part.name, {}), part, None, "")
+
+
 def blocks(entries: Sequence[TranscriptEntry], unfinished: str) -> Iterator[Block]:
     """Yield a run's blocks.
 
@@ -221,7 +251,7 @@ def blocks(entries: Sequence[TranscriptEntry], unfinished: str) -> Iterator[Bloc
     for index, entry in enumerate(entries):
         match entry:
             case AssistantMessage():
-                yield from _reply(entry, *_outcomes(entries[index + 1 :]), unfinished)
+                yield from _reply(entry, *_outcomes(entries, index + 1), unfinished)
             case UserMessage():
                 sender = entry.sender_name or (UNNAMED if entry.sender_id else "")
                 yield Interjection(encodable(entry.text), encodable(sender))
@@ -234,14 +264,15 @@ def blocks(entries: Sequence[TranscriptEntry], unfinished: str) -> Iterator[Bloc
 _Outcomes: TypeAlias = tuple[Mapping[str, ToolResultPart], Mapping[str, Decision], Mapping[str, Execution]]
 
 
-def _outcomes(following: Sequence[TranscriptEntry]) -> _Outcomes:
-    """Return the calls' outcomes for the reply before these entries.
+def _outcomes(entries: Sequence[TranscriptEntry], start: int) -> _Outcomes:
+    """Return the calls' outcomes for the reply before `start`.
 
     Later replies may reuse ids.
     """
     decisions: dict[str, Decision] = {}
     executions: dict[str, Execution] = {}
-    for entry in following:
+    for place in range(start, len(entries)):
+        entry = entries[place]
         if isinstance(entry, AssistantMessage):
             break
         if isinstance(entry, Decision):

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from planck_nb.base.errors import ConfigError
+from planck_nb.sidecars.mcp_client.mcp_servers import read_mcp_servers
 from planck_nb.sidecars.mcp_client.offers.result_check import ResultCheck, without_slow_patterns
-from planck_nb.sidecars.mcp_client.spec.mcp_servers import read_mcp_servers
-from planck_nb.sidecars.mcp_client.spec.spec import SidecarSpec
+from planck_nb.sidecars.mcp_client.sidecar_spec import SidecarSpec
 from planck_nb.sidecars.mcp_client.transports.lines import LineCutter, TooLongLine
 from planck_nb.sidecars.mcp_client.transports.log_lines import LogLines
 
@@ -74,13 +74,15 @@ def test_variables_are_expanded(text: str, expanded: str) -> None:
 
 
 def test_a_bare_variable_which_is_not_set_is_named() -> None:
-    entry = {"command": "c", "args": ["$B_1", "$B_1"], "env": {"DB": "x://$USER:pa$WORD@h"}}
+    entry = {"command": "c", "args": ["$B_1", "$B_1"], "env": {"DB": "x://$USER:pa$WORD@$B_1"}}
     report = read_mcp_servers({"mcpServers": {"files": entry}}, source=HERE, environment={"USER": "ada"})
     (spec,) = report.specs
-    assert (spec.args, spec.env) == (("$B_1", "$B_1"), {"DB": "x://ada:pa$WORD@h"})
-    start = f"The sidecar files in {HERE} leaves"
-    end = "as it is, because this environment variable is not set; set it, or write"
-    assert report.problems == (f"{start} $B_1 {end} ${{B_1:-…}}.", f"{start} $WORD {end} ${{WORD:-…}}.")
+    assert (spec.args, spec.env) == (("$B_1", "$B_1"), {"DB": "x://ada:pa$WORD@$B_1"})
+    start = f"The sidecar files in {HERE}"
+    assert report.problems == (
+        f"{start} leaves $B_1 as it is, because this environment variable is not set; set it, or write ${{B_1:-…}}.",
+        f"{start} gets DB with the name of an environment variable which is not set; set it, or write ${{NAME:-…}}.",
+    )
 
 
 @pytest.mark.parametrize("shell", ["sh", "/bin/bash", "C:\\Windows\\System32\\cmd.exe"])
@@ -141,6 +143,8 @@ def test_a_secret_is_in_no_sentence_and_in_no_repr() -> None:
     assert "tok-9876" not in repr(web)
     remote = one({"url": "https://h/mcp?page=1&vendorApiKey=${VENDOR}"}, VENDOR="k3yOfTheAddress0451")
     assert list(remote.secrets()) == ["k3yOfTheAddress0451"]
+    path = SidecarSpec("path", url=f"https://mcp.example/s/{'9f' * 10}/weather-server-v2/mcp")
+    assert list(path.secrets()) == ["9f" * 10]
     assert "0451" not in repr(remote)
     ordinary = one({"command": "c", "env": {"NODE_ENV": "production", "PORT": "8080"}})
     assert ordinary.secrets() == {}  # else the word would be replaced in every text
@@ -175,13 +179,16 @@ def test_one_bad_entry_leaves_the_others() -> None:
     assert "is defined twice" in report.problems[1]
 
 
-def test_a_variable_that_is_not_set_is_a_remark_without_the_value() -> None:
-    entry = {"command": "c", "env": {"KEY": "$UNSET_KEY", "PASSWORD": "pa$WORD"}}
-    report = read_mcp_servers({"mcpServers": {"one": entry}})
-    assert [spec.name for spec in report.specs] == ["one"]
-    assert report.problems == (
-        "The sidecar one gets KEY as it is written, because that names no environment variable which is set.",
-    )
+@pytest.mark.parametrize(
+    ("value", "is_said"),
+    [("$UNSET_KEY", True), ("Bearer $UNSET_KEY", True), ("x://$A@h", True), ("pa$WORD", False), ("$WORDs", False)],
+)
+def test_a_password_with_a_dollar_sign_is_no_variable(value: str, is_said: bool) -> None:
+    report = read_mcp_servers({"mcpServers": {"one": {"command": "c", "env": {"KEY": value}}}})
+    assert [spec.env["KEY"] for spec in report.specs] == [value]
+    assert [problem.startswith("The sidecar one gets KEY with the name") for problem in report.problems] == [
+        True
+    ] * is_said
 
 
 def test_a_spec_checks_its_name() -> None:

@@ -11,24 +11,19 @@ from collections.abc import Sequence
 from html import escape
 
 from planck_nb.agent.preview_types import Preview, TablePreview
-from planck_nb.ai.messages import ImagePart, TextPart, ThinkingPart
+from planck_nb.ai.messages import ImagePart, TextPart, ThinkingPart, UserPart
 from planck_nb.base import markdown
 from planck_nb.base.markdown import escaped
 from planck_nb.base.safe_html import static_html
 from planck_nb.base.text import encodable, one_line
-from planck_nb.jupyter.display.diff_lines import ShownDiff
-from planck_nb.jupyter.display.formatting import bounded, bounded_text
-from planck_nb.jupyter.display.shown_images import image_notice, image_source
-from planck_nb.jupyter.transcript.blocks import YOU, Block, CallGroup, Interjection, Notice, ToolCall, blocks
-from planck_nb.jupyter.transcript.team_story import StoryStep, TeamAgent, TeamStory
+from planck_nb.rendering.blocks import YOU, Block, CallGroup, Interjection, Notice, ToolCall
+from planck_nb.rendering.diff_lines import ShownDiff
+from planck_nb.rendering.formatting import bounded, bounded_text
+from planck_nb.rendering.shown_images import image_notice, image_source
 
 PREVIEW_CHARACTERS = 200_000
 """Longest saved HTML for an object."""
 
-AGENTS_CHARACTERS = 1_000_000
-"""Longest HTML for the transcripts of a team without its leader."""
-
-_STEP_CHARACTERS = 200
 _MINUTE = 60
 _FAILED = "border-left:2px solid #d32f2f"
 _DIFF_STYLES = {
@@ -43,7 +38,7 @@ The reader's place stays when the run ends.
 """
 
 _MUTED = "margin:0 0 8px 0;font-size:12px;line-height:20px;opacity:0.7;text-align:left"
-_SUMMARY = "font-size:12px;line-height:24px;cursor:pointer"
+SUMMARY = "font-size:12px;line-height:24px;cursor:pointer"
 
 
 def header(agent: str, figures: str) -> str:
@@ -60,12 +55,19 @@ def ending(title: str, sentence: str, *, bad: bool) -> str:
 
     That is a stop, a failure or an incomplete answer.
     """
-    line = f"<br>{escaped(sentence)}" if sentence else ""
+    line = f"<br>{_with_code(sentence)}" if sentence else ""
     edge = "2px solid #d32f2f" if bad else "2px solid rgba(128,128,128,0.5)"
     return (
         f'<div style="margin:12px 0 0 0;padding:4px 0 4px 12px;border-left:{edge}"><p style="margin:0;'
         f'font-size:13px;line-height:20px;text-align:left"><b>{escaped(title)}</b>{line}</p></div>'
     )
+
+
+def _with_code(sentence: str) -> str:
+    """Escape a sentence whose code stands between backticks."""
+    pieces = map(escaped, sentence.split("`"))
+    marked = [f'<code style="{markdown.MONO}">{piece}</code>' if at % 2 else piece for at, piece in enumerate(pieces)]
+    return "".join(marked) if len(marked) % 2 else escaped(sentence)
 
 
 def notice(text: str) -> str:
@@ -82,88 +84,46 @@ def block(part: Block) -> str:
             return _call_group(part)
         case Interjection():
             sender = f"<b>{escaped(one_line(part.sender or YOU))}:</b> "
-            return f"{_quote(bounded(part.text.strip()), sender)}"
+            return f"{quote(bounded(part.text.strip()), sender)}"
         case Notice():
             return notice(part.text)
         case TextPart():
             return f'<div style="padding:0 0 0 {_EDGE}">{markdown.to_html(bounded_text(part.text))}</div>'
         case ThinkingPart():
             return (
-                f'<details style="margin:0"><summary style="{_SUMMARY}">'
+                f'<details style="margin:0"><summary style="{SUMMARY}">'
                 '<span style="opacity:0.7">Thinking</span></summary><div style="margin:0 0 8px 20px;font-size:13px;'
                 'line-height:20px;opacity:0.75;text-align:left;white-space:pre-wrap">'
                 f"{escaped(bounded(part.text.strip()))}</div></details>"
             )
 
 
-def _quote(text: str, sender: str = "") -> str:
+def prompt(part: UserPart) -> str:
+    """Render a prompt's part as it was typed."""
+    if part.type == "text":
+        return f'<div style="white-space:pre-wrap;text-align:left">{escaped(bounded_text(part.text))}</div>'
+    if part.type == "image" and part.data:
+        return _image(part, "the prompt")
+    return notice(part.url or (part.name if part.type == "file" else part.type))
+
+
+def quote(text: str, sender: str = "") -> str:
     """Return somebody's text, behind its sender as HTML."""
     style = f"{markdown.QUOTE};white-space:pre-wrap;text-align:left"
     return f'<blockquote style="{style}">{sender}{escaped(text)}</blockquote>'
 
 
-def story(team: TeamStory, leader: str, made_by: str, work: Sequence[Block]) -> str:
-    """Return a line which opens to the work behind a team's answer.
-
-    Args:
-        team: Its tasks and answers, and its other agents.
-        leader: The leading agent's name.
-        made_by: What it took, in a few words.
-        work: The leader's blocks before the answer.
-    """
-    share = AGENTS_CHARACTERS // max(len(team.agents), 1)
-    parts = [*map(_step, team.steps), *(_agent(agent, share) for agent in team.agents)]
-    if work:
-        inner = "\n".join(map(block, work))
-        parts.append(_opens(f"<b>{escaped(encodable(leader))}</b>", inner))
-    return _opens(f"<b>How it was made</b> {_muted(made_by)}", "\n".join(parts))
-
-
-def _opens(summary: str, inner: str) -> str:
+def opens(summary: str, inner: str) -> str:
     """Return a line with more below it."""
     return (
-        f'<details style="margin:4px 0 0 0"><summary style="{_SUMMARY}">{summary}</summary>'
+        f'<details style="margin:4px 0 0 0"><summary style="{SUMMARY}">{summary}</summary>'
         f'<div style="margin:0 0 8px 20px">{inner}</div></details>'
     )
 
 
-def _muted(text: str) -> str:
+def muted(text: str) -> str:
+    """Return figures beside a name."""
     return f'<span style="opacity:0.7">&nbsp;{escaped(text)}</span>'
-
-
-def _step(step: StoryStep) -> str:
-    """Return a task or an answer as a line.
-
-    It opens for longer texts.
-    """
-    indent = f"margin:0 0 0 {16 * step.depth}px"
-    if step.kind == "left out":
-        return notice(step.label)
-    line = one_line(step.text, _STEP_CHARACTERS)
-    label = f'<b>{escaped(step.label)}:</b> <span style="opacity:0.8">{escaped(line)}</span>'
-    if line == step.text:
-        return f'<p style="{indent};font-size:12px;line-height:24px;text-align:left">{label}</p>'
-    return f'<details style="{indent}"><summary style="{_SUMMARY}">{label}</summary>{_quote(step.text)}</details>'
-
-
-def _agent(agent: TeamAgent, characters: int) -> str:
-    """Return an agent's folded transcript, in about so many characters."""
-    parts = list(map(notice, agent.warnings))
-    room = characters - sum(map(len, parts))
-    agent_blocks = list(blocks(agent.entries, "stopped" if agent.stopped else "not finished"))
-    for index, part in enumerate(agent_blocks):
-        markup = block(part)
-        if len(markup) > room and isinstance(part, TextPart):
-            markup = block(TextPart(bounded(part.text, max(room // 4, _STEP_CHARACTERS))))
-        if len(markup) > room and index:
-            parts.append(notice(f"{len(agent_blocks) - index:,} more steps are not shown here; the session has them."))
-            break
-        room -= len(markup)
-        parts.append(markup)
-    if agent.error is not None:
-        parts.append(notice(agent.error))
-    inner = "\n".join(parts)
-    return _opens(f"<b>{escaped(agent.name)}</b> {_muted(agent.figures)}", inner)
 
 
 def _call(call: ToolCall) -> str:
@@ -218,7 +178,7 @@ def _table(preview: TablePreview) -> str:
     def row(tag: str, cells: Sequence[str], edge: str, titles: Sequence[str] = ()) -> str:
         parts = []
         for at, cell in enumerate(cells):
-            name = "th" if at < preview.index else tag
+            name = "td" if not cell else "th" if at < preview.index else tag
             title = f' title="{escape(titles[at])}"' if titles else ""
             weight = "600" if name == "th" else "400"
             css = f"{style}{edge};text-align:{sides[at]};font-weight:{weight}"
@@ -247,7 +207,7 @@ def _line(name: str, key: str, state: str, inner: str, *, figures: str = "", is_
     if "failed" in state:
         word = f' <span style="padding:0 4px;{_FAILED}">&nbsp;{words}</span>'
     return (
-        f'<details{" open" if is_open else ""} style="margin:0;padding:0"><summary style="{_SUMMARY}">'
+        f'<details{" open" if is_open else ""} style="margin:0;padding:0"><summary style="{SUMMARY}">'
         f'<code style="{markdown.MONO};font-size:12px;background-color:transparent;padding:0">'
         f"<b>{escape(name)}</b> {escape(key)}</code>{word}</summary>{inner}</details>"
     )

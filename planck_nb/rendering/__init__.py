@@ -1,0 +1,1 @@
+"""Messages as documents: HTML, Markdown and plain text, for views and exports."""

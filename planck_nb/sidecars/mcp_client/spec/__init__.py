@@ -1,1 +1,0 @@
-"""Ways to start or reach sidecars, and where they are read."""
