@@ -70,6 +70,7 @@ def test_every_setting_can_be_in_a_file(home: Path, project: Path) -> None:
         sidecar_roots = "one, two"
         sidecar_observers = ["one", "two"]
         sidecar_wait = "named"
+        fix_attempts = 2
         sandbox = "required"
         demo_pace = 0.5
         cassette = "c.jsonl"

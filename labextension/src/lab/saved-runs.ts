@@ -1,4 +1,4 @@
-/** Saved runs look as they did live, also in a notebook without a kernel. The file has plain HTML, and stays as it is. */
+/** Saved runs look as they did live, also without a kernel. The file has plain HTML, and stays as it is. */
 
 import type { JupyterFrontEndPlugin } from '@jupyterlab/application';
 import type { CodeCell } from '@jupyterlab/cells';
@@ -8,39 +8,34 @@ import type { NotebookPanel } from '@jupyterlab/notebook';
 import { viewModule } from './styles.ts';
 
 const RUN = '[class*="planck-run-"]:not(.pk-saved)';
-const VIEW = '.pk:not(.pk-saved)';
+const VIEW = '.pk:not(.pk-saved, .planck-help, .planck-at-cell)';
+/** A live view has this time to take over its output. A strict page policy may prevent live views altogether. */
+const VIEW_MS = 3000;
 
-/** Decorate the runs in a cell that were there when the notebook was opened. A view decorates its own run. */
+/** Decorate runs in a cell, unless a live view does. */
 function follow(cell: CodeCell, panel: NotebookPanel): void {
-  const { outputs } = cell.model;
-  if (!hasRun(cell)) return;
   const look = (): void => {
     const runs = [...cell.node.querySelectorAll<HTMLElement>(RUN)];
-    if (runs.length === 0) return;
+    if (runs.length === 0 || cell.node.querySelector(VIEW) !== null) return;
     void viewModule().then((view) => {
-      for (const run of runs)
-        if (run.isConnected && !run.matches('.pk-saved') && cell.node.querySelector(VIEW) === null) view.decorateAlone(run, panel as never);
+      for (const run of runs) if (run.isConnected && !run.matches('.pk-saved')) view.decorateAlone(run, panel as never);
     });
   };
-  const observer = new MutationObserver(look);
-  const end = (): void => observer.disconnect();
-  outputs.changed.connect(() => {
-    if (cell.model.executionState === 'running') end(); // this is another run
+  let timer = 0;
+  const observer = new MutationObserver(() => {
+    clearTimeout(timer);
+    if (cell.node.querySelector(RUN) !== null) timer = window.setTimeout(look, isNew ? VIEW_MS : 0);
   });
-  cell.disposed.connect(end);
+  let isNew = false;
+  cell.model.stateChanged.connect((_, { name }) => {
+    if (name === 'executionCount' || name === 'executionState') isNew = true;
+  });
+  cell.disposed.connect(() => observer.disconnect());
   void cell.ready.then(() => {
     if (cell.isDisposed) return;
     observer.observe(cell.node, { childList: true, subtree: true });
     look();
   });
-}
-
-function hasRun({ model: { outputs } }: CodeCell): boolean {
-  for (let at = 0; at < outputs.length; at++) {
-    const html = outputs.get(at).data['text/html'];
-    if (typeof html === 'string' ? html.includes('planck-run-') : Array.isArray(html) && html.some((line) => line.includes('planck-run-'))) return true;
-  }
-  return false;
 }
 
 export const savedRuns: JupyterFrontEndPlugin<void> = {
@@ -49,10 +44,18 @@ export const savedRuns: JupyterFrontEndPlugin<void> = {
   autoStart: true,
   requires: [INotebookTracker],
   activate: (_app, notebooks: INotebookTracker) => {
-    const add = (panel: NotebookPanel): void =>
-      void panel.context.ready.then(() => {
-        for (const cell of panel.content.widgets) if (cell.model.type === 'code') follow(cell as CodeCell, panel);
-      });
+    const known = new WeakSet<object>();
+    const add = (panel: NotebookPanel): void => {
+      const look = (): void => {
+        for (const cell of panel.content.widgets) {
+          if (cell.model.type !== 'code' || known.has(cell)) continue;
+          known.add(cell);
+          follow(cell as CodeCell, panel);
+        }
+      };
+      panel.content.modelContentChanged.connect(look);
+      void panel.context.ready.then(look);
+    };
     notebooks.forEach(add);
     notebooks.widgetAdded.connect((_, panel) => add(panel));
   },
