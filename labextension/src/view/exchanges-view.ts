@@ -85,8 +85,7 @@ class ExchangeView {
     this.details.dataset['state'] = LINE_STATE[state];
     const shape = { waiting: 'clock', working: 'ring', answered: 'check', failed: 'cross' } as const;
     this.mark.replaceChildren(icon(shape[state]));
-    const automatic = responses.length > 0 && responses.every((response) => response.automatic);
-    setText(this.state, state === 'answered' && automatic ? 'answered by its final text' : state);
+    setText(this.state, state);
     const answers = responses.map((response) => textBox(`${to} answered`, response.text, response.failed ? 'bad' : ''));
     this.body.replaceChildren(textBox('task', text, ''), ...answers);
   }

@@ -45,7 +45,6 @@ class StoryStep:
         receiver: The receiver's name.
         text: The text, bounded.
         depth: Number of tasks around this one.
-        automatic: Whether it is the sender's final text rather than sent on purpose.
     """
 
     kind: StepKind
@@ -53,15 +52,13 @@ class StoryStep:
     receiver: str
     text: str
     depth: int = 0
-    automatic: bool = False
 
     @property
     def label(self) -> str:
         """Return who sent what to whom, in a few words."""
         if self.kind == "left out":
             return self.text
-        word = "answer, its final text" if self.kind == "answer" and self.automatic else self.kind
-        return f"{self.sender} → {self.receiver}, {word}"
+        return f"{self.sender} → {self.receiver}, {self.kind}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,7 +224,7 @@ def _step(
         kind: StepKind = "question" if task.kind == "ask" else "task"
         return StoryStep(kind, delegator, worker, bounded(task.text.strip(), characters), depth)
     kind = "no answer" if answer.error else "answer"
-    return StoryStep(kind, worker, delegator, bounded(answer.text.strip(), characters), depth, answer.automatic)
+    return StoryStep(kind, worker, delegator, bounded(answer.text.strip(), characters), depth)
 
 
 def story_html(team: TeamStory, leader: str, made_by: str, work: Sequence[Block]) -> str:

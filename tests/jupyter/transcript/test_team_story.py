@@ -20,7 +20,7 @@ STORY = """[lead → builder, task: Clean the March export. Both date formats.]
   [critic → builder, answer: Yes, it is right.]
 [builder → lead, answer: Cleaned, **3** rows rejected.]
 [lead → tester, task: Run the tests.]
-[tester → lead, answer, its final text: All 96 tests pass.]
+[tester → lead, answer: All 96 tests pass.]
 [lead → broken, question: Are you there?]
 [broken → lead, no answer: broken could not answer: the line broke]"""
 
