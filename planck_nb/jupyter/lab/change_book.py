@@ -17,6 +17,7 @@ from pydantic import TypeAdapter, ValidationError
 from planck_nb.base.async_tasks import spawn
 from planck_nb.base.errors import PlanckError
 from planck_nb.base.json_types import JsonObject
+from planck_nb.base.threads import run_in_thread
 from planck_nb.jupyter.lab.protocol import PROTOCOL, CellChange, ChangeSet, Decision
 
 _KEY = "cell_changes:"
@@ -76,10 +77,24 @@ class ChangeBook:
         """Called after each change."""
 
     def sets(self) -> tuple[ChangeSet, ...]:
-        """Return the sets, including those from an earlier kernel."""
-        self._load()
+        """Return the sets."""
         with self._lock:
             return tuple(entry.changes for entry in self._entries.values())
+
+    async def load(self) -> None:
+        """Add the sets in a new session, such as those from an earlier kernel."""
+        store = self._store()
+        if store is None or store.id in self._loaded:
+            return
+        self._loaded.add(store.id)
+        metadata = await run_in_thread(store.get_metadata)
+        entries = [_of_stored(data) for key, data in metadata.items() if key.startswith(_KEY)]
+        with self._lock:
+            for entry in entries:
+                if entry is not None:
+                    self._entries.setdefault(entry.changes.id, entry)
+        if any(entries):
+            self.on_change()
 
     def put(self, changes: ChangeSet) -> None:
         """Add a set, or replace it by one with more changes.
@@ -264,18 +279,6 @@ class ChangeBook:
             data = {**asdict(entry.changes), "inverse": list(entry.inverse)}
             spawn(_save(store, {f"{_KEY}{set_id}": data}), name="planck cell changes")
         self.on_change()
-
-    def _load(self) -> None:
-        """Add the sets in a new session."""
-        store = self._store()
-        if store is None or store.id in self._loaded:
-            return
-        self._loaded.add(store.id)
-        for key, data in store.get_metadata().items():
-            entry = _of_stored(data) if key.startswith(_KEY) else None
-            if entry is not None:
-                with self._lock:
-                    self._entries.setdefault(entry.changes.id, entry)
 
     def _forget_old(self) -> None:
         decisions = [name for name, entry in self._entries.items() if not entry.changes.is_open]

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 
 from IPython.core.interactiveshell import InteractiveShell
 
 from planck_nb.agent.calling.tool import Tool
+from planck_nb.base.async_tasks import spawn
 from planck_nb.jupyter.frontend import kernel_handles_clicks
 from planck_nb.jupyter.ipython.compat import idle_loop
 from planck_nb.jupyter.lab.cell_help import CellHelp
@@ -40,7 +42,7 @@ class NotebookLink:
         self._kernel_tools = kernel_tools
         self.book = ChangeBook(self._session)
         self.pages = Pages(self.book, _kernel_loop())
-        self.runs = CellRuns(shell)
+        self.runs = CellRuns(shell, self._load)
         self._notebook_tools = NotebookTools(
             shell, workspace, self.pages, self.book, self.runs, hears=lambda: kernel_handles_clicks(shell.kernel)
         )
@@ -73,6 +75,12 @@ class NotebookLink:
             agent_id: The agent.
         """
         return "\n".join(f"[{outcome(change)}]" for change in self.book.news(agent_id))
+
+    def _load(self) -> None:
+        """Load the proposals in a session, which the last cell may have opened."""
+        with suppress(RuntimeError):  # without a running loop, as in tests
+            asyncio.get_running_loop()
+            spawn(self.book.load(), name="planck cell changes")
 
     def _session(self) -> SessionStore | None:
         return self._workspace.session if self._workspace.session_id is not None else None

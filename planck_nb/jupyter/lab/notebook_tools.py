@@ -60,10 +60,12 @@ class CellRuns:
 
     Args:
         shell: The shell.
+        on_end: Called after each cell.
     """
 
-    def __init__(self, shell: InteractiveShell) -> None:
+    def __init__(self, shell: InteractiveShell, on_end: Callable[[], None] = lambda: None) -> None:
         self._shell = shell
+        self._on_end = on_end
         self._running = 0
         self._waiting: dict[str, list[asyncio.Future[CellEnd]]] = {}
 
@@ -101,6 +103,7 @@ class CellRuns:
         for end in self._waiting.pop(cell or "", ()):
             if not end.done():
                 end.set_result(CellEnd(result.error_before_exec or result.error_in_exec))
+        self._on_end()
 
 
 class NotebookTools:

@@ -110,6 +110,7 @@ async def test_a_session_keeps_the_sets_with_who_and_when() -> None:
     book.decide("s1", [Decision("x", "accepted")], "one", [{"kind": "change"}])
     await store.saved.wait()
     later = ChangeBook(lambda: store)
+    await later.load()
     [found] = later.sets()
     assert found == book.sets()[0]
     assert (found.decided_by, found.decided is None) == ("one", False)
@@ -118,10 +119,12 @@ async def test_a_session_keeps_the_sets_with_who_and_when() -> None:
 
 
 @pytest.mark.parametrize("stored", [None, {}, {"format": 99}, {"format": 1, "id": 3}, {"format": 1, "inverse": 5}])
-def test_what_this_version_cannot_read_is_left_out(stored: object) -> None:
+async def test_what_this_version_cannot_read_is_left_out(stored: object) -> None:
     store = Store()
     store.metadata["cell_changes:s1"] = stored
-    assert ChangeBook(lambda: store).sets() == ()
+    book = ChangeBook(lambda: store)
+    await book.load()
+    assert book.sets() == ()
 
 
 def test_sets_follow_a_notebook_that_is_renamed() -> None:

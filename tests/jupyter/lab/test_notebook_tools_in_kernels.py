@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
@@ -152,3 +153,19 @@ def test_a_page_of_another_version_is_told_what_to_update(kernel: Kernel) -> Non
     results = prompt(kernel, READ, on_message=page.receive)
     kernel.run("")
     assert "newer than planck_nb in this kernel" in results[-1]
+
+
+def test_a_resumed_session_shows_its_open_proposals_again(tmp_path: Path) -> None:
+    with running_kernel(tmp_path) as kernel:
+        assert kernel.run("%load_ext planck_nb").status == "ok"
+        assert kernel.run(f"{HARNESS}\nplanck_nb.get_workspace().approvals.deadline = 0.1").status == "ok"
+        page = Page(kernel)
+        page.decision = ""
+        assert "still open" in prompt(kernel, READ, CHANGE, on_message=page.receive)[-1]
+        before = page.sets
+    with running_kernel(tmp_path) as kernel:
+        assert kernel.run("%load_ext planck_nb").status == "ok"
+        assert kernel.run("%planck resume").status == "ok"
+        kernel.run("from planck_nb.jupyter.extension import _loaded")
+        found = kernel.run("print([each.id for x in _loaded.values() for each in x._link.book.sets() if each.is_open])")
+        assert before[-1]["id"] in found.text
