@@ -82,7 +82,7 @@ class ChangeBook:
             return tuple(entry.changes for entry in self._entries.values())
 
     async def load(self) -> None:
-        """Add the sets in a new session, such as those from an earlier kernel."""
+        """Add the sets which a session stores."""
         store = self._store()
         if store is None or store.id in self._loaded:
             return

@@ -77,7 +77,7 @@ class NotebookLink:
         return "\n".join(f"[{outcome(change)}]" for change in self.book.news(agent_id))
 
     def _load(self) -> None:
-        """Load the proposals in a session, which the last cell may have opened."""
+        """Load a session's proposals; the last cell may have opened it."""
         with suppress(RuntimeError):  # without a running loop, as in tests
             asyncio.get_running_loop()
             spawn(self.book.load(), name="planck cell changes")
