@@ -9,7 +9,7 @@ from pathlib import Path
 import psutil
 import pytest
 from support.kernel import Kernel, running_kernel
-from support.stubborn import MARK, everything_ends, marked, put_program, started, until
+from support.stubborn import MARK, everything_ends, marked, put_program, until, wait_until_started
 
 pytestmark = [pytest.mark.kernel, pytest.mark.timeout(180)]
 
@@ -37,7 +37,7 @@ class Notebook:
         self.has_started()
 
     def has_started(self) -> None:
-        assert all(psutil.pid_exists(pid) for pid in started(self.folder))
+        wait_until_started(self.folder)
         assert len(self.left()) >= 3  # so that the mark is seen to find them
 
     def left(self, *, kernel: bool = True) -> list[psutil.Process]:
