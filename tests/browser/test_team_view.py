@@ -21,7 +21,7 @@ from planck_nb.agent.approval.gate import Approvals
 from planck_nb.agent.calling.tool import Tool
 from planck_nb.jupyter.live.run_actions import RunActions
 from planck_nb.jupyter.live.view import LiveView
-from planck_nb.jupyter.transcript.answer import transcript_of
+from planck_nb.jupyter.transcript.answer import Answer, transcript_of
 from planck_nb.teams.inter_agent_tools import orchestrator_tools, worker_tools
 from planck_nb.teams.team_run import TeamRun
 from planck_nb.testing import scripted_model
@@ -61,13 +61,16 @@ idle = agent("spare", "worker", ["x"])
 """
 SHOW = """run = TeamRun(lead, "Clean the March export, refit the forecast, and draft the report.", None).run
 actions = RunActions(lead, run, lambda run: None)
-view = LiveView(run.events, agent="lead", actions=actions, members=actions.agents.members)
+view = LiveView(run.events, agent="lead", actions=actions, members=actions.agents.members,
+    marker="planck-run-1")
 display(view)
 """
 FINISH = """
 transcript = transcript_of("lead", "demo:script", run.events.since(0), agent_id="lead-1")
-display(transcript.bundle(), raw=True, metadata=transcript.metadata())
-view.finish({"outcome": "done", "seconds": 84, "spent": ("", ""), "cost": None, "model": "demo:script", "text": "x"})
+data, metadata = Answer(transcript).mime_bundle("planck-run-1")
+display(data, raw=True, metadata=metadata)
+view.finish({"outcome": "done", "seconds": 84, "spent": transcript.spent, "cost": None, "model": "demo:script",
+    "text": "x"}, saved=True)
 print([(e.target_name, e.error) for e in run.events.since(0) if e.type == "responded"])
 print([m.message.text for m in ingest.state.messages if m.message.type == "user"])"""
 RUN = f"{SHOW}await run.wait(){FINISH}"
