@@ -27,9 +27,20 @@ from planck_nb.tools.settings_paths import git_paths, named_paths, submodules
 
 _NAMED_BY = (
     *("PLANCK_NB_ENV_FILE", "PLANCK_NB_MODELS_FILE", "PLANCK_NB_SKILLS_DIRS", "PLANCK_NB_SESSIONS_DIR"),
-    *("BASH_ENV", "ENV", "PYTHONSTARTUP"),
+    *(
+        "BASH_ENV",
+        "ENV",
+        "PYTHONSTARTUP",
+        "ZDOTDIR",
+        "INPUTRC",
+        "GIT_CONFIG_GLOBAL",
+        "R_PROFILE_USER",
+        "R_ENVIRON_USER",
+    ),
+    *("JUPYTER_PATH", "JUPYTER_DATA_DIR", "JUPYTER_CONFIG_DIR", "JUPYTER_CONFIG_PATH", "IPYTHONDIR", "MATPLOTLIBRC"),
+    *("PIP_CONFIG_FILE", "UV_CONFIG_FILE", "NPM_CONFIG_USERCONFIG", "CONDARC", "DIRENV_CONFIG", "MYVIMRC"),
 )
-"""Variables with files which this process or a shell obeys."""
+"""Variables with files and folders which this process or a program obeys when it starts."""
 
 _ORDINARY = frozenset(
     ".cache .npm .conda .venv .ipynb_checkpoints .gitignore .gitattributes .github .yarn .cargo .bundle .mvn .hg .env "
@@ -153,13 +164,9 @@ class GuardedPaths:
                 with suppress(OSError):
                     status = os.lstat(path)
                     later[path] = status.st_mtime_ns, status.st_size
-        for place in _environments(folder, environment):
-            if place.exists():
-                existing.setdefault(str(place), "")
-            else:
-                missing.add(str(place))
         # What a command left names nothing: it could name any file, which would then be renamed.
-        for name in () if since else named_paths(list(existing), str(folder)):
+        named = () if since else named_paths(list(existing), str(folder))
+        for name in dict.fromkeys((*named, *_environments(folder, environment))):
             if os.path.lexists(name):
                 existing.setdefault(name, os.readlink(name) if os.path.islink(name) else "")  # noqa: PTH114, PTH115 - as above
             else:
@@ -413,7 +420,7 @@ def _links_on_way(path: Path, folder: Path) -> Iterator[Path]:
                 place = place.parent
 
 
-def _environments(folder: Path, environment: Mapping[str, str]) -> Iterator[Path]:
+def _environments(folder: Path, environment: Mapping[str, str]) -> Iterator[str]:
     """Yield environments in use, folders in PATH, and files named by variables."""
     places = [sys.prefix, sys.base_prefix, environment.get("VIRTUAL_ENV", ""), environment.get("CONDA_PREFIX", "")]
     for value in filter(None, (environment.get(name) for name in _NAMED_BY)):
@@ -424,7 +431,7 @@ def _environments(folder: Path, environment: Mapping[str, str]) -> Iterator[Path
     for place in dict.fromkeys(filter(os.path.isabs, places)):
         path = Path(os.path.realpath(place))
         if path != folder and path.is_relative_to(folder):
-            yield path
+            yield str(path)
 
 
 def _modules(folder: Path) -> Iterator[str]:

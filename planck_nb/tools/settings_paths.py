@@ -6,9 +6,9 @@ which the project's `.envrc` and `.Rprofile` name.
 
 from __future__ import annotations
 
+import mmap
 import os
 import re
-import struct
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -16,9 +16,10 @@ from pathlib import Path
 from planck_nb.agent.approval.obeyed_files import IN_GIT
 from planck_nb.tools.no_links import open_file
 
-_MAX_INDEX = 50_000_000
+_MAX_INDEX = 500_000_000
 _MAX_SETTINGS = 100_000
 _MAX_NAMED = 1_000
+_MAX_PATH = 4_096
 
 _SUBMODULE = b"\x00\x00\xe0\x00"
 """The mode of a submodule's entry."""
@@ -43,7 +44,8 @@ _NAMING = {
     "config.worktree": _IN_GIT_CONFIG,
     ".gitconfig": _IN_GIT_CONFIG,
     ".envrc": re.compile(
-        r"^[ \t]*(?:\.|source|(?P<folder>PATH_add)|(?P<included>(?:source_env|dotenv)(?:_if_exists)?))[ \t](?P<value>.*)",
+        r"^[ \t]*(?:\.|source|(?P<folder>PATH_add)|(?P<included>(?:source_env|dotenv)(?:_if_exists)?))"
+        r"[ \t](?P<value>.*)",
         re.MULTILINE,
     ),
     ".Rprofile": re.compile(r"\b(?:source|sys\.source)\((?P<included>)(?P<value>[^)\n]*)"),
@@ -63,6 +65,7 @@ def git_paths(repository: str, root: str) -> Iterator[str]:
         yield repository
     if found is None:
         return
+    yield from (str(index) for index in _indexes(found) if index.exists() and index.stat().st_size > _MAX_INDEX)
     worktrees = Path(found, "worktrees")
     for folder in (Path(found), *(worktrees.iterdir() if worktrees.is_dir() else ())):
         for name in IN_GIT:
@@ -79,14 +82,25 @@ def submodules(repository: str, root: str) -> Iterator[str]:
         root: The folder in which they have to lie.
     """
     found = _repository(repository, root)
-    for index in () if found is None else (Path(found, "index"), *Path(found).glob("sharedindex.*")):
-        with suppress(OSError), open_file(index) as source:
-            content = source.read(_MAX_INDEX)
+    for index in () if found is None else _indexes(found):
+        # git follows links there, and an empty file cannot be mapped.
+        with (
+            suppress(OSError, ValueError),
+            open_file(Path(os.path.realpath(index))) as source,
+            mmap.mmap(source.fileno(), 0, access=mmap.ACCESS_READ) as content,
+        ):
+            if len(content) > _MAX_INDEX:
+                continue
             paths = dict.fromkeys(path for length in _DIGESTS for path in _submodules_in(content, length))
             for path in paths:
                 place = os.path.join(os.path.dirname(repository), path)  # noqa: PTH118, PTH120 - texts are faster
                 if os.path.realpath(place) == place and place.startswith(f"{root}{os.sep}"):
                     yield place
+
+
+def _indexes(repository: str) -> Iterator[Path]:
+    yield Path(repository, "index")
+    yield from Path(repository).glob("sharedindex.*")
 
 
 def _repository(repository: str, root: str) -> str | None:
@@ -101,34 +115,42 @@ def _repository(repository: str, root: str) -> str | None:
     return None
 
 
-def _submodules_in(index: bytes, digest: int) -> Iterator[str]:
+def _submodules_in(index: mmap.mmap, digest: int) -> Iterator[str]:
     """Yield the submodules' paths in an index (https://git-scm.com/docs/index-format).
 
     Args:
         index: Its content.
         digest: The length of a digest.
     """
-    if index[:4] != b"DIRC" or _SUBMODULE not in index:
+    if index[:4] != b"DIRC" or index.find(_SUBMODULE) < 0:
         return
-    version, entry_count = struct.unpack_from(">II", index, 4)
-    at, path = 12, b""
-    with suppress(IndexError, ValueError):  # a damaged one
+    version, entry_count = int.from_bytes(index[4:8], "big"), int.from_bytes(index[8:12], "big")
+    at, path, length = 12, b"", 0
+    with suppress(IndexError):  # a damaged one
         for _ in range(entry_count):
             begin, flags = at, at + 40 + digest
             at = flags + (4 if version >= _WITH_FLAGS and index[flags] & _EXTENDED else 2)
-            kept = b""
+            removed = length
             if version == _COMPRESSED:
-                removed = index[at] & ~_MORE
-                while index[at] & _MORE:
-                    at += 1
-                    removed = ((removed + 1) << 7) | (index[at] & ~_MORE)
-                at += 1
-                kept = path[: max(len(path) - removed, 0)]
-            end = index.index(b"\0", at)
-            path = kept + index[at:end]
+                removed, at = _number(index, at)
+            if (end := index.find(b"\0", at)) < 0:
+                return
+            length = max(length - removed, 0)
+            # A longer path is no folder's, and may grow with each entry.
+            path = (path[:length] + index[at : min(end, at + _MAX_PATH)])[:_MAX_PATH]
+            length += end - at
             at = end + 1 if version == _COMPRESSED else begin + (end - begin + 8) // 8 * 8
-            if index[begin + 24 : begin + 28] == _SUBMODULE:
+            if index[begin + 24 : begin + 28] == _SUBMODULE and length == len(path):
                 yield os.fsdecode(path)
+
+
+def _number(index: mmap.mmap, at: int) -> tuple[int, int]:
+    """Return a number of variable length, and where it ends."""
+    value = index[at] & ~_MORE
+    while index[at] & _MORE and value < _MAX_INDEX:
+        at += 1
+        value = ((value + 1) << 7) | (index[at] & ~_MORE)
+    return value, at + 1
 
 
 def named_paths(settings: Iterable[str], root: str) -> Iterator[str]:

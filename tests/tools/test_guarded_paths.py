@@ -260,6 +260,7 @@ cd $TOP; {before}; git update-index --add --cacheinfo 160000,$commit,{folder}; {
         ("node_modules/e", "", ":", ":"),
         ("a/b/c/d/e", "", "git update-index --index-version 4; mkdir a/b/c/d/f; echo 1 > a/b/c/d/a; git add a", ":"),
         ("a/b/c/d/e", "", ":", "git update-index --split-index"),
+        ("a/b/c/d/e", "", ":", "mv .git/index other; ln -s ../other .git/index"),
     ],
 )
 async def test_git_runs_nothing_in_a_new_submodule_however_deep(
@@ -270,7 +271,13 @@ async def test_git_runs_nothing_in_a_new_submodule_however_deep(
     said = await run(project, f"TOP=$PWD; mkdir -p {folder}; {command}")
     shell(project, "git status")
     assert "ran" not in {path.name for path in files(project)}, said
-    assert "160000" in subprocess.run(["git", "ls-files", "-s"], cwd=project, capture_output=True, text=True).stdout
+    shell(project, "git ls-files -s | grep -q ^160000")
+
+
+async def test_an_index_that_is_too_large_to_look_at_is_renamed(project: Path) -> None:
+    shell(project, BEFORE)
+    said = await run(project, "truncate -s 20G .git/index")
+    assert "left .git/index, which programs load automatically; it was renamed to index.set-aside-1" in said
 
 
 async def test_git_runs_nothing_in_a_submodule_of_a_repository_with_long_digests(project: Path) -> None:
@@ -472,7 +479,10 @@ def test_a_program_that_appears_later_is_not_used(project: Path, tmp_path: Path)
     assert find_program("tool", search_path=search_path, writable=[tmp_path / "late"]) is None
 
 
-@pytest.mark.parametrize("variable", ["PLANCK_NB_ENV_FILE", "PLANCK_NB_MODELS_FILE", "BASH_ENV"])
+@pytest.mark.parametrize(
+    "variable",
+    ["PLANCK_NB_ENV_FILE", "PLANCK_NB_MODELS_FILE", "BASH_ENV", "JUPYTER_PATH", "ZDOTDIR", "PIP_CONFIG_FILE"],
+)
 async def test_a_file_that_a_variable_names_stays_as_it_is(
     project: Path, monkeypatch: pytest.MonkeyPatch, variable: str
 ) -> None:
