@@ -40,7 +40,7 @@ _NAMED_BY = (
     *("JUPYTER_PATH", "JUPYTER_DATA_DIR", "JUPYTER_CONFIG_DIR", "JUPYTER_CONFIG_PATH", "IPYTHONDIR", "MATPLOTLIBRC"),
     *("PIP_CONFIG_FILE", "UV_CONFIG_FILE", "NPM_CONFIG_USERCONFIG", "CONDARC", "DIRENV_CONFIG", "MYVIMRC"),
 )
-"""Variables with files and folders which this process or a program obeys when it starts."""
+"""Variables with files and folders for programs that start."""
 
 _ORDINARY = frozenset(
     ".cache .npm .conda .venv .ipynb_checkpoints .gitignore .gitattributes .github .yarn .cargo .bundle .mvn .hg .env "
@@ -78,7 +78,7 @@ _LATER = re.compile(
 """Code and settings which run by themselves later; results name changed ones."""
 
 _LATER_IN = {name: re.compile(r"[aA]ctivate.*|python[\d.]*(\.exe)?") for name in ("bin", "Scripts")}
-"""Names in an environment which an editor runs when it opens the folder."""
+"""An environment's programs, which editors run by themselves."""
 
 _SKIPPED = frozenset({"node_modules", "__pycache__", "site-packages", ".git"})
 _MAX_DEPTH = 3
@@ -164,9 +164,9 @@ class GuardedPaths:
                 with suppress(OSError):
                     status = os.lstat(path)
                     later[path] = status.st_mtime_ns, status.st_size
-        # What a command left names nothing: it could name any file, which would then be renamed.
-        named = () if since else named_paths(list(existing), str(folder))
-        for name in dict.fromkeys((*named, *_environments(folder, environment))):
+        # A command's own settings could name any file, which would then be renamed.
+        more = () if since else named_paths(list(existing), str(folder))
+        for name in dict.fromkeys((*more, *_environments(folder, environment))):
             if os.path.lexists(name):
                 existing.setdefault(name, os.readlink(name) if os.path.islink(name) else "")  # noqa: PTH114, PTH115 - as above
             else:

@@ -22,16 +22,16 @@ _MAX_NAMED = 1_000
 _MAX_PATH = 4_096
 
 _SUBMODULE = b"\x00\x00\xe0\x00"
-"""The mode of a submodule's entry."""
+"""A submodule's mode."""
 
 _DIGESTS = (20, 32)
-"""Lengths of SHA-1 and SHA-256."""
+"""SHA-1 and SHA-256 in bytes."""
 
 _EXTENDED = 0x40
 _MORE = 0x80
 _WITH_FLAGS = 3
 _COMPRESSED = 4
-"""The version of an index whose paths are compressed."""
+"""The version with compressed paths."""
 
 _IN_GIT_CONFIG = re.compile(
     r"^[ \t]*(?:\[[^\]\n]*\][ \t]*)?(?:(?P<included>path)|(?P<folder>hookspath)"
@@ -50,7 +50,7 @@ _NAMING = {
     ),
     ".Rprofile": re.compile(r"\b(?:source|sys\.source)\((?P<included>)(?P<value>[^)\n]*)"),
 }
-"""What names a path in a file of settings; "included" files and a "folder" count if they are missing, too."""
+"""How settings name paths; "included" files and a "folder" count even if missing."""
 
 
 def git_paths(repository: str, root: str) -> Iterator[str]:
@@ -60,14 +60,14 @@ def git_paths(repository: str, root: str) -> Iterator[str]:
         repository: Its `.git`, a folder or a file.
         root: The folder in which they have to lie.
     """
-    found = _repository(repository, root)
-    if found != repository:
+    git_folder = _repository(repository, root)
+    if git_folder != repository:
         yield repository
-    if found is None:
+    if git_folder is None:
         return
-    yield from (str(index) for index in _indexes(found) if index.exists() and index.stat().st_size > _MAX_INDEX)
-    worktrees = Path(found, "worktrees")
-    for folder in (Path(found), *(worktrees.iterdir() if worktrees.is_dir() else ())):
+    yield from (str(index) for index in _indexes(git_folder) if index.exists() and index.stat().st_size > _MAX_INDEX)
+    worktrees = Path(git_folder, "worktrees")
+    for folder in (Path(git_folder), *(worktrees.iterdir() if worktrees.is_dir() else ())):
         for name in IN_GIT:
             path = folder / name
             if os.path.lexists(path):
@@ -75,14 +75,14 @@ def git_paths(repository: str, root: str) -> Iterator[str]:
 
 
 def submodules(repository: str, root: str) -> Iterator[str]:
-    """Yield the folders of a repository's submodules; `git status` runs in each.
+    """Yield a repository's submodules; `git status` runs in each.
 
     Args:
         repository: Its `.git`, a folder or a file.
         root: The folder in which they have to lie.
     """
-    found = _repository(repository, root)
-    for index in () if found is None else _indexes(found):
+    git_folder = _repository(repository, root)
+    for index in () if git_folder is None else _indexes(git_folder):
         # git follows links there, and an empty file cannot be mapped.
         with (
             suppress(OSError, ValueError),
@@ -120,7 +120,7 @@ def _submodules_in(index: mmap.mmap, digest: int) -> Iterator[str]:
 
     Args:
         index: Its content.
-        digest: The length of a digest.
+        digest: A digest's length.
     """
     if index[:4] != b"DIRC" or index.find(_SUBMODULE) < 0:
         return
@@ -130,12 +130,12 @@ def _submodules_in(index: mmap.mmap, digest: int) -> Iterator[str]:
         for _ in range(entry_count):
             begin, flags = at, at + 40 + digest
             at = flags + (4 if version >= _WITH_FLAGS and index[flags] & _EXTENDED else 2)
-            removed = length
+            cut = length
             if version == _COMPRESSED:
-                removed, at = _number(index, at)
+                cut, at = _number(index, at)
             if (end := index.find(b"\0", at)) < 0:
                 return
-            length = max(length - removed, 0)
+            length = max(length - cut, 0)
             # A longer path is no folder's, and may grow with each entry.
             path = (path[:length] + index[at : min(end, at + _MAX_PATH)])[:_MAX_PATH]
             length += end - at
@@ -145,7 +145,7 @@ def _submodules_in(index: mmap.mmap, digest: int) -> Iterator[str]:
 
 
 def _number(index: mmap.mmap, at: int) -> tuple[int, int]:
-    """Return a number of variable length, and where it ends."""
+    """Return a number and its end."""
     value = index[at] & ~_MORE
     while index[at] & _MORE and value < _MAX_INDEX:
         at += 1
@@ -154,15 +154,15 @@ def _number(index: mmap.mmap, at: int) -> tuple[int, int]:
 
 
 def named_paths(settings: Iterable[str], root: str) -> Iterator[str]:
-    """Yield the paths in a folder which a person's own settings name, and what the files among them name.
+    """Yield the paths that a person's own settings name.
 
     Args:
         settings: The settings' files, among others.
         root: The folder.
     """
     waiting = [(name, _NAMING[os.path.basename(name)]) for name in settings if os.path.basename(name) in _NAMING]  # noqa: PTH119
-    seen = set[str]()
-    while waiting and len(seen) < _MAX_NAMED:
+    paths = set[str]()
+    while waiting and len(paths) < _MAX_NAMED:
         name, pattern = waiting.pop()
         base = os.path.dirname(name)  # noqa: PTH120 - texts are faster
         text = ""
@@ -173,9 +173,9 @@ def named_paths(settings: Iterable[str], root: str) -> Iterator[str]:
             inner = os.path.basename(base) == ".git" and not is_included  # noqa: PTH119 - as above
             for word in re.split(r"[\s\"';]+", match["value"]):
                 place = os.path.normpath(os.path.join(base, ".." * inner, os.path.expanduser(word)))  # noqa: PTH111, PTH118
-                if not word or place in seen or not place.startswith(f"{root}{os.sep}"):
+                if not word or place in paths or not place.startswith(f"{root}{os.sep}"):
                     continue
                 if is_included or is_folder or os.path.isfile(place):  # noqa: PTH113 - as above
-                    seen.add(place)
+                    paths.add(place)
                     waiting += [(place, pattern)] if is_included else []
                     yield place

@@ -155,7 +155,7 @@ class SidecarEnvironment:
             await run_in_thread(lambda: write_atomically(self._mark, digest.encode()))
 
     def _check_parents(self) -> None:
-        """Check that uv follows no settings of folders above this one, where agents' commands write.
+        """Refuse uv settings in the folders above, where agents' commands write.
 
         With them, uv would install other packages under the same names, and run their code.
         """
