@@ -50,7 +50,7 @@ _NAMING = {
     ),
     ".Rprofile": re.compile(r"\b(?:source|sys\.source)\((?P<included>)(?P<value>[^)\n]*)"),
 }
-"""How settings name paths; "included" files and a "folder" count even if missing."""
+"""Settings with paths. "included" files and a "folder" count even if missing."""
 
 
 def git_paths(repository: str, root: str) -> Iterator[str]:
