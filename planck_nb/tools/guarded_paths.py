@@ -23,12 +23,24 @@ from typing import Literal, TypeAlias
 
 from planck_nb.agent.approval.obeyed_files import ENDS, IN_GIT, NAMES, NAMES_IN
 from planck_nb.tools.no_links import open_file, open_folder, status_of
+from planck_nb.tools.settings_paths import git_paths, named_paths, submodules
 
 _NAMED_BY = (
     *("PLANCK_NB_ENV_FILE", "PLANCK_NB_MODELS_FILE", "PLANCK_NB_SKILLS_DIRS", "PLANCK_NB_SESSIONS_DIR"),
-    *("BASH_ENV", "ENV", "PYTHONSTARTUP"),
+    *(
+        "BASH_ENV",
+        "ENV",
+        "PYTHONSTARTUP",
+        "ZDOTDIR",
+        "INPUTRC",
+        "GIT_CONFIG_GLOBAL",
+        "R_PROFILE_USER",
+        "R_ENVIRON_USER",
+    ),
+    *("JUPYTER_PATH", "JUPYTER_DATA_DIR", "JUPYTER_CONFIG_DIR", "JUPYTER_CONFIG_PATH", "IPYTHONDIR", "MATPLOTLIBRC"),
+    *("PIP_CONFIG_FILE", "UV_CONFIG_FILE", "NPM_CONFIG_USERCONFIG", "CONDARC", "DIRENV_CONFIG", "MYVIMRC"),
 )
-"""Variables with files which this process or a shell obeys."""
+"""Variables with files and folders for programs that start."""
 
 _ORDINARY = frozenset(
     ".cache .npm .conda .venv .ipynb_checkpoints .gitignore .gitattributes .github .yarn .cargo .bundle .mvn .hg .env "
@@ -39,7 +51,7 @@ _ORDINARY = frozenset(
 _HARMLESS_HIDDEN = re.compile(
     r"\.(?:gitkeep|gitlab|gitlab-ci\.yml|\w+ignore|keep|nojekyll|coverage\..*|tox|nox|eggs|parcel-cache|next|nuxt|vite|turbo"
     r"|svelte-kit|angular|nyc_output|quarto|Rproj\.user|Rhistory|terraform.*|dvc|snakemake|nextflow.*|benchmarks|asv|uv|pixi"
-    r"|python-version|node-version|nvmrc|ruby-version|java-version|sass-cache|jekyll-cache|doctrees|buildinfo|ropeproject"
+    r"|node-version|nvmrc|ruby-version|java-version|sass-cache|jekyll-cache|doctrees|buildinfo|ropeproject"
     r"|cargo-lock|package-lock\.json|nfs.*|fuse_hidden.*|~lock.*|#.*|.*\.(?:sw[a-p]|tmp|lock|crc|log)|\w*[_-]history"
     r"|planck.*|git|bin|bzr|svn|CFUserTextEncoding)|.*\.set-aside-\d+"
 )
@@ -57,9 +69,16 @@ _LATER = re.compile(
     r"|\.gitlab-ci\.yml|tox\.ini|pytest\.ini|pyproject\.toml|build\.rs|\.gitattributes|\.gitmodules|\.env(\..+)?"
     r"|\.?pylintrc|mypy\.ini|\.flake8|\.coveragerc|\.eslintrc.*|eslint\.config\..+|\.prettierrc.*|prettier\.config\..+"
     r"|(docker-)?compose(\.\w+)?\.ya?ml|CMakeLists\.txt|CMake(User)?Presets\.json|\.?latexmkrc|\.bazelrc|Taskfile\.ya?ml"
-    r"|Procfile|Guardfile|(lefthook-local|\.lefthook)\.yml|Directory\.Build\.\w+|build\.gradle(\.kts)?|matplotlibrc"
+    r"|Procfile|Guardfile|setup\.cfg|\.python-versions?|(Dockerfile|Containerfile)\..+|Containerfile|\.?Justfile|\.justfile"
+    r"|pnpm-workspace\.yaml|environment\.ya?ml|Pipfile|(pixi|poetry|pdm|hatch)\.toml|(flake|shell|default|devenv)\.nix"
+    r"|devbox\.json|rust-toolchain(\.toml)?|settings\.gradle(\.kts)?|gradle(-wrapper)?\.properties|gradle-wrapper\.jar"
+    r"|\.?jupytext(\.\w+)?|(jupyter|ipython)_\w+\.(py|json)|kernel\.json|.+\.desktop|pyvenv\.cfg|\.?mise\..+\.toml"
+    r"|(lefthook-local|\.lefthook)\.yml|Directory\.Build\.\w+|build\.gradle(\.kts)?|matplotlibrc"
 )
 """Code and settings which run by themselves later; results name changed ones."""
+
+_LATER_IN = {name: re.compile(r"[aA]ctivate.*|python[\d.]*(\.exe)?") for name in ("bin", "Scripts")}
+"""An environment's programs, which editors run by themselves."""
 
 _SKIPPED = frozenset({"node_modules", "__pycache__", "site-packages", ".git"})
 _MAX_DEPTH = 3
@@ -145,11 +164,13 @@ class GuardedPaths:
                 with suppress(OSError):
                     status = os.lstat(path)
                     later[path] = status.st_mtime_ns, status.st_size
-        for place in _environments(folder, environment):
-            if place.exists():
-                existing.setdefault(str(place), "")
+        # A command's own settings could name any file, which would then be renamed.
+        more = () if since else named_paths(list(existing), str(folder))
+        for name in dict.fromkeys((*more, *_environments(folder, environment))):
+            if os.path.lexists(name):
+                existing.setdefault(name, os.readlink(name) if os.path.islink(name) else "")  # noqa: PTH114, PTH115 - as above
             else:
-                missing.add(str(place))
+                missing.add(name)
         links = {name: target for name, target in links.items() if name not in existing}
         return cls(
             folder,
@@ -295,11 +316,15 @@ def _walk(folder: str, home: str, limit: int, since: int) -> list[tuple[str, _Ki
         if any(names >= marks for marks in _BARE):
             pairs += ((entry.path, "guarded") for entry in entries if entry.name in IN_GIT)
         inner = NAMES_IN.get(os.path.basename(place), frozenset())  # noqa: PTH119 - as above
+        later = _LATER_IN.get(os.path.basename(place))  # noqa: PTH119 - as above
         for entry in entries:
             if entry.name == ".git":
-                pairs += ((path, "guarded") for path in _in_git(entry))
+                pairs += ((path, "guarded") for path in git_paths(entry.path, folder))
+                waiting += ((path, _MAX_DEPTH) for path in submodules(entry.path, folder))
                 continue
             kind: _Kind | None = "guarded" if entry.name in inner else _kind(entry.name, is_at_home=place == home)
+            if kind is None and later is not None and later.fullmatch(entry.name):
+                kind = "later"
             if kind is not None:
                 pairs.append((entry.path, kind))
             if kind in (None, "hidden") and depth < _MAX_DEPTH and entry.name not in _SKIPPED:
@@ -337,18 +362,6 @@ def _kind(name: str, *, is_at_home: bool) -> _Kind | None:
     if _LATER.fullmatch(name):
         return "later"
     return "hidden" if is_hidden and not _HARMLESS_HIDDEN.fullmatch(name) else None
-
-
-def _in_git(entry: os.DirEntry[str]) -> Iterator[str]:
-    if not entry.is_dir(follow_symlinks=False):
-        yield entry.path
-        return
-    worktrees = Path(entry.path, "worktrees")
-    for folder in (Path(entry.path), *(worktrees.iterdir() if worktrees.is_dir() else ())):
-        for name in IN_GIT:
-            path = folder / name
-            if os.path.lexists(path):
-                yield str(path)
 
 
 def _clear_identity(folder: Path, since: int) -> Iterator[str]:
@@ -407,7 +420,7 @@ def _links_on_way(path: Path, folder: Path) -> Iterator[Path]:
                 place = place.parent
 
 
-def _environments(folder: Path, environment: Mapping[str, str]) -> Iterator[Path]:
+def _environments(folder: Path, environment: Mapping[str, str]) -> Iterator[str]:
     """Yield environments in use, folders in PATH, and files named by variables."""
     places = [sys.prefix, sys.base_prefix, environment.get("VIRTUAL_ENV", ""), environment.get("CONDA_PREFIX", "")]
     for value in filter(None, (environment.get(name) for name in _NAMED_BY)):
@@ -418,7 +431,7 @@ def _environments(folder: Path, environment: Mapping[str, str]) -> Iterator[Path
     for place in dict.fromkeys(filter(os.path.isabs, places)):
         path = Path(os.path.realpath(place))
         if path != folder and path.is_relative_to(folder):
-            yield path
+            yield str(path)
 
 
 def _modules(folder: Path) -> Iterator[str]:

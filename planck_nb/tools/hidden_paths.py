@@ -71,10 +71,10 @@ def hidden_paths(home: Path | None, environment: Mapping[str, str]) -> list[Path
     paths = (*below_home, *sockets, *map(Path, (*_OF_SYSTEM, *(path for path in named if path.startswith("/")))))
     system = [*_listening_sockets(), *(_closed_to_others() if os.geteuid() == 0 else ())]
     found = dict.fromkeys(path for path in _resolved(paths) if path not in (home, Path("/")))
-    used = [*_resolved(map(Path, _programs(environment))), *([] if home is None else [home])]
+    places = [*_resolved(map(Path, _programs(environment))), *([] if home is None else [home])]
+    used = {path for place in places for path in (place, *place.parents)}
     for path in _resolved(system):
-        is_hidden = any(outer in found for outer in (path, *path.parents))
-        if not is_hidden and not any(place.is_relative_to(path) for place in used):
+        if path not in used and path not in found and not any(outer in found for outer in path.parents):
             found[path] = None
     return list(found)
 

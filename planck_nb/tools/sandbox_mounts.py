@@ -76,7 +76,7 @@ def mounts(
     found |= {
         path: ("--ro-bind", str(real), str(path))
         for path, real in tools.items()
-        if path not in found and real.exists() and any(path.is_relative_to(folder) for folder in covers)
+        if path not in found and real.exists() and not covers.keys().isdisjoint((path, *path.parents))
     }
     found |= {path: _bind("--ro-bind", path) for path in access.read}
     found |= {path: _bind("--bind", path) for path in access.write if path.exists()}
@@ -137,10 +137,11 @@ def _caches(home: Path | None, environment: Mapping[str, str]) -> Iterator[Path]
 
 def _hidden(home: Path | None, environment: Mapping[str, str], writable: Path) -> dict[Path, tuple[str, ...]]:
     """Empty folders and unreadable files instead of secrets, except for a folder that the command works in."""
+    used = {writable, *writable.parents}
     return {
         path: ("--tmpfs", str(path)) if path.is_dir() else ("--ro-bind", _hiding(path), str(path))
         for path in hidden_paths(home, environment)
-        if not writable.is_relative_to(path) and not (path.is_relative_to(writable) and path.is_socket())
+        if path not in used and not (path.is_relative_to(writable) and path.is_socket())
     }
 
 
@@ -174,6 +175,7 @@ def _git_settings(home: str, search_path: str, _stamps: tuple[int, ...]) -> tupl
     return tuple((key, value) for key, _, value in lines)
 
 
+@lru_cache(maxsize=10_000)
 def _hiding(path: Path) -> str:
     """Return a file to put in its place; programs may need readable settings."""
     return os.devnull if is_secret_path(path) else str(_EMPTY)

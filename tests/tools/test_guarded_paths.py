@@ -37,7 +37,9 @@ AGENTS.override.md AGENT.md QWEN.md CRUSH.md WARP.md replit.md .rules .agents/sk
 .openhands/setup.sh .amp/settings.json opencode.jsonc .idx/dev.nix .replit .clangd hie.yaml .run/a.run.xml
 .config/mise/config.toml mise.local.toml mise/config.toml .env.zsh .config/fish/config.fish profile.ps1 .xonshrc
 startup.m .RData .iex.exs .ocamlinit .ackrc .radare2rc tools/bazel .jj/repo/config.toml _darcs/prefs/defaults
-.git/commondir sub/.git/commondir
+.git/commondir sub/.git/commondir .factory/settings.json .vibe/config.toml forge.yaml .trunk/trunk.yaml
+uv.toml pip.conf bunfig.toml .pnpmfile.mjs .pixi/config.toml .jupytext.py renv/activate.R .envrc.local .direnv/a.rc
+.devenv/a .devbox/gen/a .flox/env/manifest.toml .githooks/pre-commit
 
 .git/hooks/pre-commit .git/hooks/post-checkout .git/config.worktree sub/.vscode/tasks.json sub/.envrc sub/AGENTS.md
 a/b/.claude/settings.json sub/.git/hooks/post-commit
@@ -244,6 +246,85 @@ async def test_a_new_repository_keeps_its_settings_without_those_that_run_progra
     assert "fsmonitor" in (project / "new/.git/config.set-aside-1").read_text()
 
 
+DEEP = """
+cd {folder}; git init -q {options}; git config user.name n; git config user.email e@x; echo 1 > g; git add g
+git commit -qm x; git config core.fsmonitor "touch $TOP/ran; false"; commit=$(git rev-parse HEAD)
+cd $TOP; {before}; git update-index --add --cacheinfo 160000,$commit,{folder}; {after}
+"""
+
+
+@pytest.mark.parametrize(
+    ("folder", "options", "before", "after"),
+    [
+        ("a/b/c/d/e", "", ":", ":"),
+        ("node_modules/e", "", ":", ":"),
+        ("a/b/c/d/e", "", "git update-index --index-version 4; mkdir a/b/c/d/f; echo 1 > a/b/c/d/a; git add a", ":"),
+        ("a/b/c/d/e", "", ":", "git update-index --split-index"),
+        ("a/b/c/d/e", "", ":", "mv .git/index other; ln -s ../other .git/index"),
+    ],
+)
+async def test_git_runs_nothing_in_a_new_submodule_however_deep(
+    project: Path, folder: str, options: str, before: str, after: str
+) -> None:
+    shell(project, BEFORE)
+    command = DEEP.format(folder=folder, options=options, before=before, after=after)
+    said = await run(project, f"TOP=$PWD; mkdir -p {folder}; {command}")
+    shell(project, "git status")
+    assert "ran" not in {path.name for path in files(project)}, said
+    shell(project, "git ls-files -s | grep -q ^160000")
+
+
+async def test_an_index_that_is_too_large_to_look_at_is_renamed(project: Path) -> None:
+    shell(project, BEFORE)
+    said = await run(project, "truncate -s 20G .git/index")
+    assert "left .git/index, which programs load automatically; it was renamed to index.set-aside-1" in said
+
+
+async def test_git_runs_nothing_in_a_submodule_of_a_repository_with_long_digests(project: Path) -> None:
+    command = DEEP.format(folder="new/a/b/c/d/e", options="--object-format=sha256", before=":", after=":")
+    command = command.replace("cd $TOP; :;", "cd $TOP/new; git init -q --object-format=sha256;")
+    await run(project, f"TOP=$PWD; mkdir -p new/a/b/c/d/e; {command.replace(',new/a', ',a')}")
+    shell(project / "new", "git status")
+    assert "ran" not in {path.name for path in files(project)}
+
+
+NAMED = {
+    "hook": ("git config core.hooksPath checks; mkdir checks; echo : > checks/pre-commit", "checks/pre-commit"),
+    "new hook": ("git config core.hooksPath checks; mkdir checks", "checks/pre-commit"),
+    "folder of hooks": ("git config core.hooksPath checks", "checks/pre-commit"),
+    "included settings": (
+        "git config include.path ../shared/settings; mkdir shared; : > shared/settings",
+        "shared/settings",
+    ),
+    "missing settings": ("git config include.path ../shared", "shared"),
+    "settings in included ones": (
+        "git config include.path ../a; printf '[include]\\npath = b\\n' > a; : > b",
+        "b",
+    ),
+    "program": ("git config core.fsmonitor './watch now'; echo : > watch", "watch"),
+    "script in .envrc": ("echo 'source ./tools.sh' > .envrc; : > tools.sh", "tools.sh"),
+    "programs in .envrc": ("echo 'PATH_add scripts' > .envrc; mkdir scripts", "scripts/git"),
+    "missing script in .envrc": ("echo 'source_env_if_exists mine.sh' > .envrc", "mine.sh"),
+    "script in .Rprofile": ("echo 'source(\"setup.R\")' > .Rprofile; : > setup.R", "setup.R"),
+}
+
+
+@pytest.mark.parametrize("name", NAMED)
+async def test_what_a_persons_own_settings_name_stays_as_it_is(project: Path, name: str) -> None:
+    before, place = NAMED[name]
+    shell(project, f"{BEFORE}\n{before}")
+    content = (project / place).read_text() if (project / place).exists() else None
+    await run(project, f"mkdir -p {parts(place)['folder']}; echo evil > {place}; mv {place} x; echo evil > {place}")
+    assert ((project / place).read_text() if (project / place).exists() else None) == content
+
+
+async def test_settings_that_a_command_leaves_rename_nothing_else(project: Path) -> None:
+    (project / "work.sh").write_text("mine")
+    await run(project, "echo 'source ./work.sh' > .envrc")
+    await run(project, ":")
+    assert (project / "work.sh").read_text() == "mine"
+
+
 async def test_a_folder_that_git_takes_for_a_repository_runs_nothing(project: Path) -> None:
     await run(project, "mkdir -p bare && cd bare && git init -q --bare . && git config core.fsmonitor ./evil")
     assert "fsmonitor" not in (project / "bare/config").read_text()
@@ -343,6 +424,21 @@ async def test_what_runs_later_is_said(project: Path) -> None:
     assert "automatically" not in await run(project, "echo 2 > data")
 
 
+LATER = """setup.cfg .python-version Dockerfile.dev Containerfile .justfile pnpm-workspace.yaml environment.yml Pipfile
+pixi.toml flake.nix devbox.json rust-toolchain.toml gradle-wrapper.properties jupytext.toml jupyter_server_config.py
+ipython_config.py kernel.json evil.desktop mise.ci.toml""".split()
+
+
+async def test_a_new_environment_and_settings_of_tools_are_said(project: Path) -> None:
+    shell(project, "mkdir -p old/bin; touch old/bin/activate")
+    command = f"mkdir .venv; touch .venv/pyvenv.cfg {' '.join(LATER)}; echo 1 > old/bin/activate"
+    said = (await run(project, command)).rpartition("\n")[2]
+    names = (
+        said.removeprefix("This command changed files that other programs run automatically: ").rstrip(".").split(", ")
+    )
+    assert sorted(names) == sorted([*LATER, ".venv/pyvenv.cfg", "old/bin/activate"])
+
+
 async def test_what_is_approved_can_be_changed(project: Path) -> None:
     (project / ".vscode").mkdir()
     assert "Read-only" in await run(project, "echo 1 > .vscode/a")
@@ -383,7 +479,10 @@ def test_a_program_that_appears_later_is_not_used(project: Path, tmp_path: Path)
     assert find_program("tool", search_path=search_path, writable=[tmp_path / "late"]) is None
 
 
-@pytest.mark.parametrize("variable", ["PLANCK_NB_ENV_FILE", "PLANCK_NB_MODELS_FILE", "BASH_ENV"])
+@pytest.mark.parametrize(
+    "variable",
+    ["PLANCK_NB_ENV_FILE", "PLANCK_NB_MODELS_FILE", "BASH_ENV", "JUPYTER_PATH", "ZDOTDIR", "PIP_CONFIG_FILE"],
+)
 async def test_a_file_that_a_variable_names_stays_as_it_is(
     project: Path, monkeypatch: pytest.MonkeyPatch, variable: str
 ) -> None:

@@ -27,10 +27,11 @@ NAMES = frozenset(
     opencode.jsonc crush.json .agents .agent .agents.md .aiassistant .amp .openhands .warp .grok .droid .antigravity
     .rules .roorules .continuerules .kilocodemodes .augment-guidelines .aider.model.settings.yml .sourcegraph .cody
     .tabnine .rovodev .zencoder .firebender firebender.json .iflow .codebuddy .lingma .kimi .pi .copilot .mcp .ruler
-    .rulesync .sweep.yaml .void .pearai .bolt
+    .rulesync .sweep.yaml .void .pearai .bolt .factory .vibe .forge forge.yaml .trunk
 
     .envrc .env.fish .env.zsh .autoenv.zsh .autoenv .in .out .mise.toml mise.toml .mise mise.local.toml .mise.local.toml
     .smartcd .ondirrc .localrc .cd.sh profile.ps1 .xonshrc .mkshrc .shrc .pam_environment .rtx.toml .tool-versions
+    .envrc.local .envrc.private .direnv .devenv .devbox .flox .githooks .git-hooks
     .asdfrc .husky .bashrc .bash_profile .bash_login .bash_logout .bash_aliases .profile .zshrc .zshenv .zprofile
     .zlogin .zlogout .kshrc .cshrc .tcshrc .login .logout .inputrc .xinitrc .xsession .xprofile .xsessionrc .tmux.conf
     .screenrc .direnvrc .shellrc
@@ -39,7 +40,7 @@ NAMES = frozenset(
     .Rprofile .Renviron .irbrc .pryrc .gemrc .perldb .psqlrc .sqliterc .duckdbrc .my.cnf .ghci .npmrc .yarnrc
     .yarnrc.yml .pnpmfile.cjs .pnp.cjs .pnp.loader.mjs .bunfig.toml .noderc .julia .octaverc startup.m .RData .iex.exs
     .utop .ocamlinit .sbclrc .guile .byebugrc .rdbgrc .ackrc .lesskey .lessfilter .mailcap .sbtrc .curlrc .wgetrc
-    .pypirc .condarc
+    .pypirc .condarc uv.toml pip.conf bunfig.toml .pnpmfile.mjs .jupytext.py
 
     .gitconfig .hgrc
     """.split()
@@ -59,6 +60,8 @@ NAMES_IN = {
     ".bundle": frozenset({"config"}),
     ".mvn": frozenset({"wrapper", "extensions.xml", "jvm.config", "maven.config"}),
     ".hg": frozenset({"hgrc"}),
+    ".pixi": frozenset({"config.toml"}),
+    "renv": frozenset({"activate.R"}),
 }
 """Names in a folder whose other entries are ordinary."""
 

@@ -33,6 +33,8 @@ $module = "$module:sidecar"
 [tool.hatch.build.targets.wheel]
 packages = ["$module"]
 
+[tool.uv.workspace]   # uv follows no settings of the folders above
+
 [tool.pytest.ini_options]
 testpaths = ["tests"]
 pythonpath = ["."]

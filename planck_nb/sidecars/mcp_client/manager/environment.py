@@ -147,10 +147,27 @@ class SidecarEnvironment:
         async with self._locked(progress):
             if await run_in_thread(self.is_current):
                 return
+            if self._uv:
+                await run_in_thread(self._check_parents)
             await run_in_thread(self._remove)
             for step in (self._create, self._install, self._set_up):
                 await asyncio.wait_for(step(progress), _BUILD_SECONDS)
             await run_in_thread(lambda: write_atomically(self._mark, digest.encode()))
+
+    def _check_parents(self) -> None:
+        """Refuse uv settings in the folders above, where agents' commands write.
+
+        With them, uv would install other packages under the same names, and run their code.
+        """
+        tool = tomllib.loads(self._read_project()).get("tool", {})
+        if isinstance(tool, dict) and isinstance(uv := tool.get("uv"), dict) and "workspace" in uv:
+            return
+        for parent in self.folder.parents:
+            if (parent / "uv.toml").exists() or _has_uv_settings(parent / "pyproject.toml"):
+                raise SidecarError(
+                    f"uv would follow the settings in {parent}; add the line [tool.uv.workspace] to "
+                    f"{self.folder / 'pyproject.toml'}."
+                )
 
     def _remove(self) -> None:
         if self._venv.is_symlink():  # to a folder where commands write
@@ -304,3 +321,14 @@ def _copy_package(venv: Path) -> None:
     paths = [f"{name}/{path}" for path, _ in _package_files()]
     paths += [f"{information.name}/{file}" for file in (*files, "RECORD")]
     (information / "RECORD").write_text("".join(f"{path},,\n" for path in paths), encoding="utf-8")
+
+
+def _has_uv_settings(file: Path) -> bool:
+    try:
+        with file.open("rb") as source:
+            tool = tomllib.loads(source.read(_MAX_PROJECT_BYTES).decode()).get("tool", {})
+    except OSError:
+        return False
+    except ValueError:
+        return True
+    return isinstance(tool, dict) and "uv" in tool

@@ -9,6 +9,7 @@ import shlex
 import shutil
 import sys
 import sysconfig
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -172,6 +173,21 @@ async def test_an_environment_that_does_not_build_is_one_sentence_and_others_wor
     assert any("no-such-package-1" in line for line in sidecars.logs("sidecar"))
     assert not environment.is_current()
     await sidecars.aclose()
+
+
+@pytest.mark.parametrize(
+    ("name", "content"), [("uv.toml", ""), ("pyproject.toml", "[tool.uv.workspace]"), ("pyproject.toml", "[")]
+)
+async def test_uv_follows_no_settings_of_folders_above(folder: Path, uv: str, name: str, content: str) -> None:
+    (folder.parents[1] / name).write_text(content)
+    with pytest.raises(
+        SidecarError, match=r"^uv would follow the settings in .*; add the line \[tool\.uv\.workspace\] to"
+    ):
+        await SidecarEnvironment(folder, environment=kernel(), uv=uv, requirements=()).build()
+    (folder / "pyproject.toml").write_text(f"{PROJECT}\n[tool.uv.workspace]\n")
+    with suppress(SidecarError):  # this uv may build nothing
+        await SidecarEnvironment(folder, environment=kernel(), uv=uv, requirements=()).build()
+    assert (folder / ".venv").exists()
 
 
 async def test_a_stopped_build_ends_everything_that_it_started(folder: Path, uv: str) -> None:
