@@ -19,10 +19,10 @@ from planck_nb.rendering.blocks import UNNAMED, Block, TranscriptEntry, blocks
 from planck_nb.rendering.formatting import SHOWN_CHARACTERS, bounded
 
 STEPS = 400
-"""Largest number of tasks and answers, from the beginning and the end."""
+"""Most tasks and answers, from the beginning and the end."""
 
 STORY_CHARACTERS = 400_000
-"""Largest number of characters in all their texts together."""
+"""Most characters in all their texts together."""
 
 AGENTS_CHARACTERS = 1_000_000
 """Longest transcripts of a team without its leader, in each form."""
@@ -44,7 +44,7 @@ class StoryStep:
         sender: The sender's name.
         receiver: The receiver's name.
         text: The text, bounded.
-        depth: Number of tasks around this one.
+        depth: Tasks around this one.
     """
 
     kind: StepKind
