@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -118,7 +119,7 @@ def test_a_notebook_fails_with_a_status(project: Path, capsys: pytest.CaptureFix
 
 @pytest.mark.process
 def test_a_reader_which_ends_early_ends_the_command(project: Path) -> None:
-    command = f"{sys.executable} -m planck_nb.cli ask hello there | head -c 4; exit ${{PIPESTATUS[0]}}"
+    command = f"{shlex.quote(sys.executable)} -m planck_nb.cli ask hello there | head -c 4; exit ${{PIPESTATUS[0]}}"
     done = subprocess.run(
         ["bash", "-c", command],
         cwd=project,

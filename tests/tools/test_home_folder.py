@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pwd
+import shlex
 import socket
 import sys
 from collections.abc import Callable
@@ -127,7 +128,7 @@ async def test_the_sockets_of_other_servers_are_not_reached(home: Path) -> None:
     server.setblocking(False)
     connect = "import socket; socket.socket(socket.AF_UNIX).connect('../s.sock')"
     with server:
-        await run(home / "project", f'{sys.executable} -c "{connect}"')
+        await run(home / "project", f'{shlex.quote(sys.executable)} -c "{connect}"')
         with pytest.raises(BlockingIOError):
             server.accept()
 

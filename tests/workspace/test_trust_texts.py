@@ -6,6 +6,7 @@ import importlib.util
 import json
 import os
 import py_compile
+import shlex
 import signal
 import sys
 from collections.abc import Callable
@@ -614,7 +615,8 @@ def test_ones_own_npx_takes_no_package_from_the_folder(
 @pytest.mark.process
 async def test_ones_own_npx_starts_outside_the_folder(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(project.parent))
-    start = f'exec "$npm_config_script_shell" -c "{sys.executable} -I -S {SERVERS / "hostile_sidecar.py"}"'
+    server = shlex.join([sys.executable, "-I", "-S", str(SERVERS / "hostile_sidecar.py")])
+    start = f'exec "$npm_config_script_shell" -c {shlex.quote(server)}'
     program = put(project.parent, "bin/npx", f"#!/bin/sh\npwd >&2\nexport npm_lifecycle_event=npx\n{start}\n")
     program.chmod(0o755)
     entries = {"mine": {"command": str(program)}, "there": {"command": str(program), "cwd": str(project.parent)}}

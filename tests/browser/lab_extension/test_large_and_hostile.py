@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from browser.lab_extension.test_proposals import ADD, EXECUTE, SETUP, button, cells_of
 from playwright.sync_api import expect
-from support.node import LABEXTENSION
+from support.node import LABEXTENSION, build_script
 
 if TYPE_CHECKING:
     from browser.conftest import Lab, Notebook, Window
@@ -49,6 +49,7 @@ def test_a_thousand_cells_with_two_hundred_proposals(lab: Lab, open_notebook: Op
 
 
 def test_texts_of_agents_are_texts(lab: Lab, open_notebook: Open, window: Window) -> None:
+    build_script()
     notebook = open_notebook(lab.write("hostile.ipynb", f"{SETUP}\n{ADD}", "a = 1"))
     page = notebook.page
     notebook.run_first(2)

@@ -7,6 +7,7 @@ import base64
 import hashlib
 import io
 import json
+import shlex
 import stat
 import subprocess
 import sys
@@ -173,8 +174,8 @@ def test_install_scripts_run_in_their_package(registry: Registry, home: Path, tm
 @pytest.mark.process
 async def test_ones_own_npx_runs_in_its_folder_with_packages_from_elsewhere(tmp_path: Path) -> None:
     """A program named npx does what npm does: it starts the server with the shell."""
-    server = f"{sys.executable} -I -S {SERVERS / 'hostile_sidecar.py'}"
-    start = f'npm_lifecycle_event=npx exec "$npm_config_script_shell" -c "{server}"'
+    server = shlex.join([sys.executable, "-I", "-S", str(SERVERS / "hostile_sidecar.py")])
+    start = f'npm_lifecycle_event=npx exec "$npm_config_script_shell" -c {shlex.quote(server)}'
     put(tmp_path / "npx", f"#!/bin/sh\npwd >&2\n{start}\n")
     shell, folder = tmp_path / "user/npx-shell", tmp_path / "folder"
     folder.mkdir()
