@@ -131,7 +131,7 @@ def test_a_turn_that_a_crash_cut_off_is_told_once(place: Place) -> None:
     first.kill()
 
     second = place.kernel()
-    assert "with planck (7 messages)." in said(second, "%planck resume")
+    assert "with planck (7 messages)." in said(second, "%planck resume latest")
     notice = "[text for text in texts() if text.startswith('Session resumed after interruption')]"
     assert value(second, f"len({notice})") == 1
     assert value(second, "as_stored(agent())")

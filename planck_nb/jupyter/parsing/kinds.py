@@ -34,6 +34,8 @@ _DESCRIBED = 60
 _VARIABLE = re.compile("[A-Za-z_][A-Za-z0-9_]*")
 _SIMILAR = 0.8
 _SESSION_ID = re.compile(r"[0-9a-f]{16}")
+NEWEST = ("last", "latest")
+"""Words for the session that was used last."""
 _MODEL_ID = re.compile(r"[A-Za-z][\w.:/-]*\d[\w.:/-]*")
 _STATEMENT = re.compile(
     r"\(*(?:SELECT|WITH|FROM|VALUES|TABLE|DESCRIBE|SUMMARIZE|SHOW|PIVOT|UNPIVOT|EXPLAIN|ATTACH|COPY|CREATE|DELETE|DROP"
@@ -218,7 +220,7 @@ def is_agent(notebook: Notebook, text: str) -> bool:
 
 
 def _may_be_session(notebook: Notebook, text: str) -> bool:
-    if is_readable_name(text) or _SESSION_ID.fullmatch(text):
+    if text in NEWEST or is_readable_name(text) or _SESSION_ID.fullmatch(text):
         return True
     return _one_of(_sessions)(notebook, text) or any(text == session.id for session in notebook.workspace.sessions())
 

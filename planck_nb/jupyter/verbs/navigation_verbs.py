@@ -13,7 +13,7 @@ from planck_nb.base.text import counted
 from planck_nb.base.threads import run_in_thread
 from planck_nb.jupyter.namespace import tool_finder
 from planck_nb.jupyter.notebook import Notebook
-from planck_nb.jupyter.parsing.kinds import MODEL, SERVER_OPTIONS, SESSION
+from planck_nb.jupyter.parsing.kinds import MODEL, NEWEST, SERVER_OPTIONS, SESSION
 from planck_nb.jupyter.parsing.parameters import WORD, Extent, Kind, Option, Parameter, positive_integer
 from planck_nb.jupyter.session_prompts import session_prompts
 from planck_nb.jupyter.team_prompts import server_of
@@ -130,7 +130,9 @@ async def fork(notebook: Notebook, name: str | None, before: int | None) -> Text
     "resume",
     SUBJECT,
     "continue a stored session",
-    Parameter("session", SESSION, "the session; by default the last one used that is not open", optional=True),
+    Parameter(
+        "session", SESSION, "the session; by default, or as `last`, the last one used that is not open", optional=True
+    ),
     Option("model", "m", MODEL, "a model for agents whose own cannot be found; if all can, for all agents"),
     *SERVER_OPTIONS,
     Option("trust", None, None, "restore the rules, addresses and functions of a session that you did not write"),
@@ -148,6 +150,7 @@ async def resume(  # noqa: PLR0917 - one parameter for each of the declaration a
 ) -> Text:
     """Resume the session."""
     workspace = notebook.workspace
+    session = None if session in NEWEST else session
     server = server_of(base_url, key_var, model, "--model")
     if take_over and not session:
         raise UsageError("--take-over needs the name of the session.")
