@@ -392,13 +392,29 @@ class Session(SessionReader):
         Raises:
             SessionError: The session cannot be read.
         """
+        return self.get_signed_values(key).get(key, {})
+
+    def get_signed_values(self, prefix: str) -> dict[str, JsonObject]:
+        """Return signed metadata by key.
+
+        Args:
+            prefix: How the keys begin.
+
+        Returns:
+            The latest authentic values, as for `get_signed_metadata`.
+
+        Raises:
+            SessionError: The session cannot be read.
+        """
         with self._reading():
             rows = self._pager.metadata_rows(end=self._readable_end())
+        values: dict[str, JsonObject] = {}
         for row_id, data in reversed(rows):
-            value = data.get(key)
-            if isinstance(value, dict) and self.is_authentic(value, row_id=row_id, owner=key):
-                return without_signature(value)
-        return {}
+            for key, value in data.items():
+                is_new = key.startswith(prefix) and key not in values and isinstance(value, dict)
+                if is_new and self.is_authentic(value, row_id=row_id, owner=key):
+                    values[key] = without_signature(value)
+        return dict(reversed(values.items()))
 
     def is_authentic(self, data: JsonObject, *, row_id: int, owner: str) -> bool:
         """Return whether the session's signer has signed the data of a row, for this row and this session.

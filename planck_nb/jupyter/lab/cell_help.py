@@ -104,20 +104,22 @@ class CellHelp:
             if code is None or code == cell.source:
                 self._say(request.cell, reason or "The agent proposes no change.", "failed")
                 return
-            end = self._runs.end_of(cell.id)
             title = "" if attempt == 1 else f"Still fails; proposal {attempt} of {self._attempts}:"
             change = CellChange(uuid4().hex[:8], "change", cell.id, before=cell.source, source=code, why=reason)
             set_id = self._add(change, run=True, title=title)
             self._say(request.cell, "", "")
-            [result] = await self._book.wait(set_id, {change.id}, None)
-            if result.state not in ("accepted", "edited"):
-                end.cancel()
-                return
-            self._say(cell.id, f"Runs again, after proposal {attempt} of {self._attempts}", "working")
-            error = (await end).error
+            with self._runs.end_of(cell.id) as end:
+                [result] = await self._book.wait(set_id, {change.id}, None)
+                if result.state not in ("accepted", "edited"):
+                    return
+                self._say(cell.id, f"Runs again, after proposal {attempt} of {self._attempts}", "working")
+                error = (await end).error
             if error is None:
                 changes = counted(attempt, "change")
                 self._say(cell.id, f"Runs now, after {changes}", "done")
+                return
+            if (await self._cell(request.cell)).source != result.source:
+                self._say(request.cell, "You edited the cell, so the help ended.", "failed")
                 return
             text = f"{_FIX_AGAIN} {request.words}".strip()
         self._say(request.cell, f"Still fails after {counted(self._attempts, 'proposal')}.", "failed")

@@ -9,16 +9,18 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, Protocol
+from functools import partial
+from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from planck_nb.base.async_tasks import spawn
 from planck_nb.base.errors import PlanckError
 from planck_nb.base.json_types import JsonObject
 from planck_nb.base.threads import run_in_thread
 from planck_nb.jupyter.lab.protocol import PROTOCOL, CellChange, ChangeSet, Decision
+from planck_nb.sessions import Session
 
 _KEY = "cell_changes:"
 """The keys' beginning in the session's metadata."""
@@ -29,23 +31,6 @@ _KEPT_SETS = 200
 
 _OTHER_PAGE = "Another page with this notebook decides about it."
 _DECIDED = "It was decided already."
-
-
-class SessionStore(Protocol):
-    """A session, as a store for sets."""
-
-    @property
-    def id(self) -> str:
-        """The session's id."""
-        ...
-
-    async def save_metadata(self, metadata: JsonObject) -> None:
-        """Set keys of the metadata."""
-        ...
-
-    def get_metadata(self) -> JsonObject:
-        """Return the metadata."""
-        ...
 
 
 @dataclass(slots=True)
@@ -64,11 +49,11 @@ class ChangeBook:
     Claims may come from any thread, other calls from the kernel's event loop.
 
     Args:
-        store: Returns the session, None before the first one.
+        session: Returns the session, None before the first one.
     """
 
-    def __init__(self, store: Callable[[], SessionStore | None]) -> None:
-        self._store = store
+    def __init__(self, session: Callable[[], Session | None]) -> None:
+        self._session = session
         self._entries: dict[str, _Entry] = {}
         self._loaded: set[str] = set()
         self._lock = threading.Lock()
@@ -82,13 +67,16 @@ class ChangeBook:
             return tuple(entry.changes for entry in self._entries.values())
 
     async def load(self) -> None:
-        """Add the sets which a session stores."""
-        store = self._store()
-        if store is None or store.id in self._loaded:
+        """Add the sets which a session stores.
+
+        Unsigned ones stay out: nobody sees the outputs in an inverse before a notebook shows them.
+        """
+        session = self._session()
+        if session is None or session.id in self._loaded:
             return
-        self._loaded.add(store.id)
-        metadata = await run_in_thread(store.get_metadata)
-        entries = [_of_stored(data) for key, data in metadata.items() if key.startswith(_KEY)]
+        self._loaded.add(session.id)
+        values = await run_in_thread(partial(session.get_signed_values, _KEY))
+        entries = [_of_stored(data) for data in values.values()]
         with self._lock:
             for entry in entries:
                 if entry is not None:
@@ -273,11 +261,12 @@ class ChangeBook:
     def _publish(self, set_id: str) -> None:
         waiting, self._changed = self._changed, asyncio.Event()
         waiting.set()
-        store = self._store()
+        session = self._session()
         entry = self._entries.get(set_id)
-        if store is not None and entry is not None:
+        if session is not None and entry is not None:
             data = {**asdict(entry.changes), "inverse": list(entry.inverse)}
-            spawn(_save(store, {f"{_KEY}{set_id}": data}), name="planck cell changes")
+            with suppress(PlanckError):  # the session is closed: the next one begins without
+                session.record_signed_metadata(f"{_KEY}{set_id}", data)
         self.on_change()
 
     def _forget_old(self) -> None:
@@ -302,10 +291,3 @@ def _of_stored(data: Any) -> _Entry | None:  # noqa: ANN401 - JSON data
         return None
     operations = tuple(item for item in inverse if isinstance(item, dict)) if isinstance(inverse, list) else ()
     return _Entry(changes, operations, reported={change.id for change in changes.changes if change.state != "open"})
-
-
-async def _save(store: SessionStore, metadata: JsonObject) -> None:
-    try:
-        await store.save_metadata(metadata)
-    except PlanckError:
-        return  # the session is closed: the next one begins without

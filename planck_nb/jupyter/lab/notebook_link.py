@@ -13,10 +13,11 @@ from planck_nb.base.async_tasks import spawn
 from planck_nb.jupyter.frontend import kernel_handles_clicks
 from planck_nb.jupyter.ipython.compat import idle_loop
 from planck_nb.jupyter.lab.cell_help import CellHelp
-from planck_nb.jupyter.lab.change_book import ChangeBook, SessionStore
+from planck_nb.jupyter.lab.change_book import ChangeBook
 from planck_nb.jupyter.lab.notebook_tools import CellRuns, NotebookTools, outcome
 from planck_nb.jupyter.lab.pages import Pages
 from planck_nb.jupyter.notebook import Notebook
+from planck_nb.sessions import Session
 from planck_nb.workspace import Workspace
 from planck_nb.workspace.toolbox import ToolSource
 
@@ -82,7 +83,7 @@ class NotebookLink:
             asyncio.get_running_loop()
             spawn(self.book.load(), name="planck cell changes")
 
-    def _session(self) -> SessionStore | None:
+    def _session(self) -> Session | None:
         return self._workspace.session if self._workspace.session_id is not None else None
 
 

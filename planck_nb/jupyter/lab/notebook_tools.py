@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import difflib
+import hashlib
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -84,15 +86,22 @@ class CellRuns:
         self._shell.events.unregister("pre_run_cell", self._begin)
         self._shell.events.unregister("post_run_cell", self._end)
 
-    def end_of(self, cell: str) -> asyncio.Future[CellEnd]:
-        """Return a future for the end when a cell runs next.
+    @contextmanager
+    def end_of(self, cell: str) -> Iterator[asyncio.Future[CellEnd]]:
+        """Give a future for the end when a cell runs next.
 
         Args:
             cell: The frontend's id for the cell.
         """
         end: asyncio.Future[CellEnd] = asyncio.get_running_loop().create_future()
         self._waiting.setdefault(cell, []).append(end)
-        return end
+        try:
+            yield end
+        finally:
+            if end in (waiting := self._waiting.get(cell, [])):
+                waiting.remove(end)
+            if not waiting:
+                self._waiting.pop(cell, None)
 
     def _begin(self, _info: object) -> None:
         self._running += 1
@@ -136,6 +145,8 @@ class NotebookTools:
         self._hears = hears
         self._read: dict[tuple[str, str], str] = {}
         """An agent's last reading by agent and cell."""
+        # By cell and version, so that the text which a person approves is the text which runs.
+        self._versions: dict[tuple[str, str], str] = {}
 
     def groups(self) -> Mapping[str, tuple[str, ...]]:
         """Return the group."""
@@ -192,10 +203,14 @@ class NotebookTools:
             Tool(
                 name=RUN_CELL,
                 description="Run a code cell of the user's notebook that you have read, and return how it ended.",
-                parameters=_parameters({"cell": cell}, "cell"),
+                parameters=_parameters(
+                    {"cell": cell, "version": {"type": "string", "description": "As `read_cell` returned it."}},
+                    "cell",
+                    "version",
+                ),
                 execute_fn=self._run_cell,
                 timeout=None,
-                touches=lambda args: [Effect("execute", self._last_read(args["cell"]))],
+                touches=lambda args: [Effect("execute", self._versions[args["cell"], args["version"]])],
                 unrestricted=True,
             ),
         )
@@ -210,9 +225,10 @@ class NotebookTools:
 
     async def _read_cell(self, args: JsonObject, context: ToolContext) -> str:
         cell = _named(await self._cells(), args["cell"])
-        self._read[context.agent_id, cell.id] = cell.source
+        version = _version(cell.source)
+        self._read[context.agent_id, cell.id] = self._versions[cell.id, version] = cell.source
         source = head_and_tail(cell.source, characters=SOURCE_CHARACTERS, around=around_secret)
-        parts = [f"{_kind(cell)}:", source]
+        parts = [f"{_kind(cell)}, version {version}:", source]
         if cell.output:
             stale = " of an earlier text of the cell" if cell.is_stale else ""
             output = head_and_tail(cell.output, characters=OUTPUT_CHARACTERS, around=around_secret)
@@ -287,20 +303,20 @@ class NotebookTools:
             "you will not be told what they do."
         )
 
-    async def _run_cell(self, args: JsonObject, context: ToolContext) -> str:
+    async def _run_cell(self, args: JsonObject) -> str:
         client = self._client
-        source = self._read.get((context.agent_id, args["cell"]))
+        source = self._versions.get((args["cell"], args["version"]))
         if source is None:
-            raise ToolError(f"Read the cell first: `{READ_CELL}` with {args['cell']}.")
+            raise ToolError(f"Read the cell first: `{READ_CELL}` with {args['cell']} returns its version.")
         busy = self._runs.is_busy
         self._require_page()
-        end = self._runs.end_of(args["cell"])
-        problem = await self._pages.run(args["cell"], source, client)
-        if problem:
-            raise ToolError(problem)
-        if busy:
-            return "It runs after the cell that is running now; read it later."
-        error = (await end).error
+        with self._runs.end_of(args["cell"]) as end:
+            problem = await self._pages.run(args["cell"], source, client)
+            if problem:
+                raise ToolError(problem)
+            if busy:
+                return "It runs after the cell that is running now; read it later."
+            error = (await end).error
         if error is not None:
             raise ToolError(f"The cell failed: {type(error).__name__}. `{READ_CELL}` returns its outputs.")
         return f"The cell has run. `{READ_CELL}` returns its outputs."
@@ -323,10 +339,6 @@ class NotebookTools:
     @property
     def _client(self) -> str:
         return str(running_request(self._shell.kernel).get("header", {}).get("session", ""))
-
-    def _last_read(self, cell: str) -> str:
-        """Return a cell's source after the last reading."""
-        return next((source for (_, name), source in reversed(self._read.items()) if name == cell), "")
 
 
 def outcome(change: CellChange) -> str:
@@ -386,6 +398,10 @@ def _named(notebook: Cells, name: str) -> PageCell:
     if len(cells) > 1:
         raise ToolError(f"Several cells have the id {name}; the user has to save and open the notebook again.")
     return cells[0]
+
+
+def _version(source: str) -> str:
+    return hashlib.sha256(source.encode("utf-8", "surrogatepass")).hexdigest()[:12]
 
 
 def _kind(cell: PageCell) -> str:

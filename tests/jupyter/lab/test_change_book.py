@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
+from collections.abc import Iterator
+from dataclasses import asdict, replace
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +13,8 @@ from planck_nb.base.json_types import JsonObject
 from planck_nb.jupyter.lab.change_book import ChangeBook
 from planck_nb.jupyter.lab.notebook_tools import outcome
 from planck_nb.jupyter.lab.protocol import CellChange, ChangeSet, ChangeState, Decision
+from planck_nb.sessions import Session
+from planck_nb.sessions.journal.signing import Signer
 
 CHANGES = ChangeSet(
     "s1",
@@ -23,23 +27,6 @@ CHANGES = ChangeSet(
         CellChange("y", "delete", "c2", before="gone"),
     ),
 )
-
-
-class Store:
-    """A session's metadata."""
-
-    id = "session"
-
-    def __init__(self) -> None:
-        self.metadata: JsonObject = {"other": 1}
-        self.saved = asyncio.Event()
-
-    async def save_metadata(self, metadata: JsonObject) -> None:
-        self.metadata |= metadata
-        self.saved.set()
-
-    def get_metadata(self) -> JsonObject:
-        return self.metadata
 
 
 def book_of(changes: ChangeSet = CHANGES) -> ChangeBook:
@@ -101,15 +88,17 @@ async def test_a_set_that_was_taken_back_is_news() -> None:
     assert book.inverse("s1") == ()
 
 
-async def test_a_session_keeps_the_sets_with_who_and_when() -> None:
-    store = Store()
-    book = ChangeBook(lambda: store)
+@pytest.fixture
+def session(tmp_path: Path) -> Iterator[Session]:
+    with Session.create(tmp_path, signer=Signer(b"k" * 32)) as session:
+        yield session
+
+
+async def test_a_session_keeps_the_sets_with_who_and_when(session: Session) -> None:
+    book = ChangeBook(lambda: session)
     book.put(CHANGES)
-    await store.saved.wait()
-    store.saved.clear()
     book.decide("s1", [Decision("x", "accepted")], "one", [{"kind": "change"}])
-    await store.saved.wait()
-    later = ChangeBook(lambda: store)
+    later = ChangeBook(lambda: session)
     await later.load()
     [found] = later.sets()
     assert found == book.sets()[0]
@@ -118,11 +107,18 @@ async def test_a_session_keeps_the_sets_with_who_and_when() -> None:
     assert later.news("a1") == (), "what was decided before is no news"
 
 
-@pytest.mark.parametrize("stored", [None, {}, {"format": 99}, {"format": 1, "id": 3}, {"format": 1, "inverse": 5}])
-async def test_what_this_version_cannot_read_is_left_out(stored: object) -> None:
-    store = Store()
-    store.metadata["cell_changes:s1"] = stored
-    book = ChangeBook(lambda: store)
+async def test_sets_which_somebody_else_wrote_stay_out(session: Session) -> None:
+    """*Take back* would put their outputs into a trusted notebook."""
+    await session.save_metadata({"cell_changes:s1": {**asdict(CHANGES), "inverse": [{"kind": "insert"}]}})
+    book = ChangeBook(lambda: session)
+    await book.load()
+    assert book.sets() == ()
+
+
+@pytest.mark.parametrize("stored", [{}, {"format": 99}, {"format": 1, "id": 3}, {"format": 1, "inverse": 5}])
+async def test_what_this_version_cannot_read_is_left_out(session: Session, stored: JsonObject) -> None:
+    session.record_signed_metadata("cell_changes:s1", stored)
+    book = ChangeBook(lambda: session)
     await book.load()
     assert book.sets() == ()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -34,6 +35,7 @@ def told():
 """
 
 CELL = {"id": "c1", "cell_type": "code", "source": "x = 1", "count": 3, "output": "1", "is_stale": True}
+VERSION = hashlib.sha256(b"x = 1").hexdigest()[:12]
 READ = [("read_cell", {"cell": "c1"})]
 CHANGE = [("propose", {"kind": "change", "cell": "c1", "source": "x = 2", "why": "It is two."})]
 
@@ -46,6 +48,7 @@ class Page:
         self.id = uuid4().hex
         self.source = CELL["source"]
         self.sets: list[dict[str, Any]] = []
+        self.started: list[str] = []
         self.decision = "accepted"
         session = kernel.client.session.session
         hello = {"client": session, "path": "work.ipynb", "version": "1", "protocol": protocol}
@@ -60,6 +63,10 @@ class Page:
             case "cells wanted":
                 cells = [{**CELL, "source": self.source}]
                 self._send("comm_msg", data={"type": "cells", "request": data["request"], "cells": cells})
+            case "run wanted":
+                self.started.append(data["source"])
+                problem = "It was edited." if data["source"] != self.source else ""
+                self._send("comm_msg", data={"type": "started", "request": data["request"], "problem": problem})
             case "sets":
                 self.sets = data["sets"]
                 for each in self.sets:
@@ -81,11 +88,13 @@ def kernel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kernel]:
         yield kernel
 
 
-def prompt(kernel: Kernel, *replies: object, on_message: Callable[[dict[str, Any]], None] | None = None) -> list[str]:
+def prompt(
+    kernel: Kernel, *replies: object, on_message: Callable[[dict[str, Any]], None] | None = None, options: str = ""
+) -> list[str]:
     """What a new agent was told that makes these calls."""
     assert kernel.run(f"agent(*{list(replies)!r}, 'done', 'done')").status == "ok"
     name = kernel.run("print(agents[-1].name)").text.strip()
-    cell = kernel.finish(kernel.start(f"%%planck {name} --tools notebook\ngo"), on_message=on_message)
+    cell = kernel.finish(kernel.start(f"%%planck {name} --tools notebook {options}\ngo"), on_message=on_message)
     assert cell.status == "ok", cell.error
     return told(kernel)
 
@@ -133,6 +142,19 @@ def test_what_cannot_be_proposed_is_said(kernel: Kernel, calls: list[object], wo
     page = Page(kernel)
     assert words in prompt(kernel, *calls, on_message=page.receive)[-1]
     assert all(each["decided"] is not None for each in page.sets)
+
+
+@pytest.mark.parametrize(
+    ("version", "result", "started"),
+    [(VERSION, "It runs after the cell that is running now", ["x = 1"]), ("0" * 12, "returns its version", [])],
+)
+def test_the_version_that_was_read_is_run(kernel: Kernel, version: str, result: str, started: list[str]) -> None:
+    page = Page(kernel)
+    run = [("run_cell", {"cell": "c1", "version": version})]
+    results = prompt(kernel, READ, run, on_message=page.receive, options="--allow run_cell")
+    assert f"code, In [3], edited since, version {VERSION}:" in results[1]
+    assert result in results[2]
+    assert page.started == started
 
 
 def test_a_decision_after_the_deadline_begins_the_next_prompt(kernel: Kernel) -> None:
