@@ -1,10 +1,10 @@
-"""`python -m planck_nb NOTEBOOK`: run a notebook in the terminal, or open it in JupyterLab."""
+"""`python -m planck_nb` is the command `planck-nb`."""
 
 from __future__ import annotations
 
 import sys
 
-from planck_nb.jupyter.command import main
+from planck_nb.cli import main
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -55,7 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _INTERRUPTED
     except Exception as error:  # noqa: BLE001 - a command ends with a sentence
         if options.debug:
-            traceback.print_exc()
+            _print(traceback.format_exc().rstrip(), sys.stderr)
         else:
             _say(_sentence(error))
         is_usage = isinstance(error, PlanckError) and not isinstance(error, _FAILURES)
@@ -185,7 +185,11 @@ def _export(options: argparse.Namespace) -> int:
     if session is None:
         raise UsageError(f"There are no sessions in {folder}; run the command in the folder of a notebook.")
     if options.output is None:
-        print(export_session(session, "markdown").rstrip())  # noqa: T201 - the command's output
+        text = export_session(session, "markdown").rstrip()
+        if sys.stdout.isatty():
+            _print(text, sys.stdout)
+        else:
+            _write(f"{text}\n", sys.stdout)
     else:
         write_export(session, options.output, overwrite=options.overwrite)
         _say(f"{session.name} was exported to {options.output}.")
@@ -248,7 +252,7 @@ def _stored(config: Config) -> Iterator[Config]:
 async def _print_run(run: Any, agent_id: str, *, quiet: bool) -> None:  # noqa: ANN401 - Run, which is loaded late
     """Print an agent's text, and its calls on standard error."""
     from planck_nb.agent.events import MessageAppended, Retry, TextDelta, ToolStart  # noqa: PLC0415
-    from planck_nb.rendering.plain_output import PlainStream, for_terminal  # noqa: PLC0415
+    from planck_nb.rendering.plain_output import PlainStream  # noqa: PLC0415
 
     stream = PlainStream() if sys.stdout.isatty() else None
     is_open = False
@@ -263,9 +267,9 @@ async def _print_run(run: Any, agent_id: str, *, quiet: bool) -> None:  # noqa: 
                 _write("\n", sys.stdout)
                 is_open = False
             case ToolStart(name=name) if not quiet:
-                _say(for_terminal(f"{name} is called"))
+                _say(f"{name} is called")
             case Retry(reason=reason, delay=delay) if not quiet:
-                _say(for_terminal(f"{reason.rstrip('.')}; trying again in {delay:.0f} s"))
+                _say(f"{reason.rstrip('.')}; trying again in {delay:.0f} s")
             case _:
                 pass
     await run
@@ -277,7 +281,14 @@ def _write(text: str, file: TextIO) -> None:
 
 
 def _say(sentence: str) -> None:
-    print(f"planck-nb: {sentence}", file=sys.stderr)  # noqa: T201 - a command
+    _print(f"planck-nb: {sentence}", sys.stderr)
+
+
+def _print(text: str, file: TextIO) -> None:
+    """Print text from elsewhere, which may contain terminal commands."""
+    from planck_nb.rendering.plain_output import for_terminal  # noqa: PLC0415 - the parser of Markdown
+
+    print(for_terminal(text), file=file)
 
 
 if __name__ == "__main__":

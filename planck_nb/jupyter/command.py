@@ -1,8 +1,7 @@
-"""The command line: run a notebook in the terminal, or open it in JupyterLab."""
+"""Runs a notebook in the terminal, or opens it in JupyterLab."""
 
 from __future__ import annotations
 
-import argparse
 import os
 import shlex
 import shutil
@@ -12,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from planck_nb.base.errors import PlanckError, UsageError
+from planck_nb.base.errors import UsageError
 from planck_nb.base.installed_packages import install_command
 from planck_nb.base.iri_parser import without_iri_parser
 from planck_nb.base.terminal_markdown import supports_styles, to_terminal
@@ -22,40 +21,6 @@ _PACKAGE = Path(__file__).parents[1]
 
 QUICKSTARTS = (_PACKAGE / "quickstart.ipynb", _PACKAGE.parent / "notebooks" / "01_quickstart.ipynb")
 """The quickstart notebook in an installed package, and in a clone of the project, from which the former is built."""
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command.
-
-    Args:
-        arguments: The arguments of the command line, by default those of the process.
-
-    Returns:
-        The exit status of the process.
-    """
-    parser = argparse.ArgumentParser(
-        prog="python -m planck_nb", description="Run a notebook and print what its cells show."
-    )
-    parser.add_argument("notebook", type=Path, nargs="?", help="the .ipynb file; running it does not change it")
-    parser.add_argument("--demo", action="store_true", help="run the quickstart notebook that comes with planck_nb")
-    parser.add_argument("--lab", action="store_true", help="open the notebook in JupyterLab instead")
-    parser.add_argument("--debug", action="store_true", help="show the traceback of an error")
-    options = parser.parse_args(arguments)
-    if options.demo == (options.notebook is not None):
-        parser.error("name a notebook, or give --demo")
-    try:
-        if options.demo:
-            failure = run_quickstart(in_lab=options.lab)
-        else:
-            failure = run_notebook(options.notebook, in_lab=options.lab)
-        if failure:
-            raise UsageError(failure)
-    except PlanckError as error:
-        if options.debug:
-            raise
-        print(f"planck_nb: {for_terminal(str(error))}", file=sys.stderr)  # noqa: T201 - the command's own output
-        return 1
-    return 0
 
 
 def run_notebook(notebook: Path, *, in_lab: bool = False) -> str:
@@ -96,7 +61,7 @@ def run_quickstart(*, in_lab: bool) -> str:
         open_in_lab(copy)
     with tempfile.TemporaryDirectory(prefix="planck-") as folder:
         quickstart = Path(shutil.copyfile(source, Path(folder) / "quickstart.ipynb"))
-        return run_in_terminal(quickstart, in_lab="--demo")
+        return run_in_terminal(quickstart, in_lab=("demo",))
 
 
 def open_in_lab(notebook: Path) -> None:
@@ -113,14 +78,14 @@ def open_in_lab(notebook: Path) -> None:
     os.execv(sys.executable, [sys.executable, "-m", "jupyterlab", *as_root, str(notebook)])  # noqa: S606 - no shell wanted
 
 
-def run_in_terminal(notebook: Path, *, in_lab: str = "") -> str:
+def run_in_terminal(notebook: Path, *, in_lab: Sequence[str] = ()) -> str:
     """Execute a notebook, and print its prose, code and outputs.
 
     The last line says how to open it in JupyterLab.
 
     Args:
         notebook: The notebook; its folder is the working directory.
-        in_lab: What opens it in JupyterLab, after `--lab`; by default its path.
+        in_lab: The command which opens it in JupyterLab with `--lab`; by default `run` with its path.
 
     Returns:
         A sentence about the cell which failed, empty after success.
@@ -153,7 +118,7 @@ def run_in_terminal(notebook: Path, *, in_lab: str = "") -> str:
         return f"A cell of {notebook} failed: {error.ename}: {error.evalue}"
     except (CellTimeoutError, DeadKernelError, NoSuchKernel) as error:
         raise UsageError(f"{notebook} could not be run: {str(error).strip().partition(chr(10))[0]}") from error
-    _print(f"Next, in JupyterLab: {_command('--lab', in_lab or str(notebook))}")
+    _print(f"Next, in JupyterLab: {_command(*(in_lab or ('run', str(notebook))), '--lab')}")
     return ""
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from planck_nb.jupyter.command import main
+from planck_nb.cli import main
 
 CODES = "\x1b]52;c;aGVsbG8=\x07\x1b]0;title\x07\x1b[2J\x9b31m\u202e"
 
@@ -24,7 +24,7 @@ def test_nothing_in_a_notebook_controls_the_terminal(tmp_path: Path, capsys: pyt
     ]
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
     (tmp_path / "x.ipynb").write_text(json.dumps(notebook))
-    assert main([str(tmp_path / "x.ipynb")]) == 1
+    assert main(["run", str(tmp_path / "x.ipynb")]) == 1
     printed = capsys.readouterr()
     for text in (printed.out, printed.err):
         assert not any(char in text for char in "\x1b\x07\x9b\u202e")

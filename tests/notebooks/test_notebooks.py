@@ -14,8 +14,6 @@ import nbformat
 import pytest
 from support.forked_kernels import ADDRESS, KernelTemplate
 
-from planck_nb.jupyter.command import main
-
 pytestmark = pytest.mark.kernel
 
 ROOT = Path(__file__).parents[2]
@@ -75,7 +73,7 @@ def test_the_command_line_runs_a_notebook_in_a_directory_with_spaces(tmp_path: P
     folder = tmp_path / "my note books"
     folder.mkdir()
     copy = shutil.copy(NOTEBOOKS[0], folder)
-    command = [sys.executable, "-m", "planck_nb", str(copy)]
+    command = [sys.executable, "-m", "planck_nb", "run", str(copy)]
     done = subprocess.run(
         command,
         cwd=tmp_path,
@@ -90,32 +88,25 @@ def test_the_command_line_runs_a_notebook_in_a_directory_with_spaces(tmp_path: P
     assert "## Give it a function" in done.stdout, "a program that reads gets Markdown"
     last = done.stdout.splitlines()[-1]
     assert last.startswith("Next, in JupyterLab: ")
-    assert shlex.split(last)[-3:] == ["planck_nb", "--lab", str(copy)]
+    assert shlex.split(last)[-4:] == ["planck_nb", "run", str(copy), "--lab"]
 
 
 def test_the_demo_runs_the_quickstart_and_leaves_nothing_behind(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "planck_nb", "--demo"]
+    command = [sys.executable, "-m", "planck_nb", "demo"]
     done = subprocess.run(command, cwd=tmp_path, env=_environment(), capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     assert "`convert` returned `230.0`." in done.stdout
-    assert done.stdout.rstrip().endswith("-m planck_nb --lab --demo")
+    assert done.stdout.rstrip().endswith("-m planck_nb demo --lab")
     assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize("arguments", [[], ["--demo", "some.ipynb"]])
-def test_the_command_line_needs_one_notebook(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        main(arguments)
-    assert "name a notebook, or give --demo" in capsys.readouterr().err
 
 
 def test_the_command_line_says_what_is_wrong(tmp_path: Path) -> None:
     def run(*arguments: str) -> tuple[int, str]:
-        command = [sys.executable, "-m", "planck_nb", *arguments]
+        command = [sys.executable, "-m", "planck_nb", "run", *arguments]
         done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
         return done.returncode, done.stderr
 
-    assert run("missing.ipynb") == (1, "planck_nb: There is no notebook missing.ipynb; check the path.\n")
+    assert run("missing.ipynb") == (2, "planck-nb: There is no notebook missing.ipynb; check the path.\n")
     bad = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("1 / 0")])
     nbformat.write(bad, tmp_path / "bad.ipynb")
     code, said = run("bad.ipynb")
@@ -123,10 +114,10 @@ def test_the_command_line_says_what_is_wrong(tmp_path: Path) -> None:
     assert "A cell of bad.ipynb failed: ZeroDivisionError: division by zero" in said
     (tmp_path / "junk.ipynb").write_text("not json")
     code, said = run("junk.ipynb")
-    assert code == 1
-    assert said.startswith("planck_nb: junk.ipynb is not a notebook")
+    assert code == 2
+    assert said.startswith("planck-nb: junk.ipynb is not a notebook")
     (tmp_path / "binary.ipynb").write_bytes(b"\xff\xfe\x00")
-    assert run("binary.ipynb")[1].startswith("planck_nb: binary.ipynb is not a notebook")
+    assert run("binary.ipynb")[1].startswith("planck-nb: binary.ipynb is not a notebook")
     bad.metadata["kernelspec"] = {"name": "of-this-name-none", "display_name": "x"}
     nbformat.write(bad, tmp_path / "kernel.ipynb")
-    assert run("kernel.ipynb")[1].startswith("planck_nb: kernel.ipynb could not be run: No such kernel")
+    assert run("kernel.ipynb")[1].startswith("planck-nb: kernel.ipynb could not be run: No such kernel")

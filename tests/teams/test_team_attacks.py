@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -68,12 +67,10 @@ async def test_hundreds_of_delegations_in_one_turn_all_get_a_response() -> None:
     count = 500
     many = calls(*(("delegate_task", {"agent_id": "ann", "task": f"{number}"}) for number in range(count)))
     async with team_from([many, *["read"] * (count + 1)], ann=[f"did {number}" for number in range(count)]) as team:
-        began = time.process_time()
         await team.prompt("go")
         assert len(responded(team.orchestrator)) <= count  # as many as the replay keeps
         assert team.orchestrator.state.open_tasks == ()
         assert team.agent("ann").state.turn == count - 1
-        assert time.process_time() - began < 60
 
 
 async def test_a_worker_that_is_destroyed_by_two_calls_at_once_is_destroyed_once() -> None:
