@@ -76,13 +76,18 @@ def request_address(model: Model) -> ServerAddress:
 
     Raises `ConfigError`.
     """
-    known = provider(model.provider)
-    url = known.base_url if model.base_url is None else model.base_url
+    return _address(REGISTRY.revision, model.provider, model.base_url, model.api)
+
+
+@lru_cache(1_000)  # each request needs it many times
+def _address(_revision: int, name: str, base_url: str | None, api: str) -> ServerAddress:
+    known = provider(name)
+    url = known.base_url if base_url is None else base_url
     if url is None:
-        raise ConfigError(f"{model.provider} has no address of its own; give base_url, the address of your server.")
+        raise ConfigError(f"{name} has no address of its own; give base_url, the address of your server.")
     if known.api == "ollama" and "://" not in url and url.strip():
         url = f"http://{url}"  # as in the variable OLLAMA_HOST
-    return _address_of_api(url, known.path, is_own_server(known) or model.api == "messages", model.api == "ollama")
+    return _address_of_api(url, known.path, is_own_server(known) or api == "messages", api == "ollama")
 
 
 def lists_many(name: str) -> bool:
@@ -96,7 +101,6 @@ def is_own_server(entry: Provider) -> bool:
     return entry.discovered and not entry.needs_key
 
 
-@lru_cache  # each request needs the address several times
 def _address_of_api(given: str, path: str, always: bool, native: bool) -> ServerAddress:
     """The address of the API: `path` is added unless `given` ends in /v1, or has a path and `always` is false.
 
@@ -115,10 +119,13 @@ def is_first_party(model: Model) -> bool:
 
 def rules_of(model: Model) -> ServerRules:
     """The rules for a model's server: its own, or its provider's."""
-    if model.rules is not None:
-        return model.rules
-    entry = provider(model.provider)
-    if entry.foreign_rules is None or is_first_party(model):
+    return model.rules or _rules(REGISTRY.revision, model.provider, model.base_url, model.api)
+
+
+@lru_cache(1_000)  # each request needs them many times
+def _rules(_revision: int, name: str, base_url: str | None, api: str) -> ServerRules:
+    entry = provider(name)
+    if entry.foreign_rules is None or is_first_party(Model(name, "", api, base_url=base_url)):
         return entry.rules
     return entry.foreign_rules
 

@@ -76,6 +76,8 @@ class Registry:
     """Providers and wire formats by name."""
 
     def __init__(self) -> None:
+        self.revision = 0
+        """Grows with each change, for caches."""
         self._providers: dict[str, Provider] = {}
         self._formats: dict[str, Dialect | LocalModel | str] = {}
         self._builtin: frozenset[str] = frozenset()
@@ -92,6 +94,7 @@ class Registry:
             if dialect is not None:
                 self._formats[provider.api] = dialect
             self._providers[provider.name] = provider
+            self.revision += 1
 
     def add_format(self, api: str, dialect: str) -> None:
         """Add a wire format that models may name and no provider has by default."""
@@ -108,6 +111,7 @@ class Registry:
                 api = self._providers.pop(name).api
                 if api not in self._builtin and all(other.api != api for other in self._providers.values()):
                     self._formats.pop(api, None)
+                self.revision += 1
 
     def provider(self, name: str) -> Provider:
         """The provider with this name. Raises `UnknownProviderError`, which suggests similar names."""

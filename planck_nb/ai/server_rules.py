@@ -144,12 +144,14 @@ THINK_TAGS = (
 )
 """Tags which open models write around their thinking."""
 
-OPAQUE_FIELDS = (
-    "extra_content",  # Google
-    "reasoning_details",  # OpenRouter
-    "thinking_blocks",  # LiteLLM
-    "provider_specific_fields",  # LiteLLM
-    "reasoning_opaque",  # Copilot
+OPAQUE_FIELDS = frozenset(
+    {
+        "extra_content",  # Google
+        "reasoning_details",  # OpenRouter
+        "thinking_blocks",  # LiteLLM
+        "provider_specific_fields",  # LiteLLM
+        "reasoning_opaque",  # Copilot
+    }
 )
 """Fields in replies and calls which have to come back unread."""
 
@@ -222,7 +224,7 @@ class ServerRules:
     system_role: bool = True
     null_content: bool = True
     call_signature: str | None = None
-    opaque_fields: tuple[str, ...] = OPAQUE_FIELDS
+    opaque_fields: frozenset[str] = OPAQUE_FIELDS
     finish_reasons: Mapping[str, StopReason] = field(default_factory=lambda: FINISH_REASONS)
     usage_places: tuple[Path, ...] = USAGE_PLACES
     cost: ReportedCost | None = None

@@ -91,6 +91,8 @@ _TYPES: Mapping[type, str] = {dict: "object", list: "array", bool: "boolean", in
 
 
 def _unwrapped(value: object, schema: object, root: JsonObject, depth: int) -> object:
+    if not isinstance(value, (str, dict, list)):
+        return value
     plain = _resolved(schema, root)
     if plain is None or depth == 0:
         return value

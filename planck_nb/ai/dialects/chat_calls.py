@@ -22,7 +22,7 @@ class StreamedCalls:
         opaque_fields: Fields to be sent back to the server unread.
     """
 
-    def __init__(self, next_index: Callable[[], int], opaque_fields: tuple[str, ...]) -> None:
+    def __init__(self, next_index: Callable[[], int], opaque_fields: frozenset[str]) -> None:
         self._next_index = next_index
         self._opaque_fields = opaque_fields
         self._calls: list[_StreamedCall] = []
@@ -43,10 +43,9 @@ class StreamedCalls:
         function = delta.get("function") or {}
         name, arguments = _text(function.get("name")), _arguments(function.get("arguments"))
         call = self._find(_text(delta.get("id")), place, name, arguments)
-        for field in self._opaque_fields:
-            for source in (delta, function):
-                if source.get(field):
-                    call.fields[field] = source[field]
+        for source in (delta, function):
+            if not self._opaque_fields.isdisjoint(source):
+                call.fields |= {name: value for name, value in source.items() if name in self._opaque_fields and value}
         yield from call.feed(name, arguments)
 
     def end(self) -> Iterator[StreamEvent]:

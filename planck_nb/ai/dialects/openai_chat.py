@@ -7,7 +7,6 @@ reason or `[DONE]`. Servers differ in the field for reasoning and in the fields 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from itertools import chain
 from typing import Any, Literal
 
@@ -63,8 +62,8 @@ class Chat:
     def request(self, model: Model, context: Context, options: Options, key: str | None) -> WireRequest:
         """Build the request for one streamed reply."""
         context, fitted_tools = fit_context(model, context, SCHEMAS)
-        rules = rules_of(model)  # looked up once instead of for each message
-        history = encode_history(context, replace(model, rules=rules), encode_message, fitted_tools=fitted_tools)
+        rules = rules_of(model)
+        history = encode_history(context, model, encode_message, fitted_tools=fitted_tools)
         messages = arrange(chain.from_iterable(history.wire), rules)
         if system := "\n\n".join(filter(None, (context.system, output_prompt(rules, options)))):
             messages = with_system(messages, system, rules)
@@ -172,15 +171,15 @@ class ChatDecoder:
             if self._thinking is None:
                 self._thinking, self._reasoning_field = self._next(), field
             yield ThinkingChunk(self._thinking, thought)
-        for name in self._rules.opaque_fields:
-            if value := delta.get(name):
-                self._opaque[name] = _more_of(self._opaque.get(name), value)
+        if not self._rules.opaque_fields.isdisjoint(delta):
+            self._keep_opaque(delta)
         refusal = _text(delta.get("refusal"))
         if text := _text(delta.get("content")) + refusal:
             if self._text is None:
                 self._text = self._next()
             yield TextChunk(self._text, text)
-        yield from self._feed_calls(delta)
+        if "tool_calls" in delta or "function_call" in delta:
+            yield from self._feed_calls(delta)
         if refusal:
             self._reason = "refusal"
         elif (reason := choice.get("finish_reason")) and self._reason != "refusal":
@@ -188,6 +187,11 @@ class ChatDecoder:
                 raise failure_of(self._model, choice.get("error") or chunk.get("error") or "the server gave no reason")
             self._end_for(str(reason))
         yield from self._rest(chunk)
+
+    def _keep_opaque(self, delta: JsonObject) -> None:
+        for name, value in delta.items():
+            if name in self._rules.opaque_fields and value:
+                self._opaque[name] = _more_of(self._opaque.get(name), value)
 
     def _feed_calls(self, delta: JsonObject) -> Iterable[StreamEvent]:
         calls = delta.get("tool_calls") or ()
@@ -209,7 +213,7 @@ class ChatDecoder:
         if (error := error_in(chunk)) is not None:
             raise failure_of(self._model, error)
         for path in self._rules.usage_places:
-            if usage := _at(chunk, path):
+            if path[0] in chunk and (usage := _at(chunk, path)):
                 return self._count(usage)
         return ()
 
