@@ -13,6 +13,8 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 HERE = Path(__file__).resolve().parent
 STATIC = HERE.parent / "planck_nb" / "jupyter" / "static"
+WIDGETS = HERE.parent / "planck_nb" / "jupyter" / "live"
+"""Contains the small widgets' scripts."""
 EXTENSION = "@planck-nb/lab"
 CODE = "lab.js"
 CONTAINER = "remoteEntry.js"
@@ -33,7 +35,7 @@ def digest_of(file: Path) -> str:
 def extension_files(view: Path = STATIC) -> dict[Path, str]:
     """Return the files of the extension, each with its path below the folder of the extension."""
     folder = extension_folder(view)
-    code = [*folder.glob("*.js"), *(file for file in view.glob("*.js") if file.stem != "loader")]
+    code = [*folder.glob("*.js"), *view.glob("*.js"), *WIDGETS.glob("*.js")]
     named = {file: f"static/{digest_of(file)}.js" for file in sorted(code)}
     return {**named, **{file: file.name for file in sorted(folder.glob("*.json"))}}
 

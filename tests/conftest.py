@@ -39,7 +39,7 @@ _FOLDER = pathlib.Path(__file__).parent
 _LONG = ("browser", "sidecars", "jupyter", "notebooks", "project", "serve", "sessions", "workspace", "teams", "tools")
 """Folders with tests that take long, in the order in which they start."""
 _MARKED_FIXTURES = {"kernel": "kernel", "llama": "process"}
-_OURS = {"PLANCK_NB_MCP_SERVERS", "PLANCK_NB_TESTDATA", "PLANCK_NB_REQUIRE", "PLANCK_NB_SCREENSHOTS", "PLANCK_NB_SOAK"}
+_OURS = {f"PLANCK_NB_{name}" for name in ("LABS", "MCP_SERVERS", "TESTDATA", "REQUIRE", "SCREENSHOTS", "SOAK")}
 
 
 @pytest.hookimpl(optionalhook=True)  # pytest-xdist may be missing, as where other versions are tried

@@ -176,10 +176,11 @@ class Notebook:
 class Lab:
     """A running JupyterLab over an empty folder."""
 
-    def __init__(self, url: str, token: str, root: Path) -> None:
+    def __init__(self, url: str, token: str, root: Path, *, pages: str = "doc/tree") -> None:
         self.url = url
         self.token = token
         self.root = root
+        self._pages = pages
 
     def write(self, name: str, *cells: str) -> Path:
         """Write a notebook of code cells into the folder."""
@@ -203,7 +204,7 @@ class Lab:
         return path
 
     def address(self, path: Path) -> str:
-        return f"{self.url}doc/tree/{path.name}?token={self.token}"
+        return f"{self.url}{self._pages}/{path.name}?token={self.token}"
 
 
 def _lean_pages(config: Path) -> None:
@@ -305,14 +306,34 @@ def lab(tmp_path_factory: pytest.TempPathFactory, kernel_template: KernelTemplat
 
 @contextmanager
 def running_lab(home: Path, kernel_template: KernelTemplate | None, *, extension: bool = False) -> Iterator[Lab]:
-    """A JupyterLab on a free port of this machine, with folders of its own."""
-    root = home / "notebooks"
-    root.mkdir()
+    """A JupyterLab with folders of its own."""
     (home / "config").mkdir()
-    _lean_pages(home / "config")
-    _no_news(home / "settings")
     if kernel_template is not None:
         _fork_kernels(home / "config", kernel_template.address())
+    extensions = _extensions(home / "labextensions", ours=extension)
+    command = [sys.executable, "-c", _START, f"--LabApp.labextensions_path={extensions}"]
+    with _running(home, command, {"PYTHONPATH": str(_HERE.parent.parent)}) as lab:
+        yield lab
+
+
+@contextmanager
+def installed_lab(home: Path, environment: Path, *options: str) -> Iterator[Lab]:
+    """JupyterLab, or Jupyter Notebook if it is there, from an environment which has our wheel and no Node."""
+    programs = environment / "bin"
+    has_notebook = (programs / "jupyter-notebook").exists()
+    command = [str(programs / ("jupyter-notebook" if has_notebook else "jupyter-lab")), *options]
+    assert shutil.which("node", path=str(programs)) is None
+    with _running(home, command, {"PATH": str(programs), "PYTHONPATH": ""}, has_notebook=has_notebook) as lab:
+        yield lab
+
+
+@contextmanager
+def _running(home: Path, command: list[str], variables: dict[str, str], *, has_notebook: bool = False) -> Iterator[Lab]:
+    root = home / "notebooks"
+    root.mkdir()
+    (home / "config").mkdir(exist_ok=True)
+    _lean_pages(home / "config")
+    _no_news(home / "settings")
     shutil.copy(_HERE / "scripted_run.py", root)
     token, port = "planck", free_port()
     environment = {
@@ -324,15 +345,15 @@ def running_lab(home: Path, kernel_template: KernelTemplate | None, *, extension
         "JUPYTER_RUNTIME_DIR": str(home / "runtime"),
         "JUPYTERLAB_SETTINGS_DIR": str(home / "settings"),
         "JUPYTERLAB_WORKSPACES_DIR": str(home / "workspaces"),
-        "PYTHONPATH": str(_HERE.parent.parent),
         "PLANCK_NB_DEMO_PACE": "0.002",
         "PYDEVD_DISABLE_FILE_VALIDATION": "1",
+        **variables,
     }
+    app = "JupyterNotebookApp" if has_notebook else "LabApp"
     command = [
-        *(sys.executable, "-c", _START, "--no-browser", "--allow-root", f"--port={port}", "--ip=127.0.0.1"),
+        *(*command, "--no-browser", "--allow-root", f"--port={port}", "--ip=127.0.0.1"),
         *("--ServerApp.port_retries=0", f"--IdentityProvider.token={token}", f"--ServerApp.root_dir={root}"),
-        *("--LabApp.expose_app_in_browser=True", "--LabApp.extension_manager=readonly"),
-        f"--LabApp.labextensions_path={_extensions(home / 'labextensions', ours=extension)}",
+        *(f"--{app}.expose_app_in_browser=True", "--LabApp.extension_manager=readonly"),
     ]
     with subprocess.Popen(command, env=environment, cwd=root, stderr=subprocess.PIPE, text=True) as server:
         started = threading.Event()
@@ -341,7 +362,8 @@ def running_lab(home: Path, kernel_template: KernelTemplate | None, *, extension
         listener.start()
         try:
             assert started.wait(_START_SECONDS), "JupyterLab did not start:\n" + "".join(said)
-            yield Lab(f"http://127.0.0.1:{port}/", token, root)
+            url, pages = f"http://127.0.0.1:{port}/", "notebooks" if has_notebook else "doc/tree"
+            yield Lab(url, token, root, pages=pages)
         finally:
             server.terminate()  # it ends its kernels first
             try:

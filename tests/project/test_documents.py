@@ -40,7 +40,7 @@ PATH = re.compile(r"`((?:[\w.-]+/)*[\w.-]+(?:/|\.(?:css|ipynb|js|json|jsonl|md|p
 NOT_OURS = re.compile(r"(AGENTS|SKILL)\.md|(TEAM|TOOL)\.json|\.(planck|catalogue)/.*|.*live-DIGEST\.js")
 """Paths in the folders of users, and one that stands for many."""
 
-FOR_TESTS = {f"PLANCK_NB_{name}" for name in ("MCP_SERVERS", "REQUIRE", "SCREENSHOTS", "SOAK", "TESTDATA")}
+FOR_TESTS = {f"PLANCK_NB_{name}" for name in ("LABS", "MCP_SERVERS", "REQUIRE", "SCREENSHOTS", "SOAK", "TESTDATA")}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())

@@ -6,6 +6,7 @@ import type { Kernel } from '@jupyterlab/services';
 import { Signal } from '@lumino/signaling';
 
 import { ASK, HELLO, PROTOCOL, TALK } from './protocol.generated.ts';
+import { EXTENSION_URL, refusesScripts } from './scripts.ts';
 import type { Answer, ChangeSet, FromKernel, FromPage, Hello, HelpStatus, Question } from './protocol.generated.ts';
 
 /** The version of the extension, which `build.py` fills in. */
@@ -72,19 +73,21 @@ export class KernelLink {
     const { kernel = null } = this.context.sessionContext.session ?? {};
     this.kernel = kernel;
     if (kernel === null) return;
-    kernel.registerCommTarget(HELLO, () => this.connect(kernel));
+    kernel.registerCommTarget(HELLO, () => void this.connect(kernel));
     void kernel.requestCommInfo({ target_name: HELLO }).then(
       ({ content }) => {
-        if (content.status === 'ok' && Object.keys(content.comms).length > 0) this.connect(kernel);
+        if (content.status === 'ok' && Object.keys(content.comms).length > 0) void this.connect(kernel);
       },
       () => {}, // the kernel is gone
     );
   }
 
-  private connect(kernel: Kernel.IKernelConnection): void {
+  private async connect(kernel: Kernel.IKernelConnection): Promise<void> {
+    const scripts = await refusesScripts ? EXTENSION_URL : '';
     if (kernel !== this.kernel || kernel.isDisposed) return;
     this.end();
-    const hello: Hello = { client: kernel.clientId, path: this.context.path, version: VERSION, protocol: PROTOCOL };
+    const { path } = this.context;
+    const hello: Hello = { client: kernel.clientId, path, version: VERSION, protocol: PROTOCOL, scripts };
     this.talk = kernel.createComm(TALK);
     this.ask = kernel.createComm(ASK);
     // This returns undefined: JupyterLab would handle the kernel's next message only after a returned promise.

@@ -41,6 +41,7 @@ export interface Hello {
   readonly path: string;
   readonly version: string;
   readonly protocol: number;
+  readonly scripts: string;
 }
 
 export interface Welcome {

@@ -1,10 +1,10 @@
 /** The extension's own styles, and the views' styles, once a page. */
 
+import { EXTENSION_URL } from './scripts.ts';
 import style from './review.css';
 
 /** The file with the views' code, filled in by `build.py`. */
 declare const VIEW: string;
-declare const EXTENSION: string;
 
 type View = typeof import('../live.ts');
 
@@ -21,6 +21,5 @@ export function addStyles(): void {
 
 /** The views' code, from the same address as in the views. */
 export function viewModule(): Promise<View> {
-  const config = JSON.parse(document.getElementById('jupyter-config-data')?.textContent ?? '{}') as Record<string, string>;
-  return import(`${config['fullLabextensionsUrl']}/${EXTENSION}/static/${VIEW}.js`) as Promise<View>;
+  return import(`${EXTENSION_URL}/${VIEW}.js`) as Promise<View>;
 }

@@ -42,6 +42,7 @@ from planck_nb.jupyter.lab.protocol import (
     TakenBack,
     Welcome,
 )
+from planck_nb.jupyter.live.widget import Widget
 
 ANSWER_SECONDS = 10.0
 """A page's time to answer before it counts as gone."""
@@ -62,12 +63,14 @@ class Page:
         path: The notebook's path.
         comm: Its comm.
         problem: Why it cannot act; may be empty.
+        scripts: The extension's address, if the page's policy refuses scripts from kernels.
     """
 
     client: str
     path: str
     comm: Any = field(repr=False)
     problem: str = ""
+    scripts: str = ""
 
     def send(self, message: FromKernel) -> None:
         """Send a message to this page alone."""
@@ -204,7 +207,7 @@ class Pages:
             talk.close()
             return
         problem = "" if hello.protocol == PROTOCOL else _mismatch(newer=hello.protocol > PROTOCOL)
-        page = Page(hello.client, hello.path, talk, problem)
+        page = Page(hello.client, hello.path, talk, problem, hello.scripts)
         talk.on_msg(lambda message: self._later(partial(self._receive, page, message["content"]["data"])))
         talk.on_close(lambda _message: self._later(partial(self._drop, page)))
         self._later(partial(self._welcome, page))
@@ -290,6 +293,7 @@ class Pages:
 
     def _show(self) -> None:
         """Show each set on a single page with its notebook."""
+        Widget.extension_url = next((page.scripts for page in self._pages.values() if page.scripts), "")
         views: dict[Page, list[ChangeSet]] = {page: [] for page in self._pages.values() if not page.problem}
         for changes in self._book.sets() if views else ():
             fitting = [page for page in views if page.path == changes.path]

@@ -99,12 +99,14 @@ class Hello:
         path: The notebook's path on the server.
         version: The extension's version.
         protocol: Its version for the messages.
+        scripts: The extension's address, if the page's policy refuses scripts from kernels.
     """
 
     client: str
     path: str = ""
     version: str = ""
     protocol: int = 0
+    scripts: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,12 +10,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import anywidget
 import traitlets
 
 from planck_nb.base.async_tasks import spawn
 from planck_nb.jupyter.agent_rows import COLUMNS, agent_rows
 from planck_nb.jupyter.live.frame_throttle import kernel_frame_throttle
+from planck_nb.jupyter.live.widget import Widget
 from planck_nb.rendering.formatting import dollars
 from planck_nb.workspace import Workspace
 
@@ -26,7 +26,7 @@ MAX_ROWS = 200
 """Agents to show; working ones come first."""
 
 
-class AgentsTable(anywidget.AnyWidget):
+class AgentsTable(Widget):
     """Live table with the agents in a workspace, until `finish`.
 
     Create it on the agents' event loop.
@@ -36,9 +36,7 @@ class AgentsTable(anywidget.AnyWidget):
         interval: Shortest time between two updates, in seconds.
     """
 
-    _esm = Path(__file__).with_name("agents_table.js")
-    layout = traitlets.Any(None).tag(sync=True)
-    """None, as in `LiveView`."""
+    script = _esm = Path(__file__).with_name("agents_table.js")
     columns = traitlets.List(traitlets.Unicode()).tag(sync=True)
     rows: traitlets.List[list[str]] = traitlets.List().tag(sync=True)
     hidden = traitlets.Int(0).tag(sync=True)

@@ -7,13 +7,13 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-import anywidget
 import traitlets
 
 from planck_nb.agent.approval.gate import CONNECT_TIMEOUT
+from planck_nb.jupyter.live.widget import Widget
 
 
-class Confirmation(anywidget.AnyWidget):
+class Confirmation(Widget):
     """Two buttons until one is clicked or the time is over.
 
     Create it on the event loop which waits.
@@ -25,9 +25,7 @@ class Confirmation(anywidget.AnyWidget):
         seconds: Time for the person.
     """
 
-    _esm = Path(__file__).with_name("confirmation.js")
-    layout = traitlets.Any(None).tag(sync=True)
-    """None, as in `LiveView`."""
+    script = _esm = Path(__file__).with_name("confirmation.js")
     question = traitlets.Unicode().tag(sync=True)
     accept = traitlets.Unicode().tag(sync=True)
     decline = traitlets.Unicode().tag(sync=True)

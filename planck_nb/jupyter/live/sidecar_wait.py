@@ -8,11 +8,12 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-import anywidget
 import traitlets
 
+from planck_nb.jupyter.live.widget import Widget
 
-class SidecarWait(anywidget.AnyWidget):
+
+class SidecarWait(Widget):
     """The starting sidecars, the seconds so far, and a button.
 
     Create it on the event loop which waits.
@@ -21,9 +22,7 @@ class SidecarWait(anywidget.AnyWidget):
         names: The sidecars.
     """
 
-    _esm = Path(__file__).with_name("sidecar_wait.js")
-    layout = traitlets.Any(None).tag(sync=True)
-    """None, as in `LiveView`."""
+    script = _esm = Path(__file__).with_name("sidecar_wait.js")
     names = traitlets.List(traitlets.Unicode()).tag(sync=True)
     begun = traitlets.Float().tag(sync=True)
     done = traitlets.Bool(False).tag(sync=True)

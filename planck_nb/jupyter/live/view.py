@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import hashlib
 import json
 import time
 from collections import deque
@@ -14,7 +13,6 @@ from pathlib import Path
 from secrets import token_hex
 from typing import Any, Literal, NotRequired, TypedDict
 
-import anywidget
 import traitlets
 
 from planck_nb.agent.events import AgentEvent
@@ -28,6 +26,7 @@ from planck_nb.jupyter.live.frame_sender import FrameSender, kernel_frame_sender
 from planck_nb.jupyter.live.frame_throttle import FrameThrottle, kernel_frame_throttle
 from planck_nb.jupyter.live.frames import FrameEncoder
 from planck_nb.jupyter.live.run_actions import RUN_IS_OVER
+from planck_nb.jupyter.live.widget import Widget, digest_of
 from planck_nb.rendering.formatting import bounded
 
 FIRST_PAUSE = 0.5
@@ -43,7 +42,6 @@ _FINISHED: deque[LiveView] = deque()
 """The latest finished runs' views, to show again in reloaded pages."""
 
 _STATIC = Path(__file__).parents[1] / "static"
-_DIGEST_CHARACTERS = 12
 
 LOADER = _STATIC / "loader.js"
 """Every view's anywidget module.
@@ -71,7 +69,7 @@ class RunSummary(TypedDict):
     key_variable: NotRequired[str]
 
 
-class LiveView(anywidget.AnyWidget):
+class LiveView(Widget):
     """A run's events as they are appended, until `finish` collapses it.
 
     The browser keeps earlier messages and requests everything again after a gap, so a reload or a slow connection loses
@@ -94,12 +92,7 @@ class LiveView(anywidget.AnyWidget):
         first_pause: Seconds until the first snapshot for a browser without a message so far.
     """
 
-    _esm = LOADER
-    layout = traitlets.Any(None).tag(sync=True)
-    """Always None: the view's style sheet has all it needs.
-
-    A layout would be another model and view in each page, with listeners for forty properties while the page is open.
-    """
+    script = _esm = LOADER
     code = traitlets.Bytes().tag(sync=True)
     """The view's code, in the kernel's first view until a browser connects.
 
@@ -412,7 +405,7 @@ def code_of(file: str) -> bytes | None:
     if path not in _STATIC.glob("*.js"):  # a message from the browser, so it may be anything
         return None
     code = _built_code(path)
-    return code if hashlib.sha256(code).hexdigest()[:_DIGEST_CHARACTERS] == digest else None
+    return code if digest_of(code) == digest else None
 
 
 class FirstCode:

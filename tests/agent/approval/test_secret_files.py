@@ -211,6 +211,7 @@ def test_no_number_of_words_hides_a_secret(home: Path, words: int, *, braces: bo
     assert action(allowing(home, "bash:cat *", "bash"), "execute", command, "bash") == "ask"
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("braces", [False, True])
 def test_many_words_are_read_in_linear_time(home: Path, *, braces: bool) -> None:
     check_linear(

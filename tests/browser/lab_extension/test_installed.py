@@ -1,0 +1,124 @@
+"""The wheel beside several versions of JupyterLab: one journey in each, from the first cell to a corrected one."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from browser.conftest import installed_lab
+from browser.lab_extension.test_proposals import PROPOSED, READ, SETUP, button, cells_of, sources
+from playwright.sync_api import Request, expect
+from support.evidence import missing
+
+if TYPE_CHECKING:
+    from browser.conftest import Lab, Notebook, Window
+
+    Open = Callable[..., Notebook]
+
+ENVIRONMENTS = sorted(path.stem for path in Path(__file__).parents[2].glob("labs/*.txt"))
+POLICY = "script-src 'self' 'unsafe-eval' 'unsafe-inline'"
+STRICT = f"--ServerApp.tornado_settings={{'headers': {{'Content-Security-Policy': \"{POLICY}\"}}}}"
+
+
+@pytest.fixture(scope="module")
+def environment(request: pytest.FixtureRequest) -> Path:
+    """The environment with this name."""
+    folder = Path(os.environ.get("PLANCK_NB_LABS", "nowhere"), request.param)
+    if not (folder / "installed").is_file():
+        missing(
+            "PLANCK_NB_LABS names no folder with other versions of JupyterLab; run `python tests/labs/install.py "
+            "FOLDER` and set it.",
+            "labs",
+        )
+    return folder
+
+
+@pytest.fixture(scope="module")
+def lab(environment: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    with installed_lab(tmp_path_factory.mktemp(environment.name), environment) as lab:
+        yield lab
+
+
+@pytest.mark.parametrize("environment", ENVIRONMENTS, indirect=True)
+def test_jupyterlab_lists_the_extension_as_compatible(environment: Path) -> None:
+    command = [str(environment / "bin" / "jupyter"), "labextension", "list"]
+    done = subprocess.run(command, env={"PATH": str(environment / "bin")}, capture_output=True, text=True, check=True)
+    said = (done.stdout + done.stderr).splitlines()
+    [line] = [line for line in said if "@planck-nb/lab" in line]
+    assert "enabled" in line
+    assert "OK" in line
+    assert "(python, planck-nb)" in line
+
+
+@pytest.mark.parametrize("environment", ENVIRONMENTS, indirect=True)
+def test_a_journey(lab: Lab, open_notebook: Open, window: Window) -> None:
+    setup = f"{SETUP}\nagent('analyst', {READ!r}, {PROPOSED!r}, 'It is **two** now.')"
+    setup += "\nagent('helper', 'No zero.\\n```python\\nc = 1 / 2\\nc\\n```')"
+    cells = (setup, "a = 1", "b = 1\nb", "%%planck analyst --tools notebook\nMake it two.", "c = 1 / 0\nc")
+    notebook = open_notebook(lab.write("journey.ipynb", *cells), width=1400)
+    page = notebook.page
+    asked: list[str] = []
+
+    def note(request: Request) -> None:
+        asked.append(request.url)
+
+    page.on("request", note)
+    notebook.run_first(1)
+    notebook.wait_idle(cells=1)
+
+    # Propose, edit, accept, take back.
+    notebook.run_only(3)
+    expect(page.locator(".planck-at-cell")).to_have_count(2)
+    assert sources(page)["c2"] == "b = 1\nb"
+    before = cells_of(page)[1:3]
+    change = page.locator(".planck-at-cell", has_text="a change to this cell")
+    button(change, "Edit").click()
+    change.locator(".pk-edit .cm-content").click()
+    page.keyboard.press("Control+End")
+    page.keyboard.type(" + 1")
+    page.keyboard.press("Control+Enter")
+    expect(page.locator(".planck-at-cell")).to_have_count(1)
+    button(page.locator(".planck-at-cell"), "Accept").click()
+    expect(page.locator(".planck-at-cell")).to_have_count(0)
+    assert sources(page)["c2"] == "b = 2\nb + 1"
+    expect(notebook.output(4)).to_contain_text("It is two now.")
+    button(page.locator(".planck-review"), "Take back").click()
+    expect(page.locator(".planck-review")).to_contain_text("Variables and files stay as they are.")
+    assert cells_of(page)[1:3] == before
+
+    # Fix.
+    notebook.run_only(4)
+    button(page.locator(".planck-help"), "Fix").click()
+    button(page.locator(".planck-at-cell"), "Accept and run").click()
+    expect(page.locator(".planck-help")).to_contain_text("Runs now")
+    expect(notebook.output(4)).to_contain_text("0.5")
+    notebook.save()
+
+    # Without a kernel, the run looks as it did.
+    notebook.reload(kernel=False)
+    run = notebook.output(3).locator(".pk-saved")
+    expect(run).to_contain_text("It is two now.")
+    assert [line for line in window.said if "planck" in line] == []
+    assert [url for url in asked if not url.startswith((lab.url, "blob:", "data:"))] == []
+
+
+@pytest.mark.parametrize("environment", ["notebook7"], indirect=True)
+def test_a_page_with_a_strict_policy_shows_the_live_view(
+    environment: Path, tmp_path: Path, window: Window, request: pytest.FixtureRequest
+) -> None:
+    with installed_lab(tmp_path, environment, STRICT) as lab:
+        strict = type(window)(lab, request.getfixturevalue("chromium"))
+        try:
+            setup = f"{SETUP}\nagent('analyst', 'It is **two** now.')"
+            notebook = strict.open(lab.write("strict.ipynb", setup, "%%planck analyst\nHow much?"))
+            notebook.run_first(1)
+            notebook.wait_idle(cells=1)
+            notebook.run_only(1)
+            expect(notebook.output(1).locator("strong", has_text="two")).to_be_visible()
+            expect(notebook.output(1).locator(".pk:not(.pk-saved)")).to_be_visible()
+        finally:
+            strict.close()
