@@ -81,7 +81,7 @@ export class NotebookReview {
       const claim = await this.link.question({ type: 'claim', set: set.id, changes: changes.map(({ id }) => id) });
       if (!claim.ok) return this.tell(claim.problem);
       const planned = this.planOf(accepted.map(operationOf)); // a person may have typed meanwhile
-      if (!planned) return;
+      if (!planned) return this.link.send({ type: 'decided', set: set.id, decisions: [], inverse: [] }); // another page may
       apply(this.shared, planned, this.isTrusted);
       const decisions = accepted.map(({ id, source }): Decision => {
         const isEdited = edited.has(id);
