@@ -12,6 +12,7 @@ import type { DiffLine } from './line-diff.ts';
 import { apply, cellsOf, plan } from './proposals.ts';
 import type { CellData, Conflict, Operation, Reason, SharedNotebook } from './proposals.ts';
 import type { CellChange, ChangeSet, Decision, FromKernel, PageCell } from './protocol.generated.ts';
+import { soon } from './soon.ts';
 
 const OUTPUT_CHARACTERS = 8_000;
 
@@ -54,9 +55,12 @@ export class NotebookReview {
     this.panel = panel;
     this.link = new KernelLink(panel.context, (link, message) => this.answer(link, message));
     this.link.changed.connect(() => this.update());
+    const update = soon(() => this.update());
     panel.content.modelContentChanged.connect(() => {
-      if (this.link.sets.length > 0) this.update();
+      this.shown = null;
+      if (this.link.sets.length > 0) update();
     });
+    panel.disposed.connect(() => this.link.dispose());
     panel.content.activeCellChanged.connect(() => this.link.focus());
   }
 
@@ -143,6 +147,7 @@ export class NotebookReview {
   }
 
   private update(): void {
+    if (this.panel.isDisposed) return;
     this.shown = null;
     this.changed.emit();
   }
