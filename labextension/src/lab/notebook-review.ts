@@ -14,6 +14,8 @@ import type { CellData, Conflict, Operation, Reason, SharedNotebook } from './pr
 import type { CellChange, ChangeSet, Decision, FromKernel, PageCell } from './protocol.generated.ts';
 
 const OUTPUT_CHARACTERS = 8_000;
+/** How long changes to the document wait for others before what they mean is shown. */
+const UPDATE_MS = 50;
 
 const REASONS: Readonly<Record<Reason, string>> = {
   outdated: 'The cell was edited after this was written.',
@@ -49,13 +51,15 @@ export class NotebookReview {
   readonly said = new Signal<this, string>(this);
   private shown: readonly Shown[] | null = null;
   private deciding = false;
+  private updating = 0;
 
   constructor(panel: NotebookPanel) {
     this.panel = panel;
     this.link = new KernelLink(panel.context, (link, message) => this.answer(link, message));
     this.link.changed.connect(() => this.update());
     panel.content.modelContentChanged.connect(() => {
-      if (this.link.sets.length > 0) this.update();
+      this.shown = null;
+      if (this.link.sets.length > 0 && this.updating === 0) this.updating = window.setTimeout(() => this.update(), UPDATE_MS);
     });
     panel.content.activeCellChanged.connect(() => this.link.focus());
   }
@@ -143,6 +147,8 @@ export class NotebookReview {
   }
 
   private update(): void {
+    clearTimeout(this.updating);
+    this.updating = 0;
     this.shown = null;
     this.changed.emit();
   }
