@@ -41,10 +41,13 @@ def random_set(cells: list[Cell], random: Random, *, spared: Collection[str] = (
         name: The beginning of new cells' ids.
     """
     operations: list[Cell] = []
-    for at in range(random.randint(1, 20 if len(cells) > 20 else 2)):
+    for at in range(random.randint(1, 20)):
         present = set_applied(cells, operations)
         kind = random.choice(["insert", "change", "move", "delete"])
-        chosen = random.choice([each for each in present if each["id"] not in spared])
+        choices = [each for each in present if each["id"] not in spared]
+        if not choices or len(present) < 2:
+            break
+        chosen = random.choice(choices)
         other = random.choice([each for each in present if each is not chosen])
         operation: Cell = {"kind": kind, "id": chosen["id"], "before": chosen["source"]}
         if kind == "insert":

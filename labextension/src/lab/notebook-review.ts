@@ -12,9 +12,10 @@ import type { DiffLine } from './line-diff.ts';
 import { apply, cellsOf, plan } from './proposals.ts';
 import type { CellData, Conflict, Operation, Reason, SharedNotebook } from './proposals.ts';
 import type { CellChange, ChangeSet, Decision, FromKernel, PageCell } from './protocol.generated.ts';
-import { soon } from './soon.ts';
 
 const OUTPUT_CHARACTERS = 8_000;
+/** How long changes to the document wait for others before what they mean is shown. */
+const UPDATE_MS = 50;
 
 const REASONS: Readonly<Record<Reason, string>> = {
   outdated: 'The cell was edited after this was written.',
@@ -50,15 +51,15 @@ export class NotebookReview {
   readonly said = new Signal<this, string>(this);
   private shown: readonly Shown[] | null = null;
   private deciding = false;
+  private updating = 0;
 
   constructor(panel: NotebookPanel) {
     this.panel = panel;
     this.link = new KernelLink(panel.context, (link, message) => this.answer(link, message));
     this.link.changed.connect(() => this.update());
-    const update = soon(() => this.update());
     panel.content.modelContentChanged.connect(() => {
       this.shown = null;
-      if (this.link.sets.length > 0) update();
+      if (this.link.sets.length > 0 && this.updating === 0) this.updating = window.setTimeout(() => this.update(), UPDATE_MS);
     });
     panel.disposed.connect(() => this.link.dispose());
     panel.content.activeCellChanged.connect(() => this.link.focus());
@@ -147,6 +148,8 @@ export class NotebookReview {
   }
 
   private update(): void {
+    clearTimeout(this.updating);
+    this.updating = 0;
     if (this.panel.isDisposed) return;
     this.shown = null;
     this.changed.emit();

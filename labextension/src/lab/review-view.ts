@@ -143,6 +143,16 @@ function button(text: string, action: () => void, kind = ''): HTMLButtonElement 
   return element;
 }
 
+const filled = new WeakMap<HTMLElement, string>();
+
+/** Fill an element anew if it shows something else: the document changes between a button's press and its release. */
+function fill(element: HTMLElement, shows: unknown, make: () => (Node | string)[]): void {
+  const shown = JSON.stringify(shows);
+  if (filled.get(element) === shown) return;
+  filled.set(element, shown);
+  element.replaceChildren(...make());
+}
+
 function mark(): HTMLElement {
   return h('span', { class: 'pk-mark', 'data-state': 'ask' }, icon('diamond'));
 }
@@ -327,15 +337,16 @@ export class ReviewBar extends Widget {
     this.title_.replaceChildren(h('b', {}, agents), ` ${agents.includes(', ') ? 'propose' : 'proposes'} ${changes}`);
     this.section.setAttribute('aria-label', `${open.length === 1 ? '1 proposed change' : `${open.length} proposed changes`}`);
     const label = this.isListShown ? 'Hide list' : 'Review';
-    this.steps.replaceChildren(
-      `${this.current + 1} of ${open.length}`,
+    const count = `${this.current + 1} of ${open.length}`;
+    fill(this.steps, [count, label], () => [
+      count,
       this.stepButton('Previous change', -1, '↑'),
       this.stepButton('Next change', 1, '↓'),
       button(label, () => {
         this.isListShown = !this.isListShown;
         this.draw();
       }),
-    );
+    ]);
   }
 
   private stepButton(label: string, by: number, sign: string): HTMLElement {
@@ -361,13 +372,13 @@ export class ReviewBar extends Widget {
 
   private drawFoot(open: readonly Shown[]): void {
     const ready = open.filter(({ problem, isContested }) => problem === '' && !isContested);
-    const accept = button(`Accept the ${ready.length} ready`, () => void this.acceptAll(ready), 'main');
-    accept.disabled = ready.length === 0;
-    this.foot.replaceChildren(
-      accept,
-      button('Refuse all', () => void this.refuseAll(open)),
-      h('span', { class: 'pk-push pk-mute pk-wide' }, 'Cells are not run. Take back undoes a whole set.'),
-    );
+    const names = (shown: readonly Shown[]): string[] => shown.map(({ change }) => change.id);
+    fill(this.foot, [names(ready), names(open)], () => {
+      const accept = button(`Accept the ${ready.length} ready`, () => void this.acceptAll(ready), 'main');
+      accept.disabled = ready.length === 0;
+      const refuse = button('Refuse all', () => void this.refuseAll(open));
+      return [accept, refuse, h('span', { class: 'pk-push pk-mute pk-wide' }, 'Cells are not run. Take back undoes a whole set.')];
+    });
   }
 
   private async acceptAll(ready: readonly Shown[]): Promise<void> {
@@ -410,7 +421,8 @@ export class ReviewBar extends Widget {
     const { help } = this.review.link;
     const isAtCell = ({ run, changes }: ChangeSet): boolean => run && changes.some(({ cell }) => help.has(cell));
     const shown = applied.filter((set) => !this.closed.has(set.id) && !isAtCell(set)).slice(0, MAX_STRIPS);
-    this.strips.replaceChildren(...shown.map((set) => this.strip(set)));
+    const accepted = shown.map(({ id, changes }) => [id, changes.map(({ state }) => state)]);
+    fill(this.strips, accepted, () => shown.map((set) => this.strip(set)));
   }
 
   private strip(set: ChangeSet): HTMLElement {

@@ -6,12 +6,28 @@ import os
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from random import Random
 from typing import TYPE_CHECKING
 
 import pytest
 from browser.conftest import installed_lab
-from browser.lab_extension.test_proposals import PROPOSED, READ, SETUP, button, cells_of, sources
+from browser.lab_extension.test_proposals import (
+    ADD,
+    CELLS,
+    EXECUTE,
+    PRESSED,
+    PROPOSED,
+    READ,
+    SETUP,
+    SHARED,
+    button,
+    cells_of,
+    changes_of,
+    plain,
+    sources,
+)
 from playwright.sync_api import Request, expect
+from support.cell_sets import random_set, set_applied
 from support.evidence import missing
 
 if TYPE_CHECKING:
@@ -104,6 +120,58 @@ def test_a_journey(lab: Lab, open_notebook: Open, window: Window) -> None:
     expect(run).to_contain_text("It is two now.")
     assert [line for line in window.said if "planck" in line] == []
     assert [url for url in asked if not url.startswith((lab.url, "blob:", "data:"))] == []
+
+
+TYPE = f"""() => {{
+    const cells = () => {SHARED}.cells;
+    window.typing = setInterval(() => {{
+        const cell = cells().at(-1);
+        cell.updateSource(cell.source.length, cell.source.length, 'y');
+    }}, 20);
+}}"""
+"""Another person types at the end."""
+
+
+@pytest.mark.parametrize("environment", ["collaboration"], indirect=True)
+def test_sets_beside_another_person_who_types(lab: Lab, open_notebook: Open) -> None:
+    random = Random(38)
+    notebook = open_notebook(lab.write("shared.ipynb", f"{SETUP}\n{ADD}", *(f"x{at} = {at}" for at in range(12))))
+    page = notebook.page
+    notebook.run_all()
+    notebook.wait_idle()
+    with page.context.expect_page() as opened:
+        page.evaluate("address => { window.open(address); }", page.url)
+    other = opened.value
+    other.wait_for_function(
+        f"() => window.jupyterapp?.shell.currentWidget?.content?.model && {SHARED}.cells.length === 13"
+    )
+    other.evaluate(TYPE)
+    bar = page.locator(".planck-review")
+    for at in range(50 if "PLANCK_NB_SOAK" in os.environ else 5):
+        before = plain(cells_of(page)[:-1])
+        operations = random_set([{**cell} for cell in before[1:]], random)
+        page.evaluate(EXECUTE, f"add('s{at}', {changes_of(operations)!r})")
+        count = "a change" if len(operations) == 1 else f"{len(operations)} changes"
+        if not at:
+            expect(other.locator(".planck-review")).to_contain_text(count)
+            page.evaluate("window.jupyterapp.shell.currentWidget.content.activeCellIndex = 1")
+        expect(bar).to_contain_text(count)
+        if not at:
+            button(bar, "Review").click()
+        page.wait_for_function(PRESSED, arg=f"Accept the {len(operations)} ready")
+        expect(page.locator(".pk-ops li")).to_have_count(0)
+        expect(bar.locator(".pk-strip")).to_have_count(1)
+        found = plain(cells_of(page)[:-1])
+        assert found == [before[0], *set_applied(before[1:], operations)], operations
+        page.wait_for_function(PRESSED, arg="Take back")
+        expect(bar.locator(".pk-strip")).to_have_count(0)
+        assert plain(cells_of(page)[:-1]) == before, operations
+    other.evaluate("clearInterval(window.typing)")
+    typed = other.evaluate(CELLS)
+    assert len(typed[-1]["source"]) > len("x11 = 11")
+    page.wait_for_function(f"source => {SHARED}.cells.at(-1).source === source", arg=typed[-1]["source"])
+    assert plain(other.evaluate(CELLS)) == plain(cells_of(page))
+    other.close()
 
 
 @pytest.mark.parametrize("environment", ["notebook7"], indirect=True)
