@@ -84,16 +84,17 @@ const KEPT_PLACES = 200;
 /** Find out what a set does to these cells. Operations follow one another; `newId` names a necessary extra cell. */
 export function plan(cells: readonly CellData[], set: readonly Operation[], newId: () => string): Plan {
   const draft = new Draft(cells);
-  const conflicts: Conflict[] = [];
-  set.forEach((operation, at) => {
-    const reason = draft.apply(operation);
-    if (reason !== null) conflicts.push({ at, reason });
-  });
+  const conflicts = draft.applyAll(set);
   if (conflicts.length > 0)
     return { conflicts, cells, taken: new Set(), restored: new Set(), inverse: [] };
   if (draft.cells.length === 0) draft.apply(emptyCell(newId())); // else JupyterLab adds one, which undo cannot remove
   const { taken, restored } = draft;
   return { conflicts, cells: draft.cells, taken, restored, inverse: inverseOf(cells, draft) };
+}
+
+/** What is in the way of a set. Cells need no outputs for it. */
+export function conflictsOf(cells: readonly CellData[], set: readonly Operation[]): readonly Conflict[] {
+  return new Draft(cells).applyAll(set);
 }
 
 /** The set to take a draft back. Cells return in their original order, each behind the cells which were before it. */
@@ -135,6 +136,13 @@ class Draft {
 
   constructor(cells: readonly CellData[]) {
     this.cells = [...cells];
+  }
+
+  applyAll(set: readonly Operation[]): Conflict[] {
+    return set.flatMap((operation, at) => {
+      const reason = this.apply(operation);
+      return reason === null ? [] : [{ at, reason }];
+    });
   }
 
   /** Apply an operation. Returns the obstacle, null without one. */

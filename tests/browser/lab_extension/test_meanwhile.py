@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -150,6 +151,24 @@ def test_a_notebook_without_ids_which_nobody_trusts(lab: Lab, open_notebook: Ope
     assert [cell["source"] for cell in cells_of(page)][1:] == ["a = 1", "b = 1"]
 
 
+def test_what_a_person_typed_after_accepting_is_not_taken_back(lab: Lab, open_notebook: Open) -> None:
+    notebook = opened(lab, open_notebook, "typed.ipynb", "a = 1", "b = 1")
+    page = notebook.page
+    add(page, "s", change("c1", "a = 1", "a = 2"), change("c2", "b = 1", "b = 2"))
+    page.evaluate("window.jupyterapp.commands.execute('planck:review')")
+    button(page.locator(f"{OWN} .planck-review"), "Accept the 2 ready").click()
+    expect(page.locator(f"{OWN} .planck-at-cell")).to_have_count(0)
+    page.evaluate(f"() => {{ {SHARED}.getCell(2).setSource('b = 2  # mine'); }}")
+    after = cells_of(page)
+    button(page.locator(f"{OWN} .planck-review"), "Take back").click()
+    expect(page.locator(f"{OWN} .planck-review")).to_contain_text(f"Nothing was changed: cell 3. {EDITED}")
+    assert cells_of(page) == after
+    page.evaluate(f"() => {{ {SHARED}.getCell(2).setSource('b = 2'); }}")
+    button(page.locator(f"{OWN} .planck-review"), "Take back").click()
+    expect(page.locator(f"{OWN} .planck-review")).to_contain_text("Variables and files stay as they are.")
+    assert list(sources(page).values())[1:] == ["a = 1", "b = 1"]
+
+
 @pytest.mark.own_page
 def test_a_read_only_file_stays_as_it_is(lab: Lab, open_notebook: Open, window: Window) -> None:
     path = lab.write("locked.ipynb", f"{SETUP}\n{ADD}", "a = 1")
@@ -203,3 +222,46 @@ def test_the_kernel_restarts_and_the_session_is_resumed(lab: Lab, open_notebook:
     button(page.locator(f"{OWN} .planck-at-cell"), "Accept").click()
     expect(page.locator(f"{OWN} .planck-at-cell")).to_have_count(0)
     assert sources(page)["c1"] == "a = 2"
+
+
+R_KERNEL = """from ipykernel.kernelapp import IPKernelApp
+from ipykernel.kernelbase import Kernel
+class R(Kernel):
+    implementation = banner = "R"
+    implementation_version = "1"
+    language_info = {"name": "R", "mimetype": "text/x-rsrc", "file_extension": ".r"}
+    async def do_execute(self, code, silent, *_args, **_more):
+        return {"status": "ok", "execution_count": 1, "payload": [], "user_expressions": {}}
+IPKernelApp.launch_instance(kernel_class=R)"""
+
+
+@pytest.mark.own_page
+def test_a_kernel_of_another_language_is_left_alone(lab: Lab, open_notebook: Open, window: Window) -> None:
+    folder = lab.root.parent / "data" / "kernels" / "plain-r"
+    folder.mkdir(parents=True)
+    spec = {"argv": [sys.executable, "-c", R_KERNEL, "-f", "{connection_file}"], "display_name": "R", "language": "R"}
+    (folder / "kernel.json").write_text(json.dumps(spec), encoding="utf-8")
+    path = lab.write("r.ipynb", "x <- 1", "%%planck\nhello")
+    content = json.loads(path.read_text(encoding="utf-8"))
+    content["metadata"]["kernelspec"] = {"name": "plain-r", "display_name": "R", "language": "R"}
+    path.write_text(json.dumps(content), encoding="utf-8")
+    notebook = open_notebook(path)
+    page = notebook.page
+    notebook.run_all()
+    notebook.wait_idle()
+    assert page.evaluate(f"{PANEL}.sessionContext.session.kernel.info.then(info => info.language_info.name)") == "R"
+    assert page.evaluate("window.jupyterapp.commands.isEnabled('planck:fix-cell')") is False
+    expect(page.locator(f"{OWN} .planck-review")).to_be_hidden()
+    expect(page.locator(f"{OWN} .planck-help")).to_have_count(0)
+    assert [line for line in window.said if "planck" in line] == []
+    # With another kernel, the notebook has proposals.
+    page.evaluate(f"{SHARED}.getCell(0).setSource({SETUP + chr(10) + ADD!r})")
+    page.evaluate(f"{PANEL}.sessionContext.changeKernel({{name: 'python3'}})")
+    page.wait_for_function(f"() => {PANEL}.sessionContext.session?.kernel?.name === 'python3'")
+    notebook.run_first(1)
+    page.wait_for_function(f"() => {PANEL}.content.widgets[0].model.executionState === 'idle'")
+    add(page, "s", change("c1", "%%planck\nhello", "%%planck\nbye"))
+    expect(page.locator(f"{OWN} .planck-at-cell")).to_have_count(1)
+    page.evaluate(f"{PANEL}.sessionContext.changeKernel({{name: 'plain-r'}})")
+    expect(page.locator(f"{OWN} .planck-at-cell")).to_have_count(0)
+    expect(page.locator(f"{OWN} .planck-review")).to_be_hidden()
