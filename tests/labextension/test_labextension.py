@@ -180,6 +180,14 @@ def test_two_sets_are_taken_back_in_the_order_of_their_acceptance() -> None:
         assert restored == cells, pair
 
 
+def test_the_extension_does_not_ask_the_status_of_a_kernel() -> None:
+    """Any message on a comm turns it to idle while a cell runs."""
+    for path in (LABEXTENSION / "src" / "lab").glob("*.ts"):
+        assert (
+            re.search(r"(kernel|connection)[)?!]*\.status\b", path.read_text(encoding="utf-8"), re.IGNORECASE) is None
+        )
+
+
 # The tests of the TypeScript sources, run by Node.
 
 FOLDER = Path(__file__).parents[2] / "labextension" / "test"
