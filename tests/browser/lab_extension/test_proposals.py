@@ -232,6 +232,7 @@ def accept(page: Page, name: str, operations: list[dict[str, Any]], strips: int)
 
 
 @pytest.mark.soak
+@pytest.mark.timeout(3600)
 def test_random_sets_are_applied_as_the_model_says_and_taken_back(lab: Lab, open_notebook: Open) -> None:
     """Two sets, after whose acceptance cells run and a person works elsewhere, are taken back, the first one first."""
     random = Random(38)
