@@ -84,6 +84,10 @@ class ReplyText:
             return events
         result: list[StreamEvent] = []
         for place, event in enumerate(events, 1):
+            if isinstance(event, (ThinkingChunk, ToolArgsChunk)):
+                event.index = self.place(event.index)
+                result.append(event)
+                continue
             result.extend(self._convert(event))
             if self._may_end():
                 self._is_plain = True
@@ -92,8 +96,9 @@ class ReplyText:
 
     def _may_end(self) -> bool:
         """Tell if all later events stay unchanged."""
-        texts = self._texts.values()
-        return bool(texts) and not self.inserted and all(text.is_plain for text in texts)
+        if self.inserted or not self._texts:
+            return False
+        return all(text.is_plain for text in self._texts.values())
 
     def held(self) -> dict[int, str]:
         """Text held back, by part index."""
@@ -126,9 +131,6 @@ class ReplyText:
                 if text is None:
                     text = self._texts[event.index] = _Text(self, event.index)
                 yield from text.feed(event.text)
-            case ThinkingChunk() | ToolArgsChunk():
-                event.index = self.place(event.index)
-                yield event
             case ToolCallStart():
                 self.tools = frozenset()  # the server finds calls itself
                 yield from self._end()
