@@ -47,6 +47,9 @@ _LONGEST_HEAD = 200
 _MAX_WATCHED = 200_000
 """Characters before a closing tag which may prove to be thinking."""
 
+_OF_TEXT = (TextChunk, ToolCallStart, PartEnd, Finish)
+"""Events which concern texts."""
+
 _Mode = Literal["start", "thinking", "plain", "call"]
 
 
@@ -84,8 +87,9 @@ class ReplyText:
             return events
         result: list[StreamEvent] = []
         for place, event in enumerate(events, 1):
-            if isinstance(event, (ThinkingChunk, ToolArgsChunk)):
-                event.index = self.place(event.index)
+            if not isinstance(event, _OF_TEXT):
+                if isinstance(event, (ThinkingChunk, ToolArgsChunk)):
+                    event.index = self.place(event.index)
                 result.append(event)
                 continue
             result.extend(self._convert(event))
@@ -143,10 +147,8 @@ class ReplyText:
                         event.text = text.remaining
                 event.index = self.place(event.index)
                 yield event
-            case Finish():
-                yield from self._end()
-                yield event
             case _:
+                yield from self._end()
                 yield event
 
     def _end(self) -> Iterator[StreamEvent]:

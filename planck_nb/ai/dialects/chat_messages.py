@@ -153,8 +153,9 @@ def _parts(content: object) -> list[JsonObject]:
 
 
 def _user(model: Model, message: UserMessage) -> JsonObject:
-    if all(part.type == "text" for part in message.content):  # some servers accept a list only with images
-        return {"role": "user", "content": "\n".join(part.text for part in message.content if part.type == "text")}
+    texts = [part.text for part in message.content if part.type == "text"]
+    if len(texts) == len(message.content):  # some servers accept a list only with images
+        return {"role": "user", "content": "\n".join(texts)}
     return {"role": "user", "content": [_content(model, part) for part in message.content]}
 
 
@@ -224,7 +225,7 @@ def _add_reasoning(wire: JsonObject, model: Model, message: AssistantMessage, ru
                 field = rules.reasoning_field or source
                 wire[field] = wire.get(field, "") + part.text
     for part in message.content:
-        if part.type != "tool_call":
+        if part.type != "tool_call" and part.provider_state:
             wire.update(_fields(model, part))
     if rules.reasoning == "required":
         wire.setdefault(rules.reasoning_field or _USUAL_FIELD, "")
