@@ -126,3 +126,34 @@ test('what a person did elsewhere stays when a set is taken back', () => {
   const changed = plan(abc, [{ kind: 'change', id: 'b', before: 'b', source: 'x' }], newId);
   assert.deepEqual(plan([code('b', 'typed')], changed.inverse, newId).conflicts, [{ at: 0, reason: 'outdated' }]);
 });
+
+test('cells with the same id stay as they are when another cell changes', () => {
+  const notebook = new Notebook([code('d', 'one'), code('a'), code('d', 'two')]);
+  const set: Operation[] = [{ kind: 'move', id: 'a', before: 'a', after: [null] }];
+  apply(notebook, plan(cellsOf(notebook), set, newId), false);
+  assert.deepEqual(notebook.data.map(({ source }) => source), ['a', 'one', 'two']);
+});
+
+test('a set finds its cells after a person moved, split or merged others, and not those', () => {
+  const set: Operation[] = [{ kind: 'change', id: 'b', before: 'b\nb', source: 'B' }];
+  const reasons = (...cells: CellData[]): string[] => plan(cells, set, newId).conflicts.map(({ reason }) => reason);
+  assert.deepEqual(reasons(code('c'), code('b', 'b\nb'), code('a')), []);
+  assert.deepEqual(reasons(code('a'), code('b', 'b'), code('half', 'b')), ['outdated']);
+  assert.deepEqual(reasons(code('a'), code('b', 'b\nb\nc')), ['outdated']);
+  assert.deepEqual(reasons(code('a', 'a\nb\nb')), ['gone']);
+});
+
+test('raw and Markdown cells are changed and deleted as texts', () => {
+  for (const type of ['raw', 'markdown']) {
+    const cells = [{ id: 'a', cell_type: type, source: 'a', metadata: { format: 'text/x-rst' } }, code('b')];
+    const set: Operation[] = [
+      { kind: 'change', id: 'a', before: 'a', source: 'x', outputs: [1], execution_count: 1 },
+      { kind: 'delete', id: 'a', before: 'x' },
+    ];
+    const changed = plan(cells, set.slice(0, 1), newId);
+    assert.deepEqual(changed.cells[0], { ...cells[0], source: 'x' });
+    assert.equal(changed.restored.size, 0);
+    const planned = plan(cells, set, newId);
+    assert.deepEqual(plan(planned.cells, planned.inverse, newId).cells, cells);
+  }
+});

@@ -305,14 +305,16 @@ def lab(tmp_path_factory: pytest.TempPathFactory, kernel_template: KernelTemplat
 
 
 @contextmanager
-def running_lab(home: Path, kernel_template: KernelTemplate | None, *, extension: bool = False) -> Iterator[Lab]:
+def running_lab(
+    home: Path, kernel_template: KernelTemplate | None, *, extension: bool = False, base: str = "/"
+) -> Iterator[Lab]:
     """A JupyterLab with folders of its own."""
     (home / "config").mkdir()
     if kernel_template is not None:
         _fork_kernels(home / "config", kernel_template.address())
     extensions = _extensions(home / "labextensions", ours=extension)
     command = [sys.executable, "-c", _START, f"--LabApp.labextensions_path={extensions}"]
-    with _running(home, command, {"PYTHONPATH": str(_HERE.parent.parent)}) as lab:
+    with _running(home, command, {"PYTHONPATH": str(_HERE.parent.parent)}, base=base) as lab:
         yield lab
 
 
@@ -328,7 +330,9 @@ def installed_lab(home: Path, environment: Path, *options: str) -> Iterator[Lab]
 
 
 @contextmanager
-def _running(home: Path, command: list[str], variables: dict[str, str], *, has_notebook: bool = False) -> Iterator[Lab]:
+def _running(
+    home: Path, command: list[str], variables: dict[str, str], *, has_notebook: bool = False, base: str = "/"
+) -> Iterator[Lab]:
     root = home / "notebooks"
     root.mkdir()
     (home / "config").mkdir(exist_ok=True)
@@ -352,7 +356,12 @@ def _running(home: Path, command: list[str], variables: dict[str, str], *, has_n
     app = "JupyterNotebookApp" if has_notebook else "LabApp"
     command = [
         *(*command, "--no-browser", "--allow-root", f"--port={port}", "--ip=127.0.0.1"),
-        *("--ServerApp.port_retries=0", f"--IdentityProvider.token={token}", f"--ServerApp.root_dir={root}"),
+        *(
+            f"--ServerApp.base_url={base}",
+            "--ServerApp.port_retries=0",
+            f"--IdentityProvider.token={token}",
+            f"--ServerApp.root_dir={root}",
+        ),
         *(f"--{app}.expose_app_in_browser=True", "--LabApp.extension_manager=readonly"),
     ]
     with subprocess.Popen(command, env=environment, cwd=root, stderr=subprocess.PIPE, text=True) as server:
@@ -362,7 +371,7 @@ def _running(home: Path, command: list[str], variables: dict[str, str], *, has_n
         listener.start()
         try:
             assert started.wait(_START_SECONDS), "JupyterLab did not start:\n" + "".join(said)
-            url, pages = f"http://127.0.0.1:{port}/", "notebooks" if has_notebook else "doc/tree"
+            url, pages = f"http://127.0.0.1:{port}{base}", "notebooks" if has_notebook else "doc/tree"
             yield Lab(url, token, root, pages=pages)
         finally:
             server.terminate()  # it ends its kernels first

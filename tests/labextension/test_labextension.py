@@ -10,14 +10,18 @@ import unicodedata
 from pathlib import Path
 from random import Random
 from types import ModuleType
+from typing import Any
 
 import pytest
 from fixtures.events import record
-from support.cell_sets import cell, random_set, set_applied
+from support.cell_sets import cell, random_set, set_applied, subjects
 from support.node import build_script, labextension_script, require_node, run_typescript
 
 from planck_nb.agent.events import decode_event
+from planck_nb.base.json_types import JsonObject
 from planck_nb.base.visible import is_hidden
+from planck_nb.jupyter.lab.change_book import ChangeBook
+from planck_nb.jupyter.lab.protocol import CellChange, ChangeSet, Decision
 from planck_nb.jupyter.live.frames import FrameEncoder
 
 pytestmark = pytest.mark.process
@@ -134,16 +138,46 @@ def test_the_lock_has_the_hash_of_every_package_and_no_address() -> None:
     assert [name for name, package in locked.items() if "resolved" in package] == []
 
 
+def planned(cases: list[tuple[object, list[object]]]) -> list[list[Any]]:
+    """The conflicts, cells and inverse for each set in each case."""
+    found = run_typescript("test/plan-sets.ts", cases)
+    assert isinstance(found, list)
+    return found
+
+
 def test_random_sets_do_what_the_model_says_and_are_taken_back() -> None:
     random = Random(38)
     cells = [cell(f"c{at}", f"x = {at}", [{"text": str(at)}] * (at % 2)) for at in range(30)]
     sets = [random_set(cells, random) for _ in range(300)]
-    found = run_typescript("test/plan-sets.ts", [[cells, operations] for operations in sets])
-    assert isinstance(found, list)
-    for operations, (conflicts, after, back) in zip(sets, found, strict=True):
+    found = planned([(cells, [operations]) for operations in sets])
+    back = planned([(after, [inverse]) for [(_, after, inverse)] in found])
+    for operations, [(conflicts, after, _)], [(_, restored, _)] in zip(sets, found, back, strict=True):
         assert conflicts == []
         assert after == set_applied(cells, operations)
-        assert back == cells
+        assert restored == cells
+
+
+def test_two_sets_are_taken_back_in_the_order_of_their_acceptance() -> None:
+    """The first one returns cells which were missing when the second one noted its places."""
+    random = Random(39)
+    cells = [cell(f"c{at}", f"x = {at}") for at in range(30)]
+    pairs: list[list[list[JsonObject]]] = []
+    for _ in range(300):
+        first = random_set(cells, random)
+        pairs.append([first, random_set(set_applied(cells, first), random, spared=subjects(first), name="other")])
+    found = planned([(cells, list(pair)) for pair in pairs])
+    cases: list[tuple[object, list[object]]] = []
+    for sets in found:
+        book = ChangeBook(lambda: None)
+        for name, (_, _, inverse) in zip("12", sets, strict=True):
+            book.put(ChangeSet(name, "analyst", "a1", "", 1.0, (CellChange("x", "delete", "c1"),)))
+            book.decide(name, [Decision("x", "accepted")], "page", inverse)
+        first_inverse = book.inverse("1")
+        book.take_back("1")
+        cases.append((sets[1][1], [first_inverse, book.inverse("2")]))
+    for pair, [(obstacles, _, _), (conflicts, restored, _)] in zip(pairs, planned(cases), strict=True):
+        assert obstacles == conflicts == []
+        assert restored == cells, pair
 
 
 # The tests of the TypeScript sources, run by Node.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from random import Random
 
 from planck_nb.base.json_types import JsonObject as Cell
@@ -26,16 +26,32 @@ def set_applied(cells: list[Cell], operations: list[Cell]) -> list[Cell]:
     return cells
 
 
-def random_set(cells: list[Cell], random: Random) -> list[Cell]:
-    """One to twenty operations that follow one another."""
+def subjects(operations: Iterable[Cell]) -> set[str]:
+    """The cells which a set inserts, changes, moves or deletes."""
+    return {operation["cell"]["id"] if operation["kind"] == "insert" else operation["id"] for operation in operations}
+
+
+def random_set(cells: list[Cell], random: Random, *, spared: Collection[str] = (), name: str = "new") -> list[Cell]:
+    """One to twenty operations that follow one another.
+
+    Args:
+        cells: The notebook.
+        random: The randomness.
+        spared: Cells to leave as they are.
+        name: The beginning of new cells' ids.
+    """
     operations: list[Cell] = []
     for at in range(random.randint(1, 20)):
         present = set_applied(cells, operations)
         kind = random.choice(["insert", "change", "move", "delete"])
-        chosen, other = random.sample(present, 2)
+        choices = [each for each in present if each["id"] not in spared]
+        if not choices or len(present) < 2:
+            break
+        chosen = random.choice(choices)
+        other = random.choice([each for each in present if each is not chosen])
         operation: Cell = {"kind": kind, "id": chosen["id"], "before": chosen["source"]}
         if kind == "insert":
-            operation = {"kind": kind, "cell": cell(f"new{at}", f"new {at}"), "after": [chosen["id"]]}
+            operation = {"kind": kind, "cell": cell(f"{name}{at}", f"new {at}"), "after": [chosen["id"]]}
         elif kind == "change":
             operation["source"] = f"{chosen['source']} changed {at}"
         elif kind == "move":

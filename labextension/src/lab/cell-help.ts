@@ -6,6 +6,7 @@ import { h } from '../view/dom.ts';
 import { icon } from '../view/icons.ts';
 import type { NotebookReview } from './notebook-review.ts';
 import type { ChangeSet, HelpStatus, HelpWanted } from './protocol.generated.ts';
+import { soon } from './soon.ts';
 
 export const ACTIONS = {
   fix: 'Fix',
@@ -24,7 +25,7 @@ export class CellHelp {
     this.review = review;
     const { content } = review.panel;
     review.link.changed.connect(() => this.draw());
-    content.modelContentChanged.connect(() => this.draw());
+    content.modelContentChanged.connect(soon(() => this.draw()));
     this.draw();
   }
 
@@ -52,6 +53,7 @@ export class CellHelp {
   }
 
   private draw(): void {
+    if (this.review.panel.isDisposed) return;
     const { content } = this.review.panel;
     const seen = new Set<string>();
     for (const cell of content.widgets) {

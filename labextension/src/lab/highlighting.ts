@@ -10,6 +10,7 @@ import { INotebookTracker } from '@jupyterlab/notebook';
 import type { Notebook } from '@jupyterlab/notebook';
 
 import { languageOf, namesIn } from './planck-cells.ts';
+import { soon } from './soon.ts';
 
 const MIME_TYPES = { markdown: 'text/x-ipythongfm', sql: 'text/x-sql' } as const;
 
@@ -56,13 +57,13 @@ function follow(cell: Cell, notebook: Notebook): void {
 
 function followAll(notebook: Notebook): void {
   const known = new WeakSet<Cell>();
-  const look = (): void => {
+  const look = soon(() => {
     for (const cell of notebook.widgets) {
       if (known.has(cell)) continue;
       known.add(cell);
       follow(cell, notebook);
     }
-  };
+  });
   notebook.modelContentChanged.connect(look);
   notebook.modelChanged.connect(look);
   look();

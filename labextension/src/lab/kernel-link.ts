@@ -31,6 +31,7 @@ export class KernelLink {
   private talk: Kernel.IComm | null = null;
   private ask: Kernel.IComm | null = null;
   private kernel: Kernel.IKernelConnection | null = null;
+  private isDisposed = false;
   private readonly wanted: (link: KernelLink, message: FromKernel) => void;
 
   /** `wanted` answers what the kernel wants of the page. */
@@ -68,7 +69,15 @@ export class KernelLink {
     this.send({ type: 'focused', path: this.context.path });
   }
 
+  /** Leave the kernel: nobody looks at the page any more. */
+  dispose(): void {
+    this.isDisposed = true;
+    for (const comm of [this.talk, this.ask]) if (comm !== null && !comm.isDisposed) comm.close();
+    this.end();
+  }
+
   private follow(): void {
+    if (this.isDisposed) return;
     this.end();
     const { kernel = null } = this.context.sessionContext.session ?? {};
     this.kernel = kernel;
@@ -84,7 +93,7 @@ export class KernelLink {
 
   private async connect(kernel: Kernel.IKernelConnection): Promise<void> {
     const scripts = await refusesScripts ? EXTENSION_URL : '';
-    if (kernel !== this.kernel || kernel.isDisposed) return;
+    if (kernel !== this.kernel || kernel.isDisposed || this.isDisposed) return;
     this.end();
     const { path } = this.context;
     const hello: Hello = { client: kernel.clientId, path, version: VERSION, protocol: PROTOCOL, scripts };

@@ -9,7 +9,7 @@ import { Signal } from '@lumino/signaling';
 import { KernelLink } from './kernel-link.ts';
 import { lineDiff } from './line-diff.ts';
 import type { DiffLine } from './line-diff.ts';
-import { apply, cellsOf, plan } from './proposals.ts';
+import { apply, cellsOf, conflictsOf, plan } from './proposals.ts';
 import type { CellData, Conflict, Operation, Reason, SharedNotebook } from './proposals.ts';
 import type { CellChange, ChangeSet, Decision, FromKernel, PageCell } from './protocol.generated.ts';
 
@@ -40,6 +40,14 @@ export interface Shown {
   readonly place: string;
   /** The cell at which it is shown; null if that is gone. */
   readonly at: string | null;
+  /** Equal for what looks equal. */
+  readonly key: string;
+}
+
+interface Diff {
+  readonly before: string;
+  readonly after: string;
+  readonly lines: readonly DiffLine[];
 }
 
 export class NotebookReview {
@@ -50,6 +58,7 @@ export class NotebookReview {
   readonly told = new Signal<this, string>(this);
   readonly said = new Signal<this, string>(this);
   private shown: readonly Shown[] | null = null;
+  private diffs: ReadonlyMap<string, Diff> = new Map();
   private deciding = false;
   private updating = 0;
 
@@ -61,6 +70,7 @@ export class NotebookReview {
       this.shown = null;
       if (this.link.sets.length > 0 && this.updating === 0) this.updating = window.setTimeout(() => this.update(), UPDATE_MS);
     });
+    panel.disposed.connect(() => this.link.dispose());
     panel.content.activeCellChanged.connect(() => this.link.focus());
   }
 
@@ -85,7 +95,7 @@ export class NotebookReview {
       const claim = await this.link.question({ type: 'claim', set: set.id, changes: changes.map(({ id }) => id) });
       if (!claim.ok) return this.tell(claim.problem);
       const planned = this.planOf(accepted.map(operationOf)); // a person may have typed meanwhile
-      if (!planned) return;
+      if (!planned) return this.link.send({ type: 'decided', set: set.id, decisions: [], inverse: [] }); // another page may
       apply(this.shared, planned, this.isTrusted);
       const decisions = accepted.map(({ id, source }): Decision => {
         const isEdited = edited.has(id);
@@ -149,6 +159,7 @@ export class NotebookReview {
   private update(): void {
     clearTimeout(this.updating);
     this.updating = 0;
+    if (this.panel.isDisposed) return;
     this.shown = null;
     this.changed.emit();
   }
@@ -183,27 +194,52 @@ export class NotebookReview {
   }
 
   private found(): Shown[] {
-    const cells = cellsOf(this.shared);
-    const numbers = this.numbers();
+    const cells = this.outline();
+    const numbers = numbersOf(cells);
     const sets = this.link.sets.map((set) => [set, set.changes.filter(({ state }) => state === 'open')] as const);
-    const cellsOfSets = sets.map(([, open]) => new Set(open.map(({ cell }) => cell)));
-    return sets.flatMap(([set, open], of) => {
-      const { conflicts } = open.length === 0 ? { conflicts: [] } : plan(cells, open.map(operationOf), newId);
-      const reasons = new Map(conflicts.map(({ at, reason }) => [at, REASONS[reason]]));
-      return open.map((change, at) => ({
-        set,
-        change,
-        problem: reasons.get(at) ?? '',
-        isContested: cellsOfSets.some((others, other) => other !== of && others.has(change.cell)),
-        diff: diffOf(change, cells),
-        place: placeOf(change, numbers),
-        at: [change.cell, change.after ?? cells[0]?.id].find((id) => id !== undefined && numbers.has(id)) ?? null,
-      }));
+    const wanted = new Map<string, Set<ChangeSet>>();
+    for (const [set, open] of sets) for (const { cell } of open) wanted.set(cell, (wanted.get(cell) ?? new Set()).add(set));
+    const diffs = new Map<string, Diff>();
+    const shown = sets.flatMap(([set, open]) => {
+      const reasons = new Map(conflictsOf(cells, open.map(operationOf)).map(({ at, reason }) => [at, REASONS[reason]]));
+      return open.map((change, at): Shown => {
+        const diff = this.diffOf(change, cells);
+        diffs.set(change.id, diff);
+        const says = {
+          problem: reasons.get(at) ?? '',
+          isContested: wanted.get(change.cell)!.size > 1,
+          place: placeOf(change, numbers),
+          at: [change.cell, change.after ?? cells[0]?.id].find((id) => id !== undefined && numbers.has(id)) ?? null,
+        };
+        const { agent, title, run } = set;
+        return { set, change, ...says, diff: diff.lines, key: JSON.stringify([agent, title, run, change, says, diff.after]) };
+      });
     });
+    this.diffs = diffs;
+    return shown;
+  }
+
+  /** A change's difference, which is found once. */
+  private diffOf(change: CellChange, cells: readonly CellData[]): Diff {
+    const [before, after] = textsOf(change, cells);
+    const known = this.diffs.get(change.id);
+    if (known?.before === before && known.after === after) return known;
+    const lines = change.kind === 'move' ? after.split('\n').map((line) => [' ', line] as const) : lineDiff(before, after);
+    return { before, after, lines };
   }
 
   private numbers(): ReadonlyMap<string, number> {
-    return new Map(this.shared.cells.map((cell, at) => [cell.toJSON().id, at + 1]));
+    return numbersOf(this.outline());
+  }
+
+  /** The cells without their outputs, which may be long. */
+  private outline(): CellData[] {
+    return this.panel.content.model!.sharedModel.cells.map((cell) => ({
+      id: cell.id,
+      cell_type: cell.cell_type,
+      source: cell.source,
+      metadata: { editable: cell.getMetadata('editable'), deletable: cell.getMetadata('deletable') },
+    }));
   }
 
   private get shared(): SharedNotebook {
@@ -261,13 +297,15 @@ function operationOf(change: CellChange): Operation {
   }
 }
 
-function diffOf(change: CellChange, cells: readonly CellData[]): DiffLine[] {
-  const before = change.before ?? '';
-  if (change.kind === 'insert') return lineDiff('', change.source ?? '');
-  if (change.kind === 'change') return lineDiff(before, change.source ?? '');
-  if (change.kind === 'delete') return lineDiff(before, '');
-  const now = cells.find(({ id }) => id === change.cell)?.source ?? before;
-  return now.split('\n').slice(0, 3).map((line) => [' ', line] as const);
+function textsOf({ kind, cell, before, source }: CellChange, cells: readonly CellData[]): readonly [string, string] {
+  if (kind === 'insert') return ['', source ?? ''];
+  if (kind !== 'move') return [before ?? '', kind === 'change' ? (source ?? '') : ''];
+  const now = cells.find(({ id }) => id === cell)?.source ?? before ?? '';
+  return ['', now.split('\n').slice(0, 3).join('\n')];
+}
+
+function numbersOf(cells: readonly CellData[]): ReadonlyMap<string, number> {
+  return new Map(cells.map(({ id }, at) => [id, at + 1]));
 }
 
 function placeOf({ kind, cell, after }: CellChange, numbers: ReadonlyMap<string, number>): string {

@@ -44,6 +44,8 @@ export const proposals: JupyterFrontEndPlugin<void> = {
           bars.delete(panel);
           helps.delete(panel);
           contexts.delete(panel.context);
+          const other = notebooks.find(({ context, isDisposed }) => context === panel.context && !isDisposed);
+          if (other !== undefined) add(other);
         });
       });
     };

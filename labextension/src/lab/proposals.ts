@@ -84,15 +84,43 @@ const KEPT_PLACES = 200;
 /** Find out what a set does to these cells. Operations follow one another; `newId` names a necessary extra cell. */
 export function plan(cells: readonly CellData[], set: readonly Operation[], newId: () => string): Plan {
   const draft = new Draft(cells);
-  const conflicts: Conflict[] = [];
-  set.forEach((operation, at) => {
-    const reason = draft.apply(operation);
-    if (reason !== null) conflicts.push({ at, reason });
-  });
+  const conflicts = draft.applyAll(set);
   if (conflicts.length > 0)
     return { conflicts, cells, taken: new Set(), restored: new Set(), inverse: [] };
   if (draft.cells.length === 0) draft.apply(emptyCell(newId())); // else JupyterLab adds one, which undo cannot remove
-  return { conflicts, cells: draft.cells, taken: draft.taken, restored: draft.restored, inverse: draft.inverse };
+  const { taken, restored } = draft;
+  return { conflicts, cells: draft.cells, taken, restored, inverse: inverseOf(cells, draft) };
+}
+
+/** What is in the way of a set. Cells need no outputs for it. */
+export function conflictsOf(cells: readonly CellData[], set: readonly Operation[]): readonly Conflict[] {
+  return new Draft(cells).applyAll(set);
+}
+
+/** The set to take a draft back. Cells return in their original order, each behind the cells which were before it. */
+function inverseOf(before: readonly CellData[], { cells, taken, changed }: Draft): Operation[] {
+  const inverse: Operation[] = [];
+  const now = new Map(cells.map((cell) => [cell.id, cell]));
+  const earlier = new Set(before.map(({ id }) => id));
+  for (const cell of cells)
+    if (!earlier.has(cell.id))
+      inverse.push({ kind: 'delete', id: cell.id, before: cell.source, ...(cell.source === '' && { optional: true }) });
+  before.forEach((cell, at) => {
+    const { id, source } = cell;
+    const there = now.get(id);
+    const results = cell.cell_type === 'code' ? kept(cell) : {};
+    if (there === undefined) inverse.push({ kind: 'insert', cell: { ...cell, ...results }, after: placeOf(before, at) });
+    else if (taken.has(id)) inverse.push({ kind: 'move', id, before: null, after: placeOf(before, at) });
+    if (there !== undefined && changed.has(id))
+      inverse.push({ kind: 'change', id, before: there.source, source, ...results });
+  });
+  return inverse;
+}
+
+/** The cells before this one, the nearest first. */
+function placeOf(cells: readonly CellData[], at: number): Place {
+  const before = cells.slice(Math.max(0, at - KEPT_PLACES), at).map(({ id }) => id);
+  return [...before.reverse(), null];
 }
 
 function emptyCell(id: string): Insert {
@@ -104,10 +132,17 @@ class Draft {
   readonly cells: CellData[];
   readonly taken = new Set<string>();
   readonly restored = new Set<string>();
-  readonly inverse: Operation[] = [];
+  readonly changed = new Set<string>();
 
   constructor(cells: readonly CellData[]) {
     this.cells = [...cells];
+  }
+
+  applyAll(set: readonly Operation[]): Conflict[] {
+    return set.flatMap((operation, at) => {
+      const reason = this.apply(operation);
+      return reason === null ? [] : [{ at, reason }];
+    });
   }
 
   /** Apply an operation. Returns the obstacle, null without one. */
@@ -129,7 +164,6 @@ class Draft {
     const place = this.placeOf(after);
     if (place === null) return 'no place';
     this.cells.splice(place, 0, cell);
-    this.inverse.unshift({ kind: 'delete', id: cell.id, before: cell.source, ...(isEmpty(cell) && { optional: true }) });
     return null;
   }
 
@@ -143,13 +177,7 @@ class Draft {
     const isRestored = outputs !== undefined && cell.cell_type === 'code';
     if (isRestored) this.restored.add(cell.id);
     this.cells[at] = { ...cell, source: operation.source, ...(isRestored && { outputs, execution_count: count }) };
-    this.inverse.unshift({
-      kind: 'change',
-      id: cell.id,
-      before: operation.source,
-      source: cell.source,
-      ...(cell.cell_type === 'code' && kept(cell)),
-    });
+    this.changed.add(cell.id);
     return null;
   }
 
@@ -158,7 +186,6 @@ class Draft {
     if (typeof at !== 'number') return at;
     const cell = this.cells[at]!;
     if (before !== null && cell.source !== before) return 'outdated';
-    const back = this.placeBefore(at);
     this.cells.splice(at, 1);
     const place = this.placeOf(after);
     if (place === null) {
@@ -167,7 +194,6 @@ class Draft {
     }
     this.cells.splice(place, 0, cell);
     this.taken.add(id);
-    this.inverse.unshift({ kind: 'move', id, before: null, after: back });
     return null;
   }
 
@@ -177,11 +203,6 @@ class Draft {
     const cell = this.cells[at]!;
     if (cell.source !== before) return optional ? null : 'outdated';
     if (cell.metadata['deletable'] === false) return optional ? null : 'not deletable';
-    this.inverse.unshift({
-      kind: 'insert',
-      cell: cell.cell_type === 'code' ? { ...cell, ...kept(cell) } : cell,
-      after: this.placeBefore(at),
-    });
     this.cells.splice(at, 1);
     this.taken.add(id);
     return null;
@@ -202,16 +223,6 @@ class Draft {
     }
     return null;
   }
-
-  /** The cells before this index, the nearest first. */
-  private placeBefore(at: number): Place {
-    const before = this.cells.slice(Math.max(0, at - KEPT_PLACES), at).map(({ id }) => id);
-    return [...before.reverse(), null];
-  }
-}
-
-function isEmpty(cell: CellData): boolean {
-  return cell.source === '';
 }
 
 /** A cell's outputs to keep. With very long ones, the cell counts as not executed. */
@@ -250,17 +261,21 @@ export function cellsOf(notebook: SharedNotebook): CellData[] {
  * The transaction only writes: positions read in it would be those before it. A moving cell is deleted and inserted.
  */
 export function apply(notebook: SharedNotebook, { cells, taken, restored }: Plan, trusted: boolean): void {
-  const before = notebook.cells.map((cell) => [cell, cell.toJSON().id] as const);
-  const held = new Map(before.filter(([, id]) => !taken.has(id)).map(([cell, id]) => [id, cell]));
-  const sources = new Map(cellsOf(notebook).map(({ id, source }) => [id, source]));
+  const before = cellsOf(notebook);
+  const held = new Map<string, (readonly [SharedCell, string])[]>(); // of several cells with one id, none is taken or changed
+  notebook.cells.forEach((cell, at) => {
+    const { id, source } = before[at]!;
+    if (!taken.has(id)) held.set(id, [...(held.get(id) ?? []), [cell, source]]);
+  });
   notebook.undoManager?.stopCapturing();
   notebook.transact(() => {
-    for (let at = before.length - 1; at >= 0; at--) if (taken.has(before[at]![1])) notebook.deleteCell(at);
+    for (let at = before.length - 1; at >= 0; at--) if (taken.has(before[at]!.id)) notebook.deleteCell(at);
     cells.forEach((cell, at) => {
-      const there = held.get(cell.id);
-      if (there === undefined) notebook.insertCell(at, trusted ? withTrust(cell) : cell);
+      const next = held.get(cell.id)?.shift();
+      if (next === undefined) notebook.insertCell(at, trusted ? withTrust(cell) : cell);
       else {
-        if (sources.get(cell.id) !== cell.source) there.setSource(cell.source);
+        const [there, source] = next;
+        if (source !== cell.source) there.setSource(cell.source);
         if (restored.has(cell.id)) {
           there.setOutputs?.(cell.outputs ?? []);
           there.execution_count = cell.execution_count ?? null;

@@ -1,5 +1,6 @@
 /** Shows a notebook's proposed changes: in a list above it, and each at its cell. */
 
+import type { Cell } from '@jupyterlab/cells';
 import { CodeEditor } from '@jupyterlab/codeeditor';
 import type { IEditorServices } from '@jupyterlab/codeeditor';
 import { Widget } from '@lumino/widgets';
@@ -50,7 +51,7 @@ class ChangeBody {
   update(shown: Shown): void {
     this.shown = shown;
     const { change, problem, isContested, diff } = shown;
-    const drawn = JSON.stringify([change, problem, isContested, diff, this.all.edited.has(change.id)]);
+    const drawn = `${this.all.edited.has(change.id)} ${shown.key}`;
     if (drawn === this.drawn) return;
     this.drawn = drawn;
     const hadFocus = this.element.contains(document.activeElement);
@@ -164,6 +165,7 @@ class CellBox {
   private readonly what = h('span', { class: 'pk-what' });
   private readonly meta = h('span', { class: 'pk-meta' });
   private readonly section: HTMLElement;
+  private key = '';
 
   constructor(shown: Shown, all: Surroundings) {
     this.body = new ChangeBody(shown, all);
@@ -175,13 +177,15 @@ class CellBox {
   }
 
   update(shown: Shown): void {
+    this.body.update(shown);
+    if (shown.key === this.key) return;
+    this.key = shown.key;
     const { set, change, place } = shown;
     const what = { insert: `a new cell ${place}`, change: 'a change to this cell', move: `to move this cell ${place.replace(/^.*, to/, 'to')}`, delete: 'to delete this cell' }[change.kind];
     const [bold, says] = set.title === '' ? [set.agent, ` proposes ${what}`] : [set.title, ` ${set.agent} proposes ${what}`];
     this.what.replaceChildren(h('b', {}, bold), says);
     setText(this.meta, counts(shown.diff));
     this.section.setAttribute('aria-label', `Proposal for ${place}`);
-    this.body.update(shown);
   }
 
   focus(): void {
@@ -194,43 +198,57 @@ class CellBox {
   }
 }
 
-/** An entry in the list. */
+/** An entry in the list, which shows its change when it is opened. */
 class ListEntry {
   readonly element = h('li');
-  readonly details: HTMLDetailsElement;
-  private readonly body: ChangeBody;
-  private readonly summary = h('summary', { class: 'pk-line' });
+  private readonly details: HTMLDetailsElement;
+  private readonly all: Surroundings;
+  private readonly number = h('span');
+  private readonly place = h('b');
+  private readonly text = h('span');
+  private readonly state = h('span');
+  private body: ChangeBody | null = null;
+  private shown: Shown;
 
   constructor(shown: Shown, all: Surroundings) {
-    this.body = new ChangeBody(shown, all, true);
-    this.details = h('details', {}, this.summary, this.body.element);
+    this.shown = shown;
+    this.all = all;
+    const what = h('span', { class: 'pk-what' }, this.place, ' ', this.text);
+    const kind = h('span', {}, KINDS[shown.change.kind]);
+    const summary = h('summary', { class: 'pk-line' }, this.number, kind, what, this.state, icon('chevron', 'pk-chev'));
+    this.details = h('details', {}, summary);
+    this.details.addEventListener('toggle', () => this.fillBody());
     this.element.append(this.details);
     this.element.dataset['change'] = shown.change.id;
   }
 
   update(shown: Shown, number: number): void {
+    this.shown = shown;
+    this.body?.update(shown);
     const { change, place, problem, isContested, diff } = shown;
-    const text = (change.source ?? change.before ?? '').trim().split('\n')[0] ?? '';
-    const state = problem !== '' ? 'outdated' : isContested ? 'conflict' : counts(diff);
-    this.summary.replaceChildren(
-      h('span', {}, String(number)),
-      h('span', {}, KINDS[change.kind]),
-      h('span', { class: 'pk-what' }, h('b', {}, place), ` ${text}`),
-      h('span', { class: `pk-meta ${isContested ? 'pk-bad' : ''}` }, state),
-      icon('chevron', 'pk-chev'),
-    );
-    this.body.update(shown);
+    setText(this.number, String(number));
+    setText(this.place, place);
+    setText(this.text, (change.source ?? change.before ?? '').trim().split('\n')[0] ?? '');
+    setText(this.state, problem !== '' ? 'outdated' : isContested ? 'conflict' : counts(diff));
+    this.state.className = `pk-meta ${isContested ? 'pk-bad' : ''}`;
   }
 
   open(): void {
     this.details.open = true;
+    this.fillBody();
     this.element.scrollIntoView({ block: 'nearest' });
-    this.body.focus();
+    this.body?.focus();
   }
 
   dispose(): void {
-    this.body.dispose();
+    this.body?.dispose();
     this.element.remove();
+  }
+
+  private fillBody(): void {
+    if (this.body !== null || !this.details.open) return;
+    this.body = new ChangeBody(this.shown, this.all, true);
+    this.details.append(this.body.element);
   }
 }
 
@@ -359,9 +377,10 @@ export class ReviewBar extends Widget {
   private drawList(open: readonly Shown[]): void {
     this.list.parentElement!.hidden = !this.isListShown;
     if (!this.isListShown) return;
-    keep(this.entries, open, (shown) => new ListEntry(shown, this.all));
+    keep(this.entries, open);
     open.forEach((shown, at) => {
-      const entry = this.entries.get(shown.change.id)!;
+      const entry = this.entries.get(shown.change.id) ?? new ListEntry(shown, this.all);
+      this.entries.set(shown.change.id, entry);
       entry.update(shown, at + 1);
       if (at === this.current) entry.element.setAttribute('aria-current', 'step');
       else entry.element.removeAttribute('aria-current');
@@ -397,24 +416,28 @@ export class ReviewBar extends Widget {
   }
 
   private drawBoxes(open: readonly Shown[]): void {
-    keep(this.boxes, open, (shown) => new CellBox(shown, this.all));
-    for (const shown of open) this.boxes.get(shown.change.id)?.update(shown);
-    this.placeBoxes();
+    keep(this.boxes, open);
+    const cells = new Map(this.review.panel.content.widgets.map((cell) => [cell.model.id, cell]));
+    for (const shown of open) {
+      const box = this.boxes.get(shown.change.id);
+      const cell = shown.at === null ? undefined : cells.get(shown.at);
+      box?.update(shown);
+      if (cell === undefined) box?.element.remove();
+      else if (box === undefined || !cell.node.contains(box.element)) void cell.ready.then(() => this.place(shown.change.id, cell));
+    }
   }
 
-  /** Put each change at its cell, as soon as the page has made that. */
-  private placeBoxes(): void {
-    for (const { change, at } of this.review.open) {
-      const box = this.boxes.get(change.id);
-      const cell = at === null ? undefined : this.review.cell(at);
-      if (box === undefined) continue;
-      if (cell === undefined) box.element.remove();
-      else
-        void cell.ready.then(() => {
-          const input = cell.isDisposed ? null : cell.node.querySelector(':scope > .jp-Cell-inputWrapper');
-          if (this.boxes.get(change.id) === box && input !== null && box.element.previousElementSibling !== input) input.after(box.element);
-        });
-    }
+  /** Put a change at its cell, which the page has made now. */
+  private place(change: string, cell: Cell): void {
+    const shown = this.review.open.find((each) => each.change.id === change && each.at === cell.model.id);
+    const input = cell.isDisposed || this.isDisposed ? null : cell.node.querySelector(':scope > .jp-Cell-inputWrapper');
+    if (shown === undefined || input === null) return;
+    const box = this.boxes.get(change) ?? new CellBox(shown, this.all);
+    this.boxes.set(change, box);
+    if (cell.node.contains(box.element)) return;
+    let last: Element = input;
+    while (last.nextElementSibling?.matches('.planck-at-cell')) last = last.nextElementSibling;
+    last.after(box.element);
   }
 
   private drawStrips(applied: readonly ChangeSet[]): void {
@@ -475,13 +498,12 @@ function setsOf(shown: readonly Shown[]): ChangeSet[] {
   return [...new Set(shown.map(({ set }) => set))];
 }
 
-/** Make missing parts, and dispose superfluous ones. */
-function keep<Part extends { dispose(): void }>(parts: Map<string, Part>, open: readonly Shown[], make: (shown: Shown) => Part): void {
+/** Dispose superfluous parts. */
+function keep(parts: Map<string, { dispose(): void }>, open: readonly Shown[]): void {
   const wanted = new Set(open.map(({ change }) => change.id));
   for (const [id, part] of parts) {
     if (wanted.has(id)) continue;
     part.dispose();
     parts.delete(id);
   }
-  for (const shown of open) if (!parts.has(shown.change.id)) parts.set(shown.change.id, make(shown));
 }

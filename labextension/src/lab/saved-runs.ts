@@ -5,6 +5,7 @@ import type { CodeCell } from '@jupyterlab/cells';
 import { INotebookTracker } from '@jupyterlab/notebook';
 import type { NotebookPanel } from '@jupyterlab/notebook';
 
+import { soon } from './soon.ts';
 import { viewModule } from './styles.ts';
 
 const RUN = '[class*="planck-run-"]:not(.pk-saved)';
@@ -46,13 +47,13 @@ export const savedRuns: JupyterFrontEndPlugin<void> = {
   activate: (_app, notebooks: INotebookTracker) => {
     const known = new WeakSet<object>();
     const add = (panel: NotebookPanel): void => {
-      const look = (): void => {
+      const look = soon(() => {
         for (const cell of panel.content.widgets) {
           if (cell.model.type !== 'code' || known.has(cell)) continue;
           known.add(cell);
           follow(cell as CodeCell, panel);
         }
-      };
+      });
       panel.content.modelContentChanged.connect(look);
       void panel.context.ready.then(look);
     };

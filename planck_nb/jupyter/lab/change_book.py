@@ -136,13 +136,13 @@ class ChangeBook:
     def decide(
         self, set_id: str, decisions: Sequence[Decision], client: str, inverse: Sequence[JsonObject] = ()
     ) -> None:
-        """Note decisions about open changes.
+        """Note decisions about open changes, and end the page's claims in the set.
 
         Changes claimed by another page stay as they are.
 
         Args:
             set_id: The set.
-            decisions: The decisions.
+            decisions: The decisions; none if the page could not apply the changes.
             client: The deciding page.
             inverse: The operations to take the applied changes back.
         """
@@ -155,6 +155,7 @@ class ChangeBook:
                 for decision in decisions
                 if decision.state != "open" and entry.claims.get(decision.change, client) == client
             }
+            entry.claims = {change: other for change, other in entry.claims.items() if other != client}
             changes = tuple(
                 _decided(change, choices[change.id]) if change.state == "open" and change.id in choices else change
                 for change in entry.changes.changes
@@ -163,7 +164,6 @@ class ChangeBook:
                 return
             entry.changes = replace(entry.changes, changes=changes, decided=time.time(), decided_by=client)
             entry.inverse = (*inverse, *entry.inverse)
-            entry.claims = {}
         self._publish(set_id)
 
     def take_back(self, set_id: str) -> None:
@@ -180,9 +180,13 @@ class ChangeBook:
                 replace(change, state="taken back") if change.state in ("accepted", "edited") else change
                 for change in entry.changes.changes
             )
+            later = self._later(entry)
+            for other in later:
+                other.inverse = _with_neighbours(other.inverse, entry.inverse)
+            names = [other.changes.id for other in later]
             entry.changes, entry.inverse = replace(entry.changes, changes=changes, decided=time.time()), ()
             entry.reported -= {change.id for change in changes if change.state == "taken back"}
-        self._publish(set_id)
+        self._publish(set_id, *names)
 
     def rename(self, before: str, path: str) -> None:
         """Let a notebook's sets follow it to another path.
@@ -199,12 +203,21 @@ class ChangeBook:
     def inverse(self, set_id: str) -> tuple[JsonObject, ...]:
         """Return the operations to take a set back.
 
+        Cells moved by later sets are away from their places, so no other cell returns behind them.
+
         Args:
             set_id: The set.
         """
         with self._lock:
             entry = self._entries.get(set_id)
-            return () if entry is None else entry.inverse
+            if entry is None:
+                return ()
+            moves = (each for other in self._later(entry) for each in other.inverse if each.get("kind") == "move")
+            away = {each.get("id") for each in moves}
+            return tuple(
+                {**each, "after": [cell for cell in each["after"] if cell not in away]} if "after" in each else each
+                for each in entry.inverse
+            )
 
     def open_set(self, agent_id: str) -> ChangeSet | None:
         """Return an agent's newest open set.
@@ -258,15 +271,21 @@ class ChangeBook:
             entry = self._entries.get(set_id)
             return () if entry is None else tuple(change for change in entry.changes.changes if change.id in names)
 
-    def _publish(self, set_id: str) -> None:
+    def _later(self, entry: _Entry) -> list[_Entry]:
+        """Return the applied sets which were decided after one."""
+        others = (other for other in self._entries.values() if other.inverse)
+        return [other for other in others if (other.changes.decided or 0) > (entry.changes.decided or 0)]
+
+    def _publish(self, *set_ids: str) -> None:
         waiting, self._changed = self._changed, asyncio.Event()
         waiting.set()
         session = self._session()
-        entry = self._entries.get(set_id)
-        if session is not None and entry is not None:
-            data = {**asdict(entry.changes), "inverse": list(entry.inverse)}
-            with suppress(PlanckError):  # the session is closed: the next one begins without
-                session.record_signed_metadata(f"{_KEY}{set_id}", data)
+        for set_id in set_ids if session is not None else ():
+            entry = self._entries.get(set_id)
+            if session is not None and entry is not None:
+                data = {**asdict(entry.changes), "inverse": list(entry.inverse)}
+                with suppress(PlanckError):  # the session is closed: the next one begins without
+                    session.record_signed_metadata(f"{_KEY}{set_id}", data)
         self.on_change()
 
     def _forget_old(self) -> None:
@@ -278,6 +297,28 @@ class ChangeBook:
 def _decided(change: CellChange, decision: Decision) -> CellChange:
     source = change.source if decision.source is None else decision.source
     return replace(change, state=decision.state, reason=decision.reason, source=source)
+
+
+def _with_neighbours(operations: tuple[JsonObject, ...], returned: tuple[JsonObject, ...]) -> tuple[JsonObject, ...]:
+    """Let cells return behind those which return before them.
+
+    A cell's place is kept by the cells before it, nearest first. It misses a cell which an earlier set had removed, and
+    has one which an earlier set had moved.
+    """
+    result = [dict(operation) for operation in operations]
+    for neighbour in (each for each in returned if "after" in each):
+        name, before = _subject(neighbour), neighbour["after"]
+        for operation in (each for each in result if "after" in each):
+            after = [cell for cell in operation["after"] if cell != name]
+            at = next((at for at, cell in enumerate(after) if cell in before), None)
+            if at is not None and _subject(operation) not in (name, *before):
+                after.insert(at, name)
+            operation["after"] = after
+    return tuple(result)
+
+
+def _subject(operation: JsonObject) -> Any:  # noqa: ANN401 - a cell's id
+    return operation.get("id", operation.get("cell", {}).get("id"))
 
 
 def _of_stored(data: Any) -> _Entry | None:  # noqa: ANN401 - JSON data

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="session")
 def lab(tmp_path_factory: pytest.TempPathFactory, kernel_template: KernelTemplate | None) -> Iterator[Lab]:
-    """A JupyterLab with our extension; it ends with the tests."""
-    with running_lab(tmp_path_factory.mktemp("jupyterlab"), kernel_template, extension=True) as lab:
+    """A JupyterLab with our extension, at an address as on a hub; it ends with the tests."""
+    home = tmp_path_factory.mktemp("jupyterlab")
+    with running_lab(home, kernel_template, extension=True, base="/user/me@example.org/") as lab:
         yield lab

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from browser.lab_extension.test_proposals import ADD, EXECUTE, SETUP, button, cells_of
 from playwright.sync_api import expect
+from support.listener import Listener
 from support.node import LABEXTENSION, build_script
+from support.payloads import payloads
 
 if TYPE_CHECKING:
     from browser.conftest import Lab, Notebook, Window
@@ -17,6 +20,10 @@ if TYPE_CHECKING:
 CELLS = 1_000
 PROPOSALS = 200
 HOSTILE = '<img src=x onerror="window.hacked = 1"><script>window.hacked = 1</script>'
+WATCH = "() => { window.ran = []; window.fired = number => { window.ran.push(number); }; }"
+ACTIVE = """() => [...document.querySelectorAll('.planck-review *, .planck-at-cell *, .jp-OutputArea *')]
+    .flatMap(element => [...element.attributes].filter(({name}) => name.startsWith('on')).map(({value}) => value))"""
+"""Handlers which a text has brought."""
 VIOLATIONS = """async () => {
     const found = await axe.run({include: [['.planck-review'], ['.planck-at-cell']]},
         {iframes: false, resultTypes: ['violations']});
@@ -70,3 +77,31 @@ def test_texts_of_agents_are_texts(lab: Lab, open_notebook: Open, window: Window
     assert cells_of(page)[1]["source"] == HOSTILE
     assert page.evaluate("window.hacked") is None
     assert [line for line in window.said if "planck" in line] == []
+
+
+def test_the_corpus_runs_nothing_in_the_review(lab: Lab, open_notebook: Open) -> None:
+    listener = Listener()
+    texts = payloads(listener.url)
+    (lab.root / "payloads.json").write_text(json.dumps(texts), encoding="utf-8")
+    reading = (
+        "import json\nfrom planck_nb.jupyter.lab.protocol import Decision\ntexts = json.load(open('payloads.json'))"
+    )
+    adding = f"{SETUP}\n{ADD}\n{reading}"
+    notebook = open_notebook(lab.write("corpus.ipynb", adding, "a = 1"))
+    page = notebook.page
+    page.evaluate(WATCH)
+    notebook.run_first(1)
+    notebook.wait_idle(cells=1)
+    every = "[dict(id=t, kind='insert', cell=t, after='c1', source=t, why=t, cell_type='markdown') for t in texts]"
+    page.evaluate(EXECUTE, f"add(''.join(texts), {every}, title=' '.join(texts))")
+    bar = page.locator(".planck-review")
+    expect(bar).to_contain_text(f"{len(texts)} changes")
+    page.evaluate("window.jupyterapp.commands.execute('planck:review')")
+    expect(page.locator(".pk-ops li")).to_have_count(len(texts))
+    expect(page.locator(".planck-at-cell")).to_have_count(len(texts))
+    for refused in texts[:20]:
+        page.evaluate(EXECUTE, f"book.decide(''.join(texts), [Decision({refused!r}, 'refused', {refused!r})], '')")
+    assert page.evaluate(ACTIVE) == []
+    assert page.evaluate("window.ran") == []
+    assert listener.connections == 0
+    listener.close()

@@ -56,6 +56,16 @@ def test_one_page_decides_and_its_decision_counts_once() -> None:
     assert book.inverse("s1") == ({"kind": "change"},)
 
 
+def test_a_page_which_cannot_apply_a_change_leaves_it_to_others() -> None:
+    book = book_of()
+    assert book.claim("s1", ["x"], "one") == ""
+    assert book.claim("s1", ["y"], "two") == ""
+    book.decide("s1", [], "one")
+    assert states(book) == ["open", "open"]
+    assert book.claim("s1", ["x"], "three") == ""
+    assert book.claim("s1", ["y"], "three") != "", "only that page's claims have ended"
+
+
 def test_a_page_that_is_gone_decides_nothing() -> None:
     book = book_of()
     assert book.claim("s1", ["x"], "one") == ""

@@ -43,15 +43,17 @@ CHANGE = [("propose", {"kind": "change", "cell": "c1", "source": "x = 2", "why":
 class Page:
     """A page that has one cell, and decides as it is told."""
 
-    def __init__(self, kernel: Kernel, protocol: int = PROTOCOL) -> None:
+    def __init__(self, kernel: Kernel, protocol: int = PROTOCOL, client: str = "") -> None:
         self.kernel = kernel
         self.id = uuid4().hex
         self.source = CELL["source"]
         self.sets: list[dict[str, Any]] = []
         self.started: list[str] = []
         self.decision = "accepted"
+        self.notebook: dict[str, Any] = {}
+        """What is unusual about its cells."""
         session = kernel.client.session.session
-        hello = {"client": session, "path": "work.ipynb", "version": "1", "protocol": protocol}
+        hello = {"client": client or session, "path": "work.ipynb", "version": "1", "protocol": protocol}
         self._send("comm_open", target_name="planck.lab", data=hello)
 
     def receive(self, message: dict[str, Any]) -> None:
@@ -61,8 +63,8 @@ class Page:
         data = content["data"]
         match data["type"]:
             case "cells wanted":
-                cells = [{**CELL, "source": self.source}]
-                self._send("comm_msg", data={"type": "cells", "request": data["request"], "cells": cells})
+                cells = {"cells": [{**CELL, "source": self.source}], **self.notebook}
+                self._send("comm_msg", data={"type": "cells", "request": data["request"], **cells})
             case "run wanted":
                 self.started.append(data["source"])
                 problem = "It was edited." if data["source"] != self.source else ""
@@ -118,8 +120,10 @@ def test_without_a_page_a_cell_is_shown_below_the_prompt_and_the_agent_knows(ker
     assert "cannot be listed" in prompt(kernel, [("list_cells", {})])[-1]
 
 
-def test_a_proposal_waits_for_the_person(kernel: Kernel) -> None:
-    page = Page(kernel)
+@pytest.mark.parametrize("client", ["", "elsewhere"], ids=["page", "server"])
+def test_a_proposal_waits_for_the_person(kernel: Kernel, client: str) -> None:
+    """The server executes a cell for a page, with a session of its own."""
+    page = Page(kernel, client=client)
     results = prompt(kernel, [("list_cells", {})], READ, CHANGE, on_message=page.receive)
     assert results[1] == "1. c1 code, In [3], edited since: x = 1"
     assert "Its output of an earlier text of the cell:\n1" in results[2]
@@ -141,6 +145,33 @@ def test_a_proposal_waits_for_the_person(kernel: Kernel) -> None:
 def test_what_cannot_be_proposed_is_said(kernel: Kernel, calls: list[object], words: str) -> None:
     page = Page(kernel)
     assert words in prompt(kernel, *calls, on_message=page.receive)[-1]
+    assert all(each["decided"] is not None for each in page.sets)
+
+
+@pytest.mark.parametrize(
+    ("notebook", "kind", "words"),
+    [
+        ({"writable": False}, "change", "The notebook is read-only"),
+        ({"cells": [{**CELL, "editable": False}]}, "change", "The cell is not editable."),
+        ({"cells": [{**CELL, "deletable": False}]}, "delete", "The cell cannot be deleted."),
+        ({"cells": [{**CELL, "source": "y = 1"}]}, "change", "read it again"),
+        ({"cells": [CELL, CELL]}, "change", "Several cells have the id c1"),
+        ({"cells": []}, "delete", "There is no cell c1"),
+    ],
+    ids=["read-only", "editable", "deletable", "edited", "doubled", "gone"],
+)
+def test_what_the_notebook_does_not_allow_is_said(
+    kernel: Kernel, notebook: dict[str, Any], kind: str, words: str
+) -> None:
+    page = Page(kernel)
+
+    def receive(message: dict[str, Any]) -> None:
+        page.receive(message)
+        if message["msg_type"] == "comm_msg" and message["content"]["data"].get("type") == "cells wanted":
+            page.notebook = notebook  # after the first reading
+
+    calls = [("propose", {"kind": kind, "cell": "c1", **({"source": "x = 2"} if kind == "change" else {})})]
+    assert words in prompt(kernel, READ, calls, on_message=receive)[-1]
     assert all(each["decided"] is not None for each in page.sets)
 
 
@@ -170,12 +201,13 @@ def test_a_decision_after_the_deadline_begins_the_next_prompt(kernel: Kernel) ->
     assert told(kernel)[-1] == "[Refused: change of cell c1 (so).]\n\nagain"
 
 
-def test_a_page_of_another_version_is_told_what_to_update(kernel: Kernel) -> None:
-    page = Page(kernel, protocol=PROTOCOL + 1)
+@pytest.mark.parametrize(("protocol", "words"), [(PROTOCOL + 1, "newer than"), (PROTOCOL - 1, "older than")])
+def test_a_page_of_another_version_is_told_what_to_update(kernel: Kernel, protocol: int, words: str) -> None:
+    page = Page(kernel, protocol=protocol)
     results = prompt(kernel, READ, on_message=page.receive)
     kernel.run("")
-    assert "newer than planck_nb in this kernel" in results[-1]
-    assert "problem  extension  The JupyterLab extension is newer" in kernel.run("%planck doctor").plain
+    assert f"{words} planck_nb in this kernel" in results[-1]
+    assert f"problem  extension  The JupyterLab extension is {words}" in kernel.run("%planck doctor").plain
 
 
 def test_the_doctor_knows_the_pages(tmp_path: Path) -> None:

@@ -1,0 +1,267 @@
+"""In JupyterLab with our extension: what people, files and other extensions do while proposals are open."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from browser.lab_extension.test_proposals import ADD, EXECUTE, SETUP, SHARED, button, cells_of, sources
+from playwright.sync_api import Page, Route, expect
+
+if TYPE_CHECKING:
+    from browser.conftest import Lab, Notebook, Window
+
+    Open = Callable[..., Notebook]
+
+PANEL = "window.jupyterapp.shell.currentWidget"
+OWN = ".jp-NotebookPanel:not(.lm-mod-hidden)"
+SPLIT = f"""() => {{
+    {PANEL}.content.activeCellIndex = 2;
+    {PANEL}.content.activeCell.editor.setCursorPosition({{line: 0, column: 5}});
+    window.jupyterapp.commands.execute('notebook:split-cell-at-cursor');
+}}"""
+MERGE = f"""() => {{
+    {PANEL}.content.activeCellIndex = 2;
+    {PANEL}.content.extendContiguousSelectionTo(3);
+    return window.jupyterapp.commands.execute('notebook:merge-cells');
+}}"""
+TALK = "agent('a', 'Hello.')\nplanck_nb.get_workspace().session\n%planck a hi"
+EDITED = "The cell was edited after this was written."
+GONE = "The cell is not in the notebook any more."
+
+
+def change(cell: str, before: str, source: str, **more: Any) -> dict[str, Any]:
+    return {"id": f"{cell}-{source}", "kind": "change", "cell": cell, "before": before, "source": source, **more}
+
+
+def opened(lab: Lab, open_notebook: Open, name: str, *cells: str) -> Notebook:
+    """A notebook whose first cell can add proposals."""
+    notebook = open_notebook(lab.write(name, f"{SETUP}\n{ADD}", *cells), width=1400)
+    notebook.run_first(1)
+    notebook.wait_idle(cells=1)
+    return notebook
+
+
+def add(page: Page, name: str, *changes: dict[str, Any]) -> None:
+    page.evaluate(EXECUTE, f"add({name!r}, {list(changes)!r})")
+    expect(page.locator(f"{OWN} .planck-review")).to_contain_text("change")
+
+
+@pytest.mark.parametrize(
+    ("action", "words"),
+    [
+        (SPLIT, EDITED),
+        (MERGE, GONE),
+        (f"() => {SHARED}.deleteCell(2)", GONE),
+        (f"() => {SHARED}.getCell(2).setMetadata('editable', false)", "The cell is not editable."),
+    ],
+    ids=["split", "merged", "deleted", "locked"],
+)
+def test_a_cell_that_is_not_the_same_any_more_stays(lab: Lab, open_notebook: Open, action: str, words: str) -> None:
+    notebook = opened(lab, open_notebook, "cell.ipynb", "a = 1", "b = 1 + 1", "c = 1")
+    page = notebook.page
+    add(page, "s", change("c2", "b = 1 + 1", "b = 2"))
+    page.evaluate(action)
+    page.evaluate("window.jupyterapp.commands.execute('planck:review')")
+    entry = page.locator(f"{OWN} .pk-ops li")
+    expect(entry).to_contain_text(words)
+    after = cells_of(page)
+    button(entry, "Refuse").click()
+    expect(page.locator(f"{OWN} .pk-ops li")).to_have_count(0)
+    assert cells_of(page) == after
+
+
+def test_another_extension_moves_the_cell(lab: Lab, open_notebook: Open) -> None:
+    notebook = opened(lab, open_notebook, "moved.ipynb", "a = 1", "b = 1", "c = 1")
+    page = notebook.page
+    add(page, "s", change("c2", "b = 1", "b = 2"))
+    page.evaluate(f"() => {SHARED}.moveCell(2, 3)")
+    box = page.locator(f"{OWN} .jp-Cell").nth(3).locator(".planck-at-cell")
+    expect(box).to_have_count(1)
+    button(box, "Accept").click()
+    expect(page.locator(f"{OWN} .planck-at-cell")).to_have_count(0)
+    assert list(sources(page).values())[1:] == ["a = 1", "c = 1", "b = 2"]
+
+
+def test_two_agents_propose_for_one_cell(lab: Lab, open_notebook: Open) -> None:
+    notebook = opened(lab, open_notebook, "contested.ipynb", "a = 1")
+    page = notebook.page
+    add(page, "s", change("c1", "a = 1", "a = 2"))
+    add(page, "t", change("c1", "a = 1", "a = 3"))
+    boxes = page.locator(f"{OWN} .planck-at-cell")
+    expect(boxes).to_have_count(2)
+    expect(boxes.first).to_contain_text("Another proposal changes the same cell: accept one of them.")
+    button(page.locator(f"{OWN} .planck-at-cell", has_text="a = 3"), "Accept").click()
+    expect(boxes).to_have_count(1)
+    expect(boxes).to_contain_text(EDITED)
+    assert sources(page)["c1"] == "a = 3"
+
+
+def test_the_file_is_replaced_and_renamed(lab: Lab, open_notebook: Open, window: Window) -> None:
+    notebook = opened(lab, open_notebook, "replaced.ipynb", "a = 1", "b = 1")
+    page = notebook.page
+    notebook.save()
+    add(page, "s", change("c1", "a = 1", "a = 2"), change("c2", "b = 1", "b = 2"))
+    content = json.loads(notebook.path.read_text(encoding="utf-8"))
+    content["cells"][2]["source"] = ["b = 5"]
+    notebook.path.write_text(json.dumps(content), encoding="utf-8")
+    page.evaluate(f"{PANEL}.context.revert()")
+    outdated = page.locator(f"{OWN} .planck-at-cell", has_text=EDITED)
+    expect(outdated).to_have_count(1)
+    page.evaluate(f"{PANEL}.context.rename('renamed.ipynb')")
+    page.wait_for_function(f"() => {PANEL}.context.path === 'renamed.ipynb'")
+    button(page.locator(f"{OWN} .planck-at-cell", has_text="a = 2"), "Accept").click()
+    expect(page.locator(f"{OWN} .planck-at-cell")).to_have_count(1)
+    assert list(sources(page).values())[1:] == ["a = 2", "b = 5"]
+    page.evaluate(EXECUTE, "assert {each.path for each in book.sets()} == {'renamed.ipynb'}")
+    button(page.locator(f"{OWN} .planck-review"), "Take back").click()
+    expect(page.locator(f"{OWN} .planck-review")).to_contain_text("Variables and files stay as they are.")
+    assert list(sources(page).values())[1:] == ["a = 1", "b = 5"]
+    assert [line for line in window.said if "planck" in line] == []
+
+
+def test_a_notebook_without_ids_which_nobody_trusts(lab: Lab, open_notebook: Open) -> None:
+    path = lab.write("old.ipynb", f"{SETUP}\n{ADD}", "a = 1")
+    content = json.loads(path.read_text(encoding="utf-8"))
+    content["nbformat_minor"] = 4
+    for cell in content["cells"]:
+        del cell["id"]
+    html = {"output_type": "display_data", "metadata": {}, "data": {"text/html": "<b>x</b>"}}
+    content["cells"].append({**content["cells"][1], "source": ["b = 1"], "outputs": [html]})
+    path.write_text(json.dumps(content), encoding="utf-8")
+    notebook = open_notebook(path)
+    page = notebook.page
+    notebook.run_first(1)
+    notebook.wait_idle(cells=1)
+    [_, first, _] = page.evaluate(f"{PANEL}.content.widgets.map(cell => cell.model.id)")
+    insert = {"id": "n", "kind": "insert", "cell": "new", "after": first, "source": "n = 1"}
+    add(page, "s", change(first, "a = 1", "a = 2"), insert)
+    for left in (1, 0):
+        button(page.locator(f"{OWN} .planck-at-cell").first, "Accept").click()
+        expect(page.locator(f"{OWN} .planck-at-cell")).to_have_count(left)
+    assert [cell["source"] for cell in cells_of(page)][1:] == ["a = 2", "n = 1", "b = 1"]
+    assert page.evaluate(f"{PANEL}.content.widgets.map(cell => cell.model.trusted)")[2:] == [False, False]
+    notebook.save()
+    assert [cell.get("id") for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]] == [None] * 4
+    button(page.locator(f"{OWN} .planck-review"), "Take back").click()
+    expect(page.locator(f"{OWN} .planck-review")).to_contain_text("Variables and files stay as they are.")
+    assert [cell["source"] for cell in cells_of(page)][1:] == ["a = 1", "b = 1"]
+
+
+def test_what_a_person_typed_after_accepting_is_not_taken_back(lab: Lab, open_notebook: Open) -> None:
+    notebook = opened(lab, open_notebook, "typed.ipynb", "a = 1", "b = 1")
+    page = notebook.page
+    add(page, "s", change("c1", "a = 1", "a = 2"), change("c2", "b = 1", "b = 2"))
+    page.evaluate("window.jupyterapp.commands.execute('planck:review')")
+    button(page.locator(f"{OWN} .planck-review"), "Accept the 2 ready").click()
+    expect(page.locator(f"{OWN} .planck-at-cell")).to_have_count(0)
+    page.evaluate(f"() => {{ {SHARED}.getCell(2).setSource('b = 2  # mine'); }}")
+    after = cells_of(page)
+    button(page.locator(f"{OWN} .planck-review"), "Take back").click()
+    expect(page.locator(f"{OWN} .planck-review")).to_contain_text(f"Nothing was changed: cell 3. {EDITED}")
+    assert cells_of(page) == after
+    page.evaluate(f"() => {{ {SHARED}.getCell(2).setSource('b = 2'); }}")
+    button(page.locator(f"{OWN} .planck-review"), "Take back").click()
+    expect(page.locator(f"{OWN} .planck-review")).to_contain_text("Variables and files stay as they are.")
+    assert list(sources(page).values())[1:] == ["a = 1", "b = 1"]
+
+
+@pytest.mark.own_page
+def test_a_read_only_file_stays_as_it_is(lab: Lab, open_notebook: Open, window: Window) -> None:
+    path = lab.write("locked.ipynb", f"{SETUP}\n{ADD}", "a = 1")
+    notebook = open_notebook(lab.write("writable.ipynb", "1"))
+    page = notebook.page
+
+    def lock(route: Route) -> None:
+        answer = route.fetch()
+        route.fulfill(response=answer, json={**answer.json(), "writable": False})
+
+    page.route("**/api/contents/locked.ipynb*", lock)
+    notebook = open_notebook(path)
+    notebook.run_first(1)
+    notebook.wait_idle(cells=1)
+    add(page, "s", change("c1", "a = 1", "a = 2"))
+    button(page.locator(f"{OWN} .planck-at-cell"), "Accept").click()
+    expect(page.locator(f"{OWN} .planck-review")).to_contain_text("The notebook is read-only.")
+    assert sources(page)["c1"] == "a = 1"
+    expect(page.locator(f"{OWN} .planck-at-cell")).to_have_count(1)
+
+
+def test_a_second_view_of_the_notebook_reviews_when_the_first_is_closed(lab: Lab, open_notebook: Open) -> None:
+    notebook = opened(lab, open_notebook, "views.ipynb", "a = 1")
+    page = notebook.page
+    add(page, "s", change("c1", "a = 1", "a = 2"))
+    page.evaluate(
+        f"""async () => {{
+            const first = {PANEL};
+            await window.jupyterapp.commands.execute('docmanager:clone');
+            first.dispose();
+        }}"""
+    )
+    expect(page.locator(f"{OWN} .planck-at-cell")).to_have_count(1)
+    button(page.locator(f"{OWN} .planck-at-cell"), "Accept").click()
+    expect(page.locator(f"{OWN} .planck-at-cell")).to_have_count(0)
+    assert sources(page)["c1"] == "a = 2"
+
+
+def test_the_kernel_restarts_and_the_session_is_resumed(lab: Lab, open_notebook: Open) -> None:
+    notebook = opened(lab, open_notebook, "restarted.ipynb", "a = 1", "%planck resume latest", TALK)
+    page = notebook.page
+    notebook.run_only(3)
+    expect(notebook.output(3)).to_contain_text("Hello.")
+    add(page, "s", change("c1", "a = 1", "a = 2"))
+    page.evaluate(f"{PANEL}.sessionContext.session.kernel.restart()")
+    expect(page.locator(f"{OWN} .planck-at-cell")).to_have_count(0)
+    notebook.run_first(1)
+    notebook.wait_idle(cells=1)
+    notebook.run_only(2)
+    expect(page.locator(f"{OWN} .planck-at-cell")).to_have_count(1)
+    button(page.locator(f"{OWN} .planck-at-cell"), "Accept").click()
+    expect(page.locator(f"{OWN} .planck-at-cell")).to_have_count(0)
+    assert sources(page)["c1"] == "a = 2"
+
+
+R_KERNEL = """from ipykernel.kernelapp import IPKernelApp
+from ipykernel.kernelbase import Kernel
+class R(Kernel):
+    implementation = banner = "R"
+    implementation_version = "1"
+    language_info = {"name": "R", "mimetype": "text/x-rsrc", "file_extension": ".r"}
+    async def do_execute(self, code, silent, *_args, **_more):
+        return {"status": "ok", "execution_count": 1, "payload": [], "user_expressions": {}}
+IPKernelApp.launch_instance(kernel_class=R)"""
+
+
+@pytest.mark.own_page
+def test_a_kernel_of_another_language_is_left_alone(lab: Lab, open_notebook: Open, window: Window) -> None:
+    folder = lab.root.parent / "data" / "kernels" / "plain-r"
+    folder.mkdir(parents=True)
+    spec = {"argv": [sys.executable, "-c", R_KERNEL, "-f", "{connection_file}"], "display_name": "R", "language": "R"}
+    (folder / "kernel.json").write_text(json.dumps(spec), encoding="utf-8")
+    path = lab.write("r.ipynb", "x <- 1", "%%planck\nhello")
+    content = json.loads(path.read_text(encoding="utf-8"))
+    content["metadata"]["kernelspec"] = {"name": "plain-r", "display_name": "R", "language": "R"}
+    path.write_text(json.dumps(content), encoding="utf-8")
+    notebook = open_notebook(path)
+    page = notebook.page
+    notebook.run_all()
+    notebook.wait_idle()
+    assert page.evaluate(f"{PANEL}.sessionContext.session.kernel.info.then(info => info.language_info.name)") == "R"
+    assert page.evaluate("window.jupyterapp.commands.isEnabled('planck:fix-cell')") is False
+    expect(page.locator(f"{OWN} .planck-review")).to_be_hidden()
+    expect(page.locator(f"{OWN} .planck-help")).to_have_count(0)
+    assert [line for line in window.said if "planck" in line] == []
+    # With another kernel, the notebook has proposals.
+    page.evaluate(f"{SHARED}.getCell(0).setSource({SETUP + chr(10) + ADD!r})")
+    page.evaluate(f"{PANEL}.sessionContext.changeKernel({{name: 'python3'}})")
+    page.wait_for_function(f"() => {PANEL}.sessionContext.session?.kernel?.name === 'python3'")
+    notebook.run_first(1)
+    page.wait_for_function(f"() => {PANEL}.content.widgets[0].model.executionState === 'idle'")
+    add(page, "s", change("c1", "%%planck\nhello", "%%planck\nbye"))
+    expect(page.locator(f"{OWN} .planck-at-cell")).to_have_count(1)
+    page.evaluate(f"{PANEL}.sessionContext.changeKernel({{name: 'plain-r'}})")
+    expect(page.locator(f"{OWN} .planck-at-cell")).to_have_count(0)
+    expect(page.locator(f"{OWN} .planck-review")).to_be_hidden()
