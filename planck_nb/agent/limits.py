@@ -126,18 +126,21 @@ class Limits:
         Returns:
             The limit; None if the price is known or reported, or nobody set a cost limit by hand.
         """
+        if self.cost not in (None, USUAL_COST):
+            name, bound = "cost", self.cost
+        elif self.session_cost not in (None, USUAL_TOTAL):
+            name, bound = "session_cost", self.session_cost
+        else:
+            return None
         if self.unknown_price is not None or model.pricing is not None or not may_cost(model):
             return None
         if rules_of(model).cost is not None and str(model) not in no_price:
             return None
-        for name, bound, usual in (("cost", self.cost, USUAL_COST), ("session_cost", self.session_cost, USUAL_TOTAL)):
-            if bound is not None and bound != usual:
-                return name, (
-                    f"The price of {model} is not known, so its limit of {_number(bound)} US dollars cannot hold; say "
-                    "what it costs with `unknown_price` in the limits, in US dollars per million tokens (0 if it is "
-                    f"free), or set `{name}` to None and `tokens` to a number."
-                )
-        return None
+        return name, (
+            f"The price of {model} is not known, so its limit of {_number(bound)} US dollars cannot hold; say "
+            "what it costs with `unknown_price` in the limits, in US dollars per million tokens (0 if it is "
+            f"free), or set `{name}` to None and `tokens` to a number."
+        )
 
     def as_dict(self) -> dict[str, float | None]:
         """Return the limits by name.

@@ -149,9 +149,17 @@ def may_cost(model: Model) -> bool:
 
     A server on this machine does not, unless it reports prices. Raises `ConfigError` for an unusable address.
     """
-    if model.unavailable is not None or not needs_server(model.provider):
+    if model.unavailable is not None:
         return False
-    return rules_of(model).cost is not None or not is_loopback(base_url_of(model))
+    if rules_of(model).cost is not None:
+        return needs_server(model.provider)
+    return _is_elsewhere(REGISTRY.revision, model.provider, model.base_url, model.api)
+
+
+@lru_cache(1_000)
+def _is_elsewhere(_revision: int, name: str, base_url: str | None, api: str) -> bool:
+    """Return true for a server on another machine."""
+    return needs_server(name) and not is_loopback(base_url_of(Model(name, "", api, base_url=base_url)))
 
 
 def key_variables_of(model: Model) -> tuple[str, ...]:

@@ -47,6 +47,9 @@ _LONGEST_HEAD = 200
 _MAX_WATCHED = 200_000
 """Characters before a closing tag which may prove to be thinking."""
 
+_OF_TEXT = (TextChunk, ToolCallStart, PartEnd, Finish)
+"""Events which concern texts."""
+
 _Mode = Literal["start", "thinking", "plain", "call"]
 
 
@@ -84,6 +87,11 @@ class ReplyText:
             return events
         result: list[StreamEvent] = []
         for place, event in enumerate(events, 1):
+            if not isinstance(event, _OF_TEXT):
+                if isinstance(event, (ThinkingChunk, ToolArgsChunk)):
+                    event.index = self.place(event.index)
+                result.append(event)
+                continue
             result.extend(self._convert(event))
             if self._may_end():
                 self._is_plain = True
@@ -92,8 +100,9 @@ class ReplyText:
 
     def _may_end(self) -> bool:
         """Tell if all later events stay unchanged."""
-        texts = self._texts.values()
-        return bool(texts) and not self.inserted and all(text.is_plain for text in texts)
+        if self.inserted or not self._texts:
+            return False
+        return all(text.is_plain for text in self._texts.values())
 
     def held(self) -> dict[int, str]:
         """Text held back, by part index."""
@@ -126,9 +135,6 @@ class ReplyText:
                 if text is None:
                     text = self._texts[event.index] = _Text(self, event.index)
                 yield from text.feed(event.text)
-            case ThinkingChunk() | ToolArgsChunk():
-                event.index = self.place(event.index)
-                yield event
             case ToolCallStart():
                 self.tools = frozenset()  # the server finds calls itself
                 yield from self._end()
@@ -141,10 +147,8 @@ class ReplyText:
                         event.text = text.remaining
                 event.index = self.place(event.index)
                 yield event
-            case Finish():
-                yield from self._end()
-                yield event
             case _:
+                yield from self._end()
                 yield event
 
     def _end(self) -> Iterator[StreamEvent]:

@@ -26,12 +26,16 @@ class ToolSpec:
 
 
 class HistoryCache:
-    """Keeps what was encoded of one conversation from one request to the next; `encoded_history` fills it."""
+    """Keeps what was encoded for one conversation from one request to the next.
 
-    __slots__ = ("encoder",)
+    `encoded_history` fills the first part, `fit_context` the other.
+    """
+
+    __slots__ = ("encoder", "fitted")
 
     def __init__(self) -> None:
         self.encoder: object = None
+        self.fitted: object = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,6 +35,7 @@ from planck_nb.jupyter.team_prompts import model_of, require_team_options, team_
 from planck_nb.teams import Team
 from planck_nb.workspace import Workspace
 from planck_nb.workspace.agent_names import find_agent, named_agents
+from planck_nb.workspace.installation_findings import Finding
 from planck_nb.workspace.sidecars import ShowWait
 
 Namespace: TypeAlias = Mapping[str, object]
@@ -109,6 +110,8 @@ class Controller:
         """Paths, digests and texts in complete listings by `%planck trust`."""
         self.news_for: Callable[[str], str] = lambda _agent_id: ""
         """Returns what people decided since an agent's last prompt, which begins its next one."""
+        self.examine_pages: Callable[[], Sequence[Finding]] = tuple
+        """Returns findings about the notebook's pages."""
         self.answers = Answers()
         """The answers that cells have shown."""
         self._live_table: LiveTable | None = None

@@ -6,7 +6,7 @@ indexes, give several calls one index, send a name in pieces or after the argume
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 
 from planck_nb.ai.dialects.json_wire import write_json
 from planck_nb.ai.message_builder import MAX_ID_LENGTH, parse_arguments
@@ -29,7 +29,7 @@ class StreamedCalls:
         self._by_id: dict[str, _StreamedCall] = {}
         self._by_place: dict[object, _StreamedCall] = {}
 
-    def feed(self, delta: JsonObject, place: object) -> Iterator[StreamEvent]:
+    def feed(self, delta: JsonObject, place: object) -> list[StreamEvent]:
         """Decode one delta.
 
         Args:
@@ -37,7 +37,7 @@ class StreamedCalls:
             place: Its index; its position if the index is missing; None if it stands alone, and belongs to the last
                 call.
 
-        Yields:
+        Returns:
             The events. A call starts with its arguments, because only then is its name complete.
         """
         function = delta.get("function") or {}
@@ -46,21 +46,19 @@ class StreamedCalls:
         for source in (delta, function):
             if not self._opaque_fields.isdisjoint(source):
                 call.fields |= {name: value for name, value in source.items() if name in self._opaque_fields and value}
-        yield from call.feed(name, arguments)
+        return call.feed(name, arguments)
 
-    def end(self) -> Iterator[StreamEvent]:
+    def end(self) -> list[StreamEvent]:
         """Start calls without arguments.
 
-        Yields:
+        Returns:
             The events.
         """
-        for call in self._calls:
-            yield from call.end()
+        return [event for call in self._calls for event in call.end()]
 
-    def states(self, endpoint: str) -> dict[int, JsonObject]:
+    def states(self) -> dict[int, JsonObject]:
         """Fields to be sent back to the server, by part index."""
-        states = ((call.index, call.state(endpoint)) for call in self._calls)
-        return {index: state for index, state in states if state}
+        return {call.index: state for call in self._calls if (state := call.state())}
 
     def _find(self, call_id: str, place: object, name: str, arguments: str) -> _StreamedCall:
         """Find the call for a delta, or begin one."""
@@ -117,7 +115,7 @@ class _StreamedCall:
         """The arguments so far."""
         return "".join(self._pieces)
 
-    def feed(self, name: str, arguments: str) -> Iterator[StreamEvent]:
+    def feed(self, name: str, arguments: str) -> list[StreamEvent]:
         if name and not self._is_shown:
             # Sent again, or as far as it is known, or in pieces.
             self.name = name if name.startswith(self.name) else self.name + name
@@ -128,26 +126,23 @@ class _StreamedCall:
             self._pieces.append(arguments)
             self.length += len(arguments)
         if self._is_shown:
-            if arguments:
-                yield ToolArgsChunk(self.index, arguments)
-        elif self.length and self.name:
-            yield from self.end()
+            return [ToolArgsChunk(self.index, arguments)] if arguments else []
+        return self.end() if self.length and self.name else []
 
-    def end(self) -> Iterator[StreamEvent]:
+    def end(self) -> list[StreamEvent]:
         """Start the call, unless it has started."""
         if self._is_shown:
-            return
+            return []
         self._is_shown = True
-        yield ToolCallStart(self.index, self.id, self.name)
-        if self.length:
-            yield ToolArgsChunk(self.index, self.text)
+        start = ToolCallStart(self.index, self.id, self.name)
+        return [start, ToolArgsChunk(self.index, self.text)] if self.length else [start]
 
-    def state(self, endpoint: str) -> JsonObject:
+    def state(self) -> JsonObject:
         """State to be sent back to the server with the call."""
         state: JsonObject = {"fields": self.fields} if self.fields else {}
         if len(self.id) > MAX_ID_LENGTH:
             state["id"] = self.id
-        return {**state, "endpoint": endpoint} if state else state
+        return state
 
 
 def merged_details(earlier: Iterable[JsonObject], details: object) -> list[JsonObject]:

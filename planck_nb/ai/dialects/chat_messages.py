@@ -6,10 +6,9 @@ unread to the server with the digest "endpoint", and "id" is a call id too long 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from hashlib import blake2b
-from operator import itemgetter
 
 from planck_nb.ai.dialects.json_wire import write_json
 from planck_nb.ai.dialects.openai_common import address, images_of
@@ -80,14 +79,17 @@ def arrange(messages: Iterable[JsonObject], rules: ServerRules) -> list[JsonObje
         >>> arrange([{"role": "user", "content": "Hi."}, {"role": "user", "content": "Hello?"}], ServerRules())
         [{'role': 'user', 'content': 'Hi.\n\nHello?'}]
     """
-    ordered_messages = [*messages]
-    roles = ",".join(map(itemgetter("role"), ordered_messages))  # a loop would take a tenth of a long turn
-    if "user,user" in roles or "assistant,assistant" in roles:
-        ordered_messages = _without_neighbours(ordered_messages)
+    ordered_messages = _without_neighbours(messages)
     return _alternating(ordered_messages) if rules.alternates else ordered_messages
 
 
-def _without_neighbours(messages: list[JsonObject]) -> list[JsonObject]:
+def are_neighbours(first: Sequence[JsonObject], second: Sequence[JsonObject]) -> bool:
+    """Tell whether two messages, as encoded here, have to become one."""
+    role: str = second[0]["role"]
+    return role != "tool" and role == first[-1]["role"]
+
+
+def _without_neighbours(messages: Iterable[JsonObject]) -> list[JsonObject]:
     ordered_messages: list[JsonObject] = []
     last = ""
     for message in messages:
@@ -151,8 +153,9 @@ def _parts(content: object) -> list[JsonObject]:
 
 
 def _user(model: Model, message: UserMessage) -> JsonObject:
-    if all(part.type == "text" for part in message.content):  # some servers accept a list only with images
-        return {"role": "user", "content": "\n".join(part.text for part in message.content if part.type == "text")}
+    texts = [part.text for part in message.content if part.type == "text"]
+    if len(texts) == len(message.content):  # some servers accept a list only with images
+        return {"role": "user", "content": "\n".join(texts)}
     return {"role": "user", "content": [_content(model, part) for part in message.content]}
 
 
@@ -222,7 +225,7 @@ def _add_reasoning(wire: JsonObject, model: Model, message: AssistantMessage, ru
                 field = rules.reasoning_field or source
                 wire[field] = wire.get(field, "") + part.text
     for part in message.content:
-        if part.type != "tool_call":
+        if part.type != "tool_call" and part.provider_state:
             wire.update(_fields(model, part))
     if rules.reasoning == "required":
         wire.setdefault(rules.reasoning_field or _USUAL_FIELD, "")

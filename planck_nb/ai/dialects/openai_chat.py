@@ -7,12 +7,13 @@ reason or `[DONE]`. Servers differ in the field for reasoning and in the fields 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from itertools import chain
 from typing import Any, Literal
 
 from planck_nb.ai.dialect import Decoder, WireRequest
 from planck_nb.ai.dialects.chat_calls import StreamedCalls, merged_details
-from planck_nb.ai.dialects.chat_messages import arrange, encode_message, endpoint_of, with_system
+from planck_nb.ai.dialects.chat_messages import are_neighbours, arrange, encode_message, endpoint_of, with_system
 from planck_nb.ai.dialects.chat_options import add_options
 from planck_nb.ai.dialects.json_wire import read_object, text_of
 from planck_nb.ai.dialects.openai_common import (
@@ -63,8 +64,10 @@ class Chat:
         """Build the request for one streamed reply."""
         context, fitted_tools = fit_context(model, context, SCHEMAS)
         rules = rules_of(model)
-        history = encode_history(context, model, encode_message, fitted_tools=fitted_tools)
-        messages = arrange(chain.from_iterable(history.wire), rules)
+        history = encode_history(context, model, encode_message, fitted_tools=fitted_tools, neighbours=are_neighbours)
+        messages = [*chain.from_iterable(history.wire)]
+        if history.has_neighbours or rules.alternates:
+            messages = arrange(messages, rules)
         if system := "\n\n".join(filter(None, (context.system, output_prompt(rules, options)))):
             messages = with_system(messages, system, rules)
         body: JsonObject = {
@@ -126,6 +129,7 @@ class ChatDecoder:
         self._unknown_reason = ""
         self._counts = TokenCounts(model)
         self._rules = rules_of(model)
+        self._usage_word = _usage_word(self._rules.usage_places)
         self._calls = StreamedCalls(self._next, self._rules.opaque_fields)
         self._finished = False
 
@@ -138,7 +142,7 @@ class ChatDecoder:
         chunk = read_object(data, self._model)
         choices = chunk.get("choices")
         if not choices:
-            return self._rest(chunk)
+            return self._rest(chunk, has_usage=True)
         choice = choices[0]
         if choice.get("index"):
             return ()  # an alternative answer
@@ -154,8 +158,8 @@ class ChatDecoder:
             and not choice.get("finish_reason")
         ):
             event = TextChunk(self._text, text)
-            return (event, *self._rest(chunk)) if chunk.get("usage") else (event,)
-        return self._mixed(chunk, choice, delta)
+            return (event, *self._rest(chunk, has_usage=True)) if chunk.get("usage") else (event,)
+        return self._mixed(chunk, choice, delta, has_usage=self._usage_word in data)
 
     def end(self) -> Iterable[StreamEvent]:
         """The last events. Raises `StreamTruncated` if neither a finish reason nor `[DONE]` was received."""
@@ -165,19 +169,13 @@ class ChatDecoder:
             raise truncated(self._model)
         return self._finish()
 
-    def _mixed(self, chunk: JsonObject, choice: JsonObject, delta: JsonObject) -> Iterable[StreamEvent]:
-        field, thought = _reasoning(delta)
-        if thought:
-            if self._thinking is None:
-                self._thinking, self._reasoning_field = self._next(), field
-            yield ThinkingChunk(self._thinking, thought)
-        if not self._rules.opaque_fields.isdisjoint(delta):
-            self._keep_opaque(delta)
-        refusal = _text(delta.get("refusal"))
-        if text := _text(delta.get("content")) + refusal:
-            if self._text is None:
-                self._text = self._next()
-            yield TextChunk(self._text, text)
+    def _mixed(
+        self, chunk: JsonObject, choice: JsonObject, delta: JsonObject, *, has_usage: bool
+    ) -> Iterable[StreamEvent]:
+        refusal = ""
+        if delta and not ("tool_calls" in delta and len(delta) == 1):
+            refusal = _text(delta.get("refusal"))
+            yield from self._words(delta, refusal)
         if "tool_calls" in delta or "function_call" in delta:
             yield from self._feed_calls(delta)
         if refusal:
@@ -186,20 +184,36 @@ class ChatDecoder:
             if reason == "error":
                 raise failure_of(self._model, choice.get("error") or chunk.get("error") or "the server gave no reason")
             self._end_for(str(reason))
-        yield from self._rest(chunk)
+        yield from self._rest(chunk, has_usage=has_usage)
+
+    def _words(self, delta: JsonObject, refusal: str) -> Iterable[StreamEvent]:
+        """Decode a delta apart from calls."""
+        field, thought = _reasoning(delta)
+        if thought:
+            if self._thinking is None:
+                self._thinking, self._reasoning_field = self._next(), field
+            yield ThinkingChunk(self._thinking, thought)
+        if not self._rules.opaque_fields.isdisjoint(delta):
+            self._keep_opaque(delta)
+        if text := _text(delta.get("content")) + refusal:
+            if self._text is None:
+                self._text = self._next()
+            yield TextChunk(self._text, text)
 
     def _keep_opaque(self, delta: JsonObject) -> None:
         for name, value in delta.items():
             if name in self._rules.opaque_fields and value:
                 self._opaque[name] = _more_of(self._opaque.get(name), value)
 
-    def _feed_calls(self, delta: JsonObject) -> Iterable[StreamEvent]:
+    def _feed_calls(self, delta: JsonObject) -> list[StreamEvent]:
         calls = delta.get("tool_calls") or ()
+        events: list[StreamEvent] = []
         for position, call in enumerate(calls):
             index = call.get("index")
-            yield from self._calls.feed(call, (None if len(calls) == 1 else position) if index is None else index)
+            events += self._calls.feed(call, (None if len(calls) == 1 else position) if index is None else index)
         if isinstance(function := delta.get("function_call"), dict):  # as it was before there were several
-            yield from self._calls.feed({"function": function}, "function_call")
+            events += self._calls.feed({"function": function}, "function_call")
+        return events
 
     def _end_for(self, word: str) -> None:
         """Note the finish reason; an unknown word cuts the reply off."""
@@ -208,13 +222,14 @@ class ChatDecoder:
         self._reason = reason or "length"
         self._unknown_reason = "" if reason else word
 
-    def _rest(self, chunk: JsonObject) -> Iterable[StreamEvent]:
+    def _rest(self, chunk: JsonObject, *, has_usage: bool) -> Iterable[StreamEvent]:
         """Handle the fields of a chunk other than choices."""
-        if (error := error_in(chunk)) is not None:
+        if ("error" in chunk or not chunk.get("choices")) and (error := error_in(chunk)) is not None:
             raise failure_of(self._model, error)
-        for path in self._rules.usage_places:
-            if path[0] in chunk and (usage := _at(chunk, path)):
-                return self._count(usage)
+        if has_usage:
+            for path in self._rules.usage_places:
+                if usage := _at(chunk, path):
+                    return self._count(usage)
         return ()
 
     def _count(self, usage: Any) -> Iterable[StreamEvent]:  # noqa: ANN401 - any JSON value
@@ -236,8 +251,10 @@ class ChatDecoder:
     def _finish(self) -> Iterable[StreamEvent]:
         self._finished = True
         events = [*self._calls.end()]
-        endpoint = endpoint_of(self._model)
-        states = self._calls.states(endpoint)
+        states = self._calls.states()
+        endpoint = endpoint_of(self._model) if states or self._opaque else ""
+        for state in states.values():
+            state["endpoint"] = endpoint
         if self._thinking is not None:
             states[self._thinking] = {"field": self._reasoning_field}
         if self._opaque:
@@ -254,6 +271,13 @@ class ChatDecoder:
     def _next(self) -> int:
         self._parts += 1
         return self._parts - 1
+
+
+@lru_cache
+def _usage_word(places: tuple[Path, ...]) -> bytes:
+    """The bytes in every chunk with token counts."""
+    words = {str(path[-1]) for path in places}
+    return words.pop().encode() if len(words) == 1 else b""
 
 
 def _reasoning(delta: JsonObject) -> tuple[str, str]:

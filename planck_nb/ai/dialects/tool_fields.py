@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
 from planck_nb.ai.models import Model
 from planck_nb.ai.providers import rules_of
-from planck_nb.ai.request import Context
+from planck_nb.ai.request import Context, ToolSpec
 from planck_nb.ai.schemas.fitted_tools import FittedTool, fit_tools, tool_key
 from planck_nb.ai.schemas.schema_rules import SchemaRules
+from planck_nb.ai.server_rules import ServerRules
 from planck_nb.ai.server_tools import ServerTool
 from planck_nb.base.errors import UnsupportedFeatureError
 from planck_nb.base.json_types import JsonObject
@@ -31,13 +32,31 @@ def fit_context(model: Model, context: Context, usual: SchemaRules) -> tuple[Con
     """
     if not context.tools:
         return context, {}
-    rules, tools = rules_of(model), context.tools
-    if rules.refused_tools:
-        tools = [tool for tool in tools if tool_key(tool) not in rules.refused_tools]
-    fitted = fit_tools(tools, _schema_rules(rules.tool_schemas or usual, rules.refused_keywords))
-    if tools is context.tools and all(map(operator.is_, fitted.specs, tools)):
-        return context, fitted.renamed_tools
-    return replace(context, tools=fitted.specs), fitted.renamed_tools
+    rules = rules_of(model)
+    cached = None if context.cache is None else context.cache.fitted
+    if not isinstance(cached, _FittedContext) or not cached.holds(context.tools, rules, usual):
+        cached = _FittedContext(context.tools, rules, usual)
+        if context.cache is not None:
+            context.cache.fitted = cached
+    return context if cached.is_same else replace(context, tools=cached.tools.specs), cached.tools.renamed_tools
+
+
+class _FittedContext:
+    """A context's tools as one server accepts them."""
+
+    __slots__ = ("_made_from", "is_same", "tools")
+
+    def __init__(self, tools: Sequence[ToolSpec], rules: ServerRules, usual: SchemaRules) -> None:
+        self._made_from = tools, rules, usual
+        own_tools = tools
+        if rules.refused_tools:
+            own_tools = [tool for tool in tools if tool_key(tool) not in rules.refused_tools]
+        self.tools = fit_tools(own_tools, _schema_rules(rules.tool_schemas or usual, rules.refused_keywords))
+        self.is_same = own_tools is tools and all(map(operator.is_, self.tools.specs, tools))
+
+    def holds(self, *now: object) -> bool:
+        """Compare the origins; a list might have changed."""
+        return isinstance(now[0], tuple) and all(map(operator.is_, self._made_from, now))
 
 
 @lru_cache

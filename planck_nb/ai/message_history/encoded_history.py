@@ -34,11 +34,13 @@ class EncodedHistory(Generic[T]):
         wire: Each message in the wire format.
         warnings: What could not be sent.
         digest: The digest of all that is sent, None if none was asked for.
+        has_neighbours: Whether two messages in a row were `neighbours`.
     """
 
     wire: list[T]
     warnings: list[str]
     digest: str | None
+    has_neighbours: bool
 
 
 def encode_history(
@@ -47,6 +49,8 @@ def encode_history(
     encode: Encode[T],
     prefix: Prefix | None = None,
     fitted_tools: Mapping[str, FittedTool] = MappingProxyType({}),
+    *,
+    neighbours: Callable[[T, T], bool] | None = None,
 ) -> EncodedHistory[T]:
     """Prepare the messages of a request for the model, and encode them.
 
@@ -59,6 +63,7 @@ def encode_history(
         encode: Converts a message to the wire format.
         prefix: Stands for what is sent before the messages, if a digest of everything is needed.
         fitted_tools: The tools whose arguments are sent under other names, by name.
+        neighbours: Tells whether two encoded messages must not follow one another.
 
     Returns:
         The encoded messages.
@@ -72,13 +77,14 @@ def encode_history(
     if not isinstance(kept, _Encoder) or not kept.continues_with(
         messages[:settled], model, encode, prefix, fitted_tools
     ):
-        kept = _Encoder(model, encode, prefix, fitted_tools)
+        kept = _Encoder(model, encode, prefix, fitted_tools, neighbours)
     kept.add(messages, settled)
     newest = kept.copy_without_wire()
     newest.add(messages, len(messages))
     if kept.characters <= KEPT_CHARACTERS:
         cache.encoder = kept
-    return EncodedHistory([*kept.wire, *newest.wire], [*kept.warnings, *newest.warnings], newest.digest)
+    warnings = [*kept.warnings, *newest.warnings]
+    return EncodedHistory([*kept.wire, *newest.wire], warnings, newest.digest, newest.has_neighbours)
 
 
 def characters(context: Context) -> int:
@@ -110,7 +116,12 @@ class _Encoder(Generic[T]):
     """Encodes messages in their order, and remembers which ones it has encoded."""
 
     def __init__(
-        self, model: Model, encode: Encode[T], prefix: Prefix | None, fitted_tools: Mapping[str, FittedTool]
+        self,
+        model: Model,
+        encode: Encode[T],
+        prefix: Prefix | None,
+        fitted_tools: Mapping[str, FittedTool],
+        neighbours: Callable[[T, T], bool] | None,
     ) -> None:
         self.wire: list[T] = []
         self.warnings: list[str] = []
@@ -125,6 +136,9 @@ class _Encoder(Generic[T]):
         self.characters = 0
         """About how many characters they had."""
         self._latest: PreparedMessage | None = None
+        self._neighbours = neighbours
+        self._latest_wire: T | None = None
+        self.has_neighbours = False
 
     @property
     def digest(self) -> str | None:
@@ -151,8 +165,13 @@ class _Encoder(Generic[T]):
     def add(self, messages: Sequence[Message], end: int) -> None:
         """Encode the messages before `end` that have not been encoded yet."""
         for message in self._preparation.add(messages, self.count, end):
-            self.wire.append(self._encode(self._model, message, self._latest, self.warnings))
+            wire = self._encode(self._model, message, self._latest, self.warnings)
+            self.wire.append(wire)
             self._latest = message
+            if self._neighbours is not None and wire:
+                if self._latest_wire is not None and self._neighbours(self._latest_wire, wire):
+                    self.has_neighbours = True
+                self._latest_wire = wire
         added = messages[self.count : end]
         self._messages.extend(added)
         self.characters += sum(map(characters_of, added))
@@ -160,8 +179,9 @@ class _Encoder(Generic[T]):
 
     def copy_without_wire(self) -> _Encoder[T]:
         """An encoder that continues from here without changing this one, and holds only what it encodes itself."""
-        copy = _Encoder(self._model, self._encode, None, self._fitted_tools)
+        copy = _Encoder(self._model, self._encode, None, self._fitted_tools, self._neighbours)
         copy._preparation, copy._latest, copy.count = self._preparation.copy(), self._latest, self.count
+        copy._latest_wire, copy.has_neighbours = self._latest_wire, self.has_neighbours
         return copy
 
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING
 
+from planck_nb.base.threads import run_in_thread
 from planck_nb.jupyter.charts import svg
 from planck_nb.jupyter.charts.activity import DrawnTask, Span, spans_of, tasks_of
 from planck_nb.jupyter.charts.chart import Chart
@@ -92,6 +94,10 @@ async def timeline_chart(workspace: Workspace, *, session: str | None = None, ag
     frame = await rows_of(workspace, _SQL, session_shown(workspace, session), agents)
     now = time.time()
     running = {agent.id: now for agent in named_agents(workspace).values() if agent.status != "idle"}
+    return await run_in_thread(partial(_draw, frame, running))  # agents go on, however long the history is
+
+
+def _draw(frame: pd.DataFrame, running: Mapping[str, float]) -> Chart:
     rows = records(frame)
     return draw_timeline(spans_of(rows, running=running), tasks_of(rows))
 

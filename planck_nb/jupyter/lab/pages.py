@@ -15,6 +15,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from planck_nb.base.async_tasks import spawn
 from planck_nb.base.version import __version__
+from planck_nb.base.visible import visible
 from planck_nb.jupyter.lab.change_book import ChangeBook
 from planck_nb.jupyter.lab.protocol import (
     ASK,
@@ -43,9 +44,13 @@ from planck_nb.jupyter.lab.protocol import (
     Welcome,
 )
 from planck_nb.jupyter.live.widget import Widget
+from planck_nb.workspace.installation_findings import Finding
 
 ANSWER_SECONDS = 10.0
 """A page's time to answer before it counts as gone."""
+
+_INSTALL = "`pip install -U planck-nb`"
+_TOPIC = "extension"
 
 _HELLOS = TypeAdapter(Hello)
 _MESSAGES: TypeAdapter[FromPage] = TypeAdapter(FromPage)
@@ -62,6 +67,7 @@ class Page:
         client: Its identity in requests.
         path: The notebook's path.
         comm: Its comm.
+        version: The extension's version.
         problem: Why it cannot act; may be empty.
         scripts: The extension's address, if the page's policy refuses scripts from kernels.
     """
@@ -69,6 +75,7 @@ class Page:
     client: str
     path: str
     comm: Any = field(repr=False)
+    version: str = ""
     problem: str = ""
     scripts: str = ""
 
@@ -145,6 +152,15 @@ class Pages:
             return next(reversed(self._pages.values())).problem
         return "No page shows this notebook with the JupyterLab extension of planck_nb."
 
+    def examine(self) -> list[Finding]:
+        """Return a finding for each page, or about the lack of one."""
+        if not self._pages:
+            text = f"{self.problem} Agents cannot propose changes to cells; answers and approvals work."
+            return [
+                Finding(_TOPIC, "note", text, f"run {_INSTALL} where JupyterLab is installed, then reload the page")
+            ]
+        return [_finding(page) for page in self._pages.values()]
+
     def tell(self, status: HelpStatus) -> None:
         """Show an agent's progress with a cell on all pages.
 
@@ -207,7 +223,7 @@ class Pages:
             talk.close()
             return
         problem = "" if hello.protocol == PROTOCOL else _mismatch(newer=hello.protocol > PROTOCOL)
-        page = Page(hello.client, hello.path, talk, problem, hello.scripts)
+        page = Page(hello.client, hello.path, talk, hello.version, problem, hello.scripts)
         talk.on_msg(lambda message: self._later(partial(self._receive, page, message["content"]["data"])))
         talk.on_close(lambda _message: self._later(partial(self._drop, page)))
         self._later(partial(self._welcome, page))
@@ -302,6 +318,14 @@ class Pages:
             page.send(Sets(tuple(sets)))
 
 
+def _finding(page: Page) -> Finding:
+    if page.problem:
+        return Finding(_TOPIC, "problem", page.problem, "update it, then reload the page")
+    scripts = " Its policy refuses scripts from kernels, so the extension has them." if page.scripts else ""
+    version, path = visible(page.version), visible(page.path)
+    return Finding(_TOPIC, "ok", f"Extension {version} on a page with {path}: everything works.{scripts}")
+
+
 def _mismatch(*, newer: bool) -> str:
     """Return the sentence about a newer or older extension."""
     if newer:
@@ -309,6 +333,6 @@ def _mismatch(*, newer: bool) -> str:
     else:
         advice = (
             "The JupyterLab extension is older than planck_nb in this kernel; "
-            "run `pip install -U planck-nb` where JupyterLab is installed."
+            f"run {_INSTALL} where JupyterLab is installed."
         )
     return f"{advice} Until then agents cannot propose cells; colours and answers work."

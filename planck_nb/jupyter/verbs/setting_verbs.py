@@ -490,7 +490,7 @@ async def doctor(notebook: Notebook) -> Examination:
     from planck_nb.workspace.doctor import examine  # noqa: PLC0415 - only this verb needs it
 
     order = ("problem", "note", "ok")
-    findings = await examine(notebook.workspace)
+    findings = [*await examine(notebook.workspace), *notebook.controller.examine_pages()]
     return Examination(tuple(sorted(findings, key=lambda finding: order.index(finding.state))))
 
 

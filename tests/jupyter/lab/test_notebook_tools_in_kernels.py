@@ -207,6 +207,17 @@ def test_a_page_of_another_version_is_told_what_to_update(kernel: Kernel, protoc
     results = prompt(kernel, READ, on_message=page.receive)
     kernel.run("")
     assert f"{words} planck_nb in this kernel" in results[-1]
+    assert f"problem  extension  The JupyterLab extension is {words}" in kernel.run("%planck doctor").plain
+
+
+def test_the_doctor_knows_the_pages(tmp_path: Path) -> None:
+    with running_kernel(tmp_path) as kernel:
+        assert kernel.run("%load_ext planck_nb").status == "ok"
+        found = [line for line in kernel.run("%planck doctor").plain.splitlines() if "extension" in line]
+        assert found[0].startswith("note     extension  No page shows this notebook")
+        Page(kernel)
+        kernel.run("")
+        assert "Extension 1 on a page with work.ipynb: everything works." in kernel.run("%planck doctor").plain
 
 
 def test_a_resumed_session_shows_its_open_proposals_again(tmp_path: Path) -> None:
