@@ -20,6 +20,8 @@ const MAX_SHARE = 0.45;
 const MESSAGE_MS = 15_000;
 /** How many accepted sets are shown. */
 const MAX_STRIPS = 3;
+/** The editor's name. */
+const TEXT = 'Your text for the cell';
 const AGAIN = 'Changed since; please read it again.';
 
 /** What every part of the view needs. */
@@ -115,12 +117,13 @@ class ChangeBody {
   private editorHost(): HTMLElement {
     const { change } = this.shown;
     this.closeEditor();
-    const host = h('div', { class: 'pk-edit', role: 'group', 'aria-label': 'Your text for the cell' });
+    const host = h('div', { class: 'pk-edit', role: 'group', 'aria-label': TEXT });
     const mimeType = change.cell_type === 'code' ? this.all.review.panel.content.codeMimetype : 'text/x-ipythongfm';
     const model = new CodeEditor.Model({ mimeType });
     model.sharedModel.setSource(this.all.edited.get(change.id) ?? '');
     model.sharedModel.changed.connect(() => this.all.edited.set(change.id, model.sharedModel.getSource()));
     this.editor = this.all.editors.factoryService.newInlineEditor({ host, model });
+    host.querySelector('[role=textbox]')?.setAttribute('aria-label', TEXT);
     return host;
   }
 

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+import pytest
 from browser.lab_extension.test_proposals import ADD, EXECUTE, SETUP, button, cells_of
 from playwright.sync_api import expect
 from support.listener import Listener
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
     Open = Callable[..., Notebook]
 
+PANEL = "window.jupyterapp.shell.currentWidget"
 CELLS = 1_000
 PROPOSALS = 200
 HOSTILE = '<img src=x onerror="window.hacked = 1"><script>window.hacked = 1</script>'
@@ -25,7 +27,7 @@ ACTIVE = """() => [...document.querySelectorAll('.planck-review *, .planck-at-ce
     .flatMap(element => [...element.attributes].filter(({name}) => name.startsWith('on')).map(({value}) => value))"""
 """Handlers which a text has brought."""
 VIOLATIONS = """async () => {
-    const found = await axe.run({include: [['.planck-review'], ['.planck-at-cell']]},
+    const found = await axe.run({include: [['.planck-review, .planck-at-cell, .planck-help']]},
         {iframes: false, resultTypes: ['violations']});
     return found.violations.map(({id, nodes}) => [id, nodes[0].html]);
 }"""
@@ -77,6 +79,45 @@ def test_texts_of_agents_are_texts(lab: Lab, open_notebook: Open, window: Window
     assert cells_of(page)[1]["source"] == HOSTILE
     assert page.evaluate("window.hacked") is None
     assert [line for line in window.said if "planck" in line] == []
+
+
+@pytest.mark.parametrize("width", [1400, 480])
+def test_axe_finds_nothing(lab: Lab, open_notebook: Open, width: int) -> None:
+    """In all states: open, edited, contested, outdated, accepted, with an error and while an agent works."""
+    build_script()
+    cells = (f"{SETUP}\n{ADD}", "a = 1", "b = 1", "c = 1", "1 / 0", "2 / 0", "d = 1")
+    notebook = open_notebook(lab.write("states.ipynb", *cells), width=width)
+    page = notebook.page
+    for at in (0, 4, 5):  # what is queued behind a failed cell does not run
+        notebook.run_only(at)
+        page.wait_for_function(f"() => {PANEL}.content.widgets[{at}].model.executionCount !== null")
+        page.wait_for_function(f"() => {PANEL}.content.widgets[{at}].model.executionState === 'idle'")
+    texts = {"c1": ("a = 1", "a = 2"), "c2": ("b = 0", "b = 2"), "c3": ("c = 1", "c = 2"), "c6": ("d = 1", "d = 2")}
+    changes = [
+        {"id": f"s{cell}", "kind": "change", "cell": cell, "before": before, "source": source, "why": "So."}
+        for cell, (before, source) in texts.items()
+    ]
+    page.evaluate(EXECUTE, f"add('s', {changes!r})")
+    page.evaluate(EXECUTE, f"add('t', {[{**changes[2], 'id': 't', 'kind': 'delete'}]!r}, title='Better:')")
+    status = "HelpStatus('c5', 'helper works on this cell', 'working')"
+    tell = f"from planck_nb.jupyter.lab.protocol import HelpStatus; extension._link.pages.tell({status})"
+    page.evaluate(EXECUTE, tell)
+    box = page.locator(".planck-at-cell")
+    expect(box).to_have_count(5)
+    button(box.filter(has_text="d = 2"), "Accept").click()
+    expect(page.locator(".planck-review .pk-strip")).to_have_count(1)
+    button(box.filter(has_text="a = 2"), "Edit").click()
+    page.evaluate("window.jupyterapp.commands.execute('planck:review')")
+    for details in page.locator(".pk-ops details").all():
+        details.evaluate("element => { element.open = true; }")
+    expect(page.locator(".planck-help")).to_have_count(2)
+    page.add_script_tag(path=LABEXTENSION / "node_modules" / "axe-core" / "axe.min.js")
+    for theme in ("JupyterLab Light", "JupyterLab Dark"):
+        notebook.theme(theme)
+        page.wait_for_timeout(300)  # colours change by transitions
+        notebook.screenshot(f"lab-states-{width}-{theme[11:].lower()}")
+        assert page.evaluate(VIOLATIONS) == []
+    notebook.theme("JupyterLab Light")
 
 
 def test_the_corpus_runs_nothing_in_the_review(lab: Lab, open_notebook: Open) -> None:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
-from collections.abc import Callable
+from ast import literal_eval
+from collections.abc import Callable, Iterator
+from random import Random
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -222,6 +225,93 @@ def test_the_kernel_restarts_and_the_session_is_resumed(lab: Lab, open_notebook:
     button(page.locator(f"{OWN} .planck-at-cell"), "Accept").click()
     expect(page.locator(f"{OWN} .planck-at-cell")).to_have_count(0)
     assert sources(page)["c1"] == "a = 2"
+
+
+@pytest.fixture
+def autosave(lab: Lab) -> Iterator[None]:
+    """Notebooks are saved a second after each change."""
+    settings = lab.root.parent / "settings" / "@jupyterlab" / "docmanager-extension" / "plugin.jupyterlab-settings"
+    settings.parent.mkdir(parents=True, exist_ok=True)
+    settings.write_text('{"autosaveInterval": 1}', encoding="utf-8")
+    yield
+    settings.unlink()
+
+
+@pytest.mark.own_page
+@pytest.mark.usefixtures("autosave")
+def test_the_file_has_nothing_of_a_proposal_before_it_is_accepted(lab: Lab, open_notebook: Open) -> None:
+    notebook = opened(lab, open_notebook, "autosaved.ipynb", "a = 1", "b = 1")
+    page = notebook.page
+    page.wait_for_function(f"() => !{PANEL}.context.model.dirty")
+    before = notebook.path.read_bytes()
+    insert = {"id": "n", "kind": "insert", "cell": "new", "after": "c1", "source": "n = 1"}
+    add(page, "s", change("c1", "a = 1", "a = 2"), insert)
+    box = page.locator(f"{OWN} .planck-at-cell", has_text="a = 2")
+    button(box, "Edit").click()
+    box.locator(".pk-edit .cm-content").click()
+    page.keyboard.type("never ")
+    assert page.evaluate(f"{PANEL}.context.model.dirty") is False
+    assert notebook.path.read_bytes() == before
+    page.evaluate(f"() => {{ {SHARED}.getCell(2).setSource('b = 2'); }}")
+    page.wait_for_function(f"() => !{PANEL}.context.model.dirty")
+    assert notebook.path.read_bytes() == before.replace(b"b = 1", b"b = 2")
+    button(page.locator(f"{OWN} .planck-at-cell", has_text="n = 1"), "Accept").click()
+    page.wait_for_function(f"() => {SHARED}.cells.length === 4 && !{PANEL}.context.model.dirty")
+    assert b"n = 1" in notebook.path.read_bytes()
+
+
+def reload(notebook: Notebook) -> Page:
+    notebook.reload()
+    return notebook.page
+
+
+def restart(notebook: Notebook) -> Page:
+    """Restart the kernel and go on with the session."""
+    page = notebook.page
+    page.evaluate(f"{PANEL}.sessionContext.session.kernel.restart()")
+    page.wait_for_function(f"() => {PANEL}.sessionContext.session.kernel.status === 'idle'")
+    page.evaluate(EXECUTE, f"{SETUP}\n{ADD}")
+    page.evaluate(EXECUTE.replace("silent: true", "silent: false"), "%planck resume latest")
+    return page
+
+
+def open_tab(notebook: Notebook) -> Page:
+    """Open a second tab, and look at it."""
+    with notebook.page.context.expect_page() as opened:
+        notebook.page.evaluate("address => { window.open(address); }", notebook.page.url)
+    other = opened.value
+    other.wait_for_function(f"() => window.jupyterapp && {PANEL}?.content?.widgets?.length > 0")
+    other.evaluate(f"{PANEL}.content.activeCellIndex = 1")
+    return other
+
+
+def test_each_proposal_is_there_once_and_decided_once(lab: Lab, open_notebook: Open) -> None:
+    random = Random(38)
+    notebook = opened(lab, open_notebook, "moments.ipynb", TALK, *(f"x{at} = 1" for at in range(20)))
+    page = notebook.page
+    notebook.run_only(1)
+    expect(notebook.output(1)).to_contain_text("Hello.")
+    decided: dict[str, str] = {}
+    for at in range(20 if "PLANCK_NB_SOAK" in os.environ else 5):
+        notebook.save()
+        add(page, f"s{at}", change(f"c{at + 2}", f"x{at} = 1", f"x{at} = 2"))
+        page.wait_for_timeout(random.randint(0, 200))
+        shown = random.choice([reload, restart, open_tab] if at > 2 else [(reload, restart, open_tab)[at]])(notebook)
+        boxes = shown.locator(f"{OWN} .planck-at-cell")
+        expect(boxes).to_have_count(1)
+        if shown is not page:
+            expect(page.locator(f"{OWN} .planck-at-cell")).to_have_count(0)
+        word = "Refuse" if shown is not page else random.choice(["Accept", "Refuse"])
+        button(boxes, word).dblclick()
+        expect(boxes).to_have_count(0)
+        decided[f"s{at}"] = {"Accept": "accepted", "Refuse": "refused"}[word]
+        states = "{each.id: each.changes[0].state for each in book.sets()}"
+        page.evaluate(EXECUTE, f"from pathlib import Path; Path('states.txt').write_text(repr({states}))")
+        assert literal_eval((lab.root / "states.txt").read_text(encoding="utf-8")) == decided
+        if shown is not page:
+            shown.close()
+    twos = [name for name, state in decided.items() if state == "accepted"]
+    assert [f"s{at - 2}" for at in range(2, 22) if sources(page)[f"c{at}"].endswith("2")] == twos
 
 
 R_KERNEL = """from ipykernel.kernelapp import IPKernelApp
