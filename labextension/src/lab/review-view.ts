@@ -24,12 +24,14 @@ const MAX_STRIPS = 3;
 const TEXT = 'Your text for the cell';
 const AGAIN = 'Changed since; please read it again.';
 
+type EditedText = CodeEditor.IModel['sharedModel'];
+
 /** What every part of the view needs. */
 interface Surroundings {
   readonly review: NotebookReview;
   readonly editors: IEditorServices;
   /** Texts that a person edits, by change: the same in the list and at the cell. */
-  readonly edited: Map<string, string>;
+  readonly edited: Map<string, EditedText>;
   redraw(): void;
 }
 
@@ -53,17 +55,18 @@ class ChangeBody {
   update(shown: Shown): void {
     this.shown = shown;
     const { change, problem, isContested, diff } = shown;
-    const drawn = `${this.all.edited.has(change.id)} ${shown.key}`;
+    const edited = this.all.edited.get(change.id);
+    const drawn = `${edited !== undefined} ${shown.key}`;
     if (drawn === this.drawn) return;
     this.drawn = drawn;
     const hadFocus = this.element.contains(document.activeElement);
-    if (!this.all.edited.has(change.id)) this.closeEditor();
+    if (edited === undefined) this.closeEditor();
     const parts: HTMLElement[] = [];
     if (change.why !== '') parts.push(h('p', { class: 'pk-why' }, ...withCode(change.why)));
     if (problem !== '') parts.push(h('p', { class: 'pk-why' }, h('b', {}, 'Outdated. '), problem));
     else if (isContested)
       parts.push(h('p', { class: 'pk-why' }, h('b', {}, 'Conflict. '), 'Another proposal changes the same cell: accept one of them.'));
-    parts.push(this.all.edited.has(change.id) ? this.editorHost() : diffBox({ text: '', lines: [...diff] }));
+    parts.push(edited !== undefined ? this.editorHost(edited) : diffBox({ text: '', lines: [...diff] }));
     parts.push(this.buttons());
     this.element.replaceChildren(...parts);
     if (hadFocus) this.focus();
@@ -99,29 +102,28 @@ class ChangeBody {
   private accept(): void {
     const { set, change, problem } = this.shown;
     if (problem !== '') return;
-    if (this.editor !== null) this.all.edited.set(change.id, this.editor.model.sharedModel.getSource());
-    const text = this.all.edited.get(change.id);
+    const text = this.all.edited.get(change.id)?.getSource();
     const edited = text === undefined || text === change.source ? new Map<string, string>() : new Map([[change.id, text]]);
     void this.all.review.accept(set, [change], edited);
   }
 
   private edit(on: boolean): void {
     const { change } = this.shown;
-    if (on) this.all.edited.set(change.id, change.source ?? '');
-    else this.all.edited.delete(change.id);
+    if (on) {
+      const { sharedModel } = new CodeEditor.Model();
+      sharedModel.setSource(change.source ?? '');
+      this.all.edited.set(change.id, sharedModel);
+    } else this.all.edited.delete(change.id);
     this.all.redraw();
     this.focus();
   }
 
-  /** A separate editor: the cell stays as it is. */
-  private editorHost(): HTMLElement {
-    const { change } = this.shown;
-    this.closeEditor();
+  /** A separate editor: the cell stays as it is. It stays when something else is drawn again, for whoever types. */
+  private editorHost(sharedModel: EditedText): HTMLElement {
+    if (this.editor !== null) return this.editor.host;
     const host = h('div', { class: 'pk-edit', role: 'group', 'aria-label': TEXT });
-    const mimeType = change.cell_type === 'code' ? this.all.review.panel.content.codeMimetype : 'text/x-ipythongfm';
-    const model = new CodeEditor.Model({ mimeType });
-    model.sharedModel.setSource(this.all.edited.get(change.id) ?? '');
-    model.sharedModel.changed.connect(() => this.all.edited.set(change.id, model.sharedModel.getSource()));
+    const mimeType = this.shown.change.cell_type === 'code' ? this.all.review.panel.content.codeMimetype : 'text/x-ipythongfm';
+    const model = new CodeEditor.Model({ mimeType, sharedModel });
     this.editor = this.all.editors.factoryService.newInlineEditor({ host, model });
     host.querySelector('[role=textbox]')?.setAttribute('aria-label', TEXT);
     return host;
@@ -406,7 +408,8 @@ export class ReviewBar extends Widget {
   private async acceptAll(ready: readonly Shown[]): Promise<void> {
     for (const set of setsOf(ready)) {
       const own = ready.filter((shown) => shown.set === set).map(({ change }) => change);
-      const edited = [...this.all.edited].filter(([id, text]) => own.some((change) => change.id === id && change.source !== text));
+      const texts = [...this.all.edited].map(([id, text]) => [id, text.getSource()] as const);
+      const edited = texts.filter(([id, text]) => own.some((change) => change.id === id && change.source !== text));
       await this.review.accept(set, own, new Map(edited));
     }
   }

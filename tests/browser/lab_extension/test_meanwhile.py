@@ -227,6 +227,26 @@ def test_the_kernel_restarts_and_the_session_is_resumed(lab: Lab, open_notebook:
     assert sources(page)["c1"] == "a = 2"
 
 
+def test_a_text_is_the_same_in_the_list_and_at_the_cell(lab: Lab, open_notebook: Open) -> None:
+    notebook = opened(lab, open_notebook, "edited.ipynb", "a = 1")
+    page = notebook.page
+    add(page, "s", change("c1", "a = 1", "a = 2"))
+    box, entry = page.locator(f"{OWN} .planck-at-cell"), page.locator(f"{OWN} .pk-ops li")
+    button(box, "Edit").click()
+    page.evaluate("window.jupyterapp.commands.execute('planck:review')")
+    entry.locator(".pk-edit .cm-content").click()
+    page.keyboard.press("Control+End")
+    page.keyboard.type(" + 1")
+    # The proposal is drawn again, because the cell has another number.
+    page.evaluate(f"() => {{ {SHARED}.insertCell(0, {{cell_type: 'code', source: ''}}); }}")
+    expect(entry).to_contain_text("cell 3")
+    page.keyboard.type("0")
+    expect(box.locator(".cm-content")).to_have_text("a = 2 + 10")
+    button(box, "Accept").click()
+    expect(box).to_have_count(0)
+    assert sources(page)["c1"] == "a = 2 + 10"
+
+
 @pytest.fixture
 def autosave(lab: Lab) -> Iterator[None]:
     """Notebooks are saved a second after each change."""
