@@ -1,6 +1,6 @@
-/** Changes of a notebook come in crowds, and before its widgets have followed. */
+/** A notebook's changes come in crowds, and before its widgets follow. */
 
-/** Returns a function that has `action` done once, after all of the present changes. */
+/** Returns a function which has `action` done once, after all present changes. */
 export function soon(action: () => void): () => void {
   let isWanted = false;
   return () => {

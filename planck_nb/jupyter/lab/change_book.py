@@ -136,13 +136,13 @@ class ChangeBook:
     def decide(
         self, set_id: str, decisions: Sequence[Decision], client: str, inverse: Sequence[JsonObject] = ()
     ) -> None:
-        """Note decisions about open changes, and end the page's claims in the set.
+        """Note decisions about open changes.
 
-        Changes claimed by another page stay as they are.
+        Changes claimed by another page stay as they are. The deciding page's claims end.
 
         Args:
             set_id: The set.
-            decisions: The decisions; none if the page could not apply the changes.
+            decisions: The decisions; empty for a page which could not apply the changes.
             client: The deciding page.
             inverse: The operations to take the applied changes back.
         """
@@ -203,7 +203,7 @@ class ChangeBook:
     def inverse(self, set_id: str) -> tuple[JsonObject, ...]:
         """Return the operations to take a set back.
 
-        Cells moved by later sets are away from their places, so no other cell returns behind them.
+        Cells moved by later sets are away from their places: other cells return behind their neighbours.
 
         Args:
             set_id: The set.
@@ -212,12 +212,9 @@ class ChangeBook:
             entry = self._entries.get(set_id)
             if entry is None:
                 return ()
-            moves = (each for other in self._later(entry) for each in other.inverse if each.get("kind") == "move")
-            away = {each.get("id") for each in moves}
-            return tuple(
-                {**each, "after": [cell for cell in each["after"] if cell not in away]} if "after" in each else each
-                for each in entry.inverse
-            )
+            operations = [operation for other in self._later(entry) for operation in other.inverse]
+            away = {_subject(operation) for operation in operations if operation.get("kind") == "move"}
+            return tuple(_without(operation, away) for operation in entry.inverse)
 
     def open_set(self, agent_id: str) -> ChangeSet | None:
         """Return an agent's newest open set.
@@ -273,8 +270,8 @@ class ChangeBook:
 
     def _later(self, entry: _Entry) -> list[_Entry]:
         """Return the applied sets which were decided after one."""
-        others = (other for other in self._entries.values() if other.inverse)
-        return [other for other in others if (other.changes.decided or 0) > (entry.changes.decided or 0)]
+        applied = (other for other in self._entries.values() if other.inverse)
+        return [other for other in applied if (other.changes.decided or 0) > (entry.changes.decided or 0)]
 
     def _publish(self, *set_ids: str) -> None:
         waiting, self._changed = self._changed, asyncio.Event()
@@ -299,26 +296,39 @@ def _decided(change: CellChange, decision: Decision) -> CellChange:
     return replace(change, state=decision.state, reason=decision.reason, source=source)
 
 
-def _with_neighbours(operations: tuple[JsonObject, ...], returned: tuple[JsonObject, ...]) -> tuple[JsonObject, ...]:
+def _without(operation: JsonObject, cells: Collection[str]) -> JsonObject:
+    """Leave cells out of an operation's place."""
+    if "after" not in operation:
+        return operation
+    return {**operation, "after": [cell for cell in operation["after"] if cell not in cells]}
+
+
+def _with_neighbours(operations: tuple[JsonObject, ...], earlier: tuple[JsonObject, ...]) -> tuple[JsonObject, ...]:
     """Let cells return behind those which return before them.
 
     A cell's place is kept by the cells before it, nearest first. It misses a cell which an earlier set had removed, and
     has one which an earlier set had moved.
     """
-    result = [dict(operation) for operation in operations]
-    for neighbour in (each for each in returned if "after" in each):
-        name, before = _subject(neighbour), neighbour["after"]
-        for operation in (each for each in result if "after" in each):
-            after = [cell for cell in operation["after"] if cell != name]
-            at = next((at for at, cell in enumerate(after) if cell in before), None)
-            if at is not None and _subject(operation) not in (name, *before):
-                after.insert(at, name)
-            operation["after"] = after
-    return tuple(result)
+    result = operations
+    for neighbour in earlier:
+        if "after" in neighbour:
+            result = tuple(_behind(operation, _subject(neighbour), neighbour["after"]) for operation in result)
+    return result
 
 
-def _subject(operation: JsonObject) -> Any:  # noqa: ANN401 - a cell's id
-    return operation.get("id", operation.get("cell", {}).get("id"))
+def _behind(operation: JsonObject, neighbour: str, before: Collection[str]) -> JsonObject:
+    """Put a neighbour into an operation's place."""
+    operation = _without(operation, (neighbour,))
+    after = operation.get("after", [])
+    at = next((at for at, cell in enumerate(after) if cell in before), None)
+    if at is None or _subject(operation) in (neighbour, *before):
+        return operation
+    return {**operation, "after": [*after[:at], neighbour, *after[at:]]}
+
+
+def _subject(operation: JsonObject) -> str:
+    """Return the cell's id."""
+    return str(operation.get("cell", operation).get("id"))
 
 
 def _of_stored(data: Any) -> _Entry | None:  # noqa: ANN401 - JSON data

@@ -146,3 +146,20 @@ def test_the_corpus_runs_nothing_in_the_review(lab: Lab, open_notebook: Open) ->
     assert page.evaluate("window.ran") == []
     assert listener.connections == 0
     listener.close()
+
+
+def test_the_corpus_runs_nothing_in_saved_runs_which_nobody_trusts(lab: Lab, open_notebook: Open) -> None:
+    """JupyterLab itself loads images in such a notebook; we make elements of a stranger's names and texts nowhere."""
+    path = lab.write("strangers.ipynb", "1")
+    content = json.loads(path.read_text(encoding="utf-8"))
+    html = "".join(f'<div class="planck-run-{at}">{text}</div>' for at, text in enumerate(payloads()))
+    data = {"text/html": html, "text/plain": ""}
+    outputs = [{"output_type": "display_data", "metadata": {}, "data": data}]
+    content["cells"].append({**content["cells"][0], "id": "run", "source": "%%planck\nhello", "outputs": outputs})
+    path.write_text(json.dumps(content), encoding="utf-8")
+    page = open_notebook(lab.write("first.ipynb", "1")).page
+    page.evaluate(WATCH)
+    open_notebook(path)
+    expect(page.locator(".jp-NotebookPanel:not(.lm-mod-hidden) .pk-saved").first).to_be_attached()
+    assert page.evaluate(ACTIVE) == []
+    assert page.evaluate("window.ran") == []
