@@ -116,10 +116,10 @@ def test_the_file_is_replaced_and_renamed(lab: Lab, open_notebook: Open, window:
     expect(outdated).to_have_count(1)
     page.evaluate(f"{PANEL}.context.rename('renamed.ipynb')")
     page.wait_for_function(f"() => {PANEL}.context.path === 'renamed.ipynb'")
+    page.evaluate(EXECUTE, "assert {each.path for each in book.sets()} == {'renamed.ipynb'}")
     button(page.locator(f"{OWN} .planck-at-cell", has_text="a = 2"), "Accept").click()
     expect(page.locator(f"{OWN} .planck-at-cell")).to_have_count(1)
     assert list(sources(page).values())[1:] == ["a = 2", "b = 5"]
-    page.evaluate(EXECUTE, "assert {each.path for each in book.sets()} == {'renamed.ipynb'}")
     button(page.locator(f"{OWN} .planck-review"), "Take back").click()
     expect(page.locator(f"{OWN} .planck-review")).to_contain_text("Variables and files stay as they are.")
     assert list(sources(page).values())[1:] == ["a = 1", "b = 5"]
@@ -262,7 +262,7 @@ def autosave(lab: Lab) -> Iterator[None]:
 def test_the_file_has_nothing_of_a_proposal_before_it_is_accepted(lab: Lab, open_notebook: Open) -> None:
     notebook = opened(lab, open_notebook, "autosaved.ipynb", "a = 1", "b = 1")
     page = notebook.page
-    page.wait_for_function(f"() => !{PANEL}.context.model.dirty")
+    notebook.save()
     before = notebook.path.read_bytes()
     insert = {"id": "n", "kind": "insert", "cell": "new", "after": "c1", "source": "n = 1"}
     add(page, "s", change("c1", "a = 1", "a = 2"), insert)

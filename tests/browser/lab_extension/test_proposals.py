@@ -39,7 +39,8 @@ PROPOSED = [
 ]
 CELLS = "() => window.jupyterapp.shell.currentWidget.content.model.sharedModel.cells.map(cell => cell.toJSON())"
 EXECUTE = """code => window.jupyterapp.shell.currentWidget.sessionContext.session.kernel
-    .requestExecute({code, silent: true, store_history: false}).done.then(() => {})"""
+    .requestExecute({code, silent: true, store_history: false}).done
+    .then(({content: {status, evalue}}) => { if (status !== 'ok') throw new Error(evalue ?? status); })"""
 PRESSED = """text => {
     const found = [...document.querySelectorAll('.planck-review button')].find(each => each.textContent === text);
     found?.click();
