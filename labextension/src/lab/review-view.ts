@@ -28,6 +28,13 @@ interface Surroundings {
   /** Texts that a person edits, by change: the same in the list and at the cell. */
   readonly edited: Map<string, string>;
   redraw(): void;
+  step(by: number): void;
+}
+
+/** Where a key leads in the list: to the next change or to the one before; null for another key. */
+function stepOf({ key, altKey, shiftKey, ctrlKey, metaKey }: KeyboardEvent): number | null {
+  if (altKey && (key === 'ArrowUp' || key === 'ArrowDown')) return key === 'ArrowUp' ? -1 : 1;
+  return key === 'F8' && !ctrlKey && !metaKey ? (shiftKey ? -1 : 1) : null;
 }
 
 /** One change with its reason, its diff or the editor for it, and its buttons. */
@@ -93,7 +100,7 @@ class ChangeBody {
     return row;
   }
 
-  private accept(): void {
+  accept(): void {
     const { set, change, problem } = this.shown;
     if (problem !== '') return;
     if (this.editor !== null) this.all.edited.set(change.id, this.editor.model.sharedModel.getSource());
@@ -129,7 +136,9 @@ class ChangeBody {
   }
 
   private key(event: KeyboardEvent): void {
-    if (event.key === 'Enter' && (event.ctrlKey || event.metaKey)) this.accept();
+    const step = stepOf(event);
+    if ((event.key === 'Enter' || event.key === 'F8') && (event.ctrlKey || event.metaKey)) this.accept();
+    else if (step !== null) this.all.step(step);
     else if (event.key === 'Escape' && this.shown.at !== null) this.all.review.panel.content.activate();
     else return;
     event.preventDefault();
@@ -186,6 +195,10 @@ class CellBox {
 
   focus(): void {
     this.body.focus();
+  }
+
+  accept(): void {
+    this.body.accept();
   }
 
   dispose(): void {
@@ -260,7 +273,7 @@ export class ReviewBar extends Widget {
   constructor(review: NotebookReview, editors: IEditorServices) {
     super();
     this.review = review;
-    this.all = { review, editors, edited: new Map(), redraw: () => this.draw() };
+    this.all = { review, editors, edited: new Map(), redraw: () => this.draw(), step: (by) => this.step(by) };
     const line = h('div', { class: 'pk-line' }, mark(), this.title_, this.steps);
     this.section.append(line, h('div', { class: 'pk-body' }, this.list, this.foot));
     this.root.append(this.section, this.strips, this.message, this.announcer.element);
@@ -283,6 +296,23 @@ export class ReviewBar extends Widget {
     this.isListShown = true;
     this.draw();
     this.step(0);
+  }
+
+  /** Go to the change at which a person was, and from there to the next one or to the one before. */
+  go(by: number): void {
+    const parts = [this.root, ...[...this.boxes.values()].map(({ element }) => element)];
+    this.step(parts.some((element) => element.contains(document.activeElement)) ? by : 0);
+  }
+
+  /** Accept the change at which a person is; one with a problem is shown. */
+  accept(): void {
+    const shown = this.review.open[this.current];
+    if (shown === undefined) return;
+    if (shown.problem === '') this.boxes.get(shown.change.id)?.accept();
+    else {
+      this.step(0);
+      this.tell(shown.problem);
+    }
   }
 
   /** Go to the next change, or to the one before. */
@@ -322,6 +352,7 @@ export class ReviewBar extends Widget {
     const { open, applied, link } = this.review;
     this.current = Math.min(this.current, Math.max(0, open.length - 1));
     this.section.hidden = open.length === 0;
+    this.review.panel.toggleClass('planck-proposed', open.length > 0);
     if (link.problem !== this.problem) this.tell((this.problem = link.problem));
     this.drawHead(open);
     this.drawList(open);
@@ -463,8 +494,9 @@ export class ReviewBar extends Widget {
   }
 
   private key(event: KeyboardEvent): void {
+    const step = stepOf(event);
     if (event.key === 'Escape') this.review.panel.content.activate();
-    else if (event.altKey && (event.key === 'ArrowUp' || event.key === 'ArrowDown')) this.step(event.key === 'ArrowUp' ? -1 : 1);
+    else if (step !== null) this.step(step);
     else return;
     event.preventDefault();
     event.stopPropagation();
