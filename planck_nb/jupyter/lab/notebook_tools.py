@@ -52,9 +52,15 @@ _NO_BLOCKING = (
 
 @dataclass(frozen=True, slots=True)
 class CellEnd:
-    """A cell's end with its error, None without one."""
+    """A cell's end.
 
-    error: BaseException | None
+    Args:
+        source: Its text; None if it never began.
+        error: Its error, None without one.
+    """
+
+    source: str | None
+    error: BaseException | None = None
 
 
 class CellRuns:
@@ -103,16 +109,28 @@ class CellRuns:
             if not waiting:
                 self._waiting.pop(cell, None)
 
+    def give_up(self, cell: str) -> None:
+        """End the waits for a cell that will not run.
+
+        Args:
+            cell: The frontend's id for the cell.
+        """
+        self._set_end(cell, CellEnd(None))
+
     def _begin(self, _info: object) -> None:
         self._running += 1
 
     def _end(self, result: Any) -> None:  # noqa: ANN401 - IPython's ExecutionResult; None for a cancelled cell
         self._running = max(0, self._running - 1)
-        cell = getattr(getattr(result, "info", None), "cell_id", None)
-        for end in self._waiting.pop(cell or "", ()):
-            if not end.done():
-                end.set_result(CellEnd(result.error_before_exec or result.error_in_exec))
+        if (info := getattr(result, "info", None)) is not None:
+            error = result.error_before_exec or result.error_in_exec
+            self._set_end(getattr(info, "cell_id", None) or "", CellEnd(info.raw_cell, error))
         self._on_end()
+
+    def _set_end(self, cell: str, how: CellEnd) -> None:
+        for end in self._waiting.pop(cell, ()):
+            if not end.done():
+                end.set_result(how)
 
 
 class NotebookTools:
@@ -316,9 +334,11 @@ class NotebookTools:
                 raise ToolError(problem)
             if busy:
                 return "It runs after the cell that is running now; read it later."
-            error = (await end).error
-        if error is not None:
-            raise ToolError(f"The cell failed: {type(error).__name__}. `{READ_CELL}` returns its outputs.")
+            how = await end
+        if how.source is None:
+            raise ToolError("The cell was not run: the user stopped the kernel's work or removed the cell.")
+        if how.error is not None:
+            raise ToolError(f"The cell failed: {type(how.error).__name__}. `{READ_CELL}` returns its outputs.")
         return f"The cell has run. `{READ_CELL}` returns its outputs."
 
     async def _cells(self) -> Cells:
