@@ -57,7 +57,7 @@ _COPYABLE = (
     f'<button type="button" onclick="{_COPY}">Copy</button>'
     "<pre hidden>{2}</pre></div>"
 )
-"""A difference with a button for the whole text, which untrusted notebooks show without its action."""
+"""HTML for a difference; the button works in trusted notebooks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ class CellRuns:
         self._sources: dict[str, str] = {}
 
     def source_of(self, cell: str) -> str:
-        """Return a cell's text at its last run; empty for an unknown cell.
+        """Return a cell's text at its last run, if there was one.
 
         Args:
             cell: The frontend's id for the cell.
