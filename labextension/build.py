@@ -43,7 +43,8 @@ BUNDLED = ("highlight.js", "markdown-it", "temml", "entities", "linkify-it", "md
 
 def sources() -> list[Path]:
     """The files that decide what is built: the code, the styles, the schemas and the versions of all packages."""
-    folders = [path for folder in ("src", "style", "schema") for path in (HERE / folder).rglob("*") if path.is_file()]
+    names = ("src", "style", "schema", "settings")
+    folders = [path for folder in names for path in (HERE / folder).rglob("*") if path.is_file()]
     return sorted([*folders, *(HERE / name for name in ("package.json", "package-lock.json", "tsconfig.json"))])
 
 
@@ -139,6 +140,7 @@ def bundle_extension(target: Path, view: str) -> None:
         "dependencies": {"@jupyterlab/application": "^4.4.0", "@jupyterlab/notebook": "^4.4.0"},
         "jupyterlab": {
             "extension": True,
+            "schemaDir": "schemas",
             "_build": {"load": f"static/{digest_of(target / CONTAINER)}.js", "extension": "./extension"},
         },
     }

@@ -15,6 +15,8 @@ HERE = Path(__file__).resolve().parent
 STATIC = HERE.parent / "planck_nb" / "jupyter" / "static"
 WIDGETS = HERE.parent / "planck_nb" / "jupyter" / "live"
 """Contains the small widgets' scripts."""
+SETTINGS = HERE / "settings"
+"""Contains each plugin's buttons, menus and shortcuts."""
 EXTENSION = "@planck-nb/lab"
 CODE = "lab.js"
 CONTAINER = "remoteEntry.js"
@@ -37,7 +39,8 @@ def extension_files(view: Path = STATIC) -> dict[Path, str]:
     folder = extension_folder(view)
     code = [*folder.glob("*.js"), *view.glob("*.js"), *WIDGETS.glob("*.js")]
     named = {file: f"static/{digest_of(file)}.js" for file in sorted(code)}
-    return {**named, **{file: file.name for file in sorted(folder.glob("*.json"))}}
+    schemas = {file: f"schemas/{EXTENSION}/{file.name}" for file in sorted(SETTINGS.glob("*.json"))}
+    return {**named, **schemas, **{file: file.name for file in sorted(folder.glob("*.json"))}}
 
 
 class ExtensionHook(BuildHookInterface):  # type: ignore[type-arg]

@@ -1,10 +1,12 @@
 /** Help with a cell: buttons under an error, and commands for every code cell. An agent's answer is a proposal. */
 
-import type { CodeCell } from '@jupyterlab/cells';
+import type { Cell, CodeCell, MarkdownCell } from '@jupyterlab/cells';
+import { Signal } from '@lumino/signaling';
 
 import { h } from '../view/dom.ts';
 import { icon } from '../view/icons.ts';
 import type { NotebookReview } from './notebook-review.ts';
+import { handsOver, promptAbout, promptOf } from './planck-cells.ts';
 import type { ChangeSet, HelpStatus, HelpWanted } from './protocol.generated.ts';
 import { soon } from './soon.ts';
 
@@ -15,9 +17,15 @@ export const ACTIONS = {
   test: 'Write a Test for',
 } as const satisfies Record<HelpWanted['action'], string>;
 
+/** What commands offer for a cell. */
+export type Offer = HelpWanted['action'] | 'explain' | 'selection' | 'question';
+
 /** Shows below a cell's outputs what can be done about an error, and an agent's progress. */
 export class CellHelp {
+  /** Emitted when an agent can do something else with the active cell. */
+  readonly changed = new Signal<this, void>(this);
   private readonly review: NotebookReview;
+  private offered = '';
   private readonly bars = new Map<string, { readonly element: HTMLElement; readonly shows: string }>();
   private readonly followed = new WeakSet<object>();
 
@@ -26,11 +34,20 @@ export class CellHelp {
     const { content } = review.panel;
     review.link.changed.connect(() => this.draw());
     content.modelContentChanged.connect(soon(() => this.draw()));
+    content.activeCellChanged.connect(() => this.compare());
     this.draw();
   }
 
-  get isReady(): boolean {
-    return this.review.link.isConnected;
+  /** Whether an agent can do something with the active cell now. */
+  offers(command: Offer): boolean {
+    const { activeCell: cell } = this.review.panel.content;
+    if (cell === null || cell.isDisposed || !this.review.link.isConnected) return false;
+    if (command === 'selection') return selectionIn(cell) !== '';
+    if (command === 'question') return cell.model.type === 'markdown';
+    if (cell.model.type !== 'code') return false;
+    if (command !== 'explain' && this.review.link.help.get(cell.model.id)?.state === 'working') return false;
+    if (command === 'fix') return hasError(cell as CodeCell) && !this.isProposed(cell.model.id);
+    return command !== 'explain' || (cell as CodeCell).model.executionCount !== null;
   }
 
   /** Let an agent help with the active cell. */
@@ -43,7 +60,28 @@ export class CellHelp {
   explain(): void {
     const cell = this.review.panel.content.activeCell;
     const count = cell?.model.type === 'code' ? (cell as CodeCell).model.executionCount : null;
-    if (cell !== null && count !== null) this.review.insertAndRun(cell.model.id, `%planck explain --cell ${count}`);
+    if (cell !== null && count !== null) this.review.insertBelow(cell.model.id, `%planck explain --cell ${count}`, true);
+  }
+
+  /** Begin a prompt about the selected text; the person completes it. */
+  askAboutSelection(): void {
+    const cell = this.review.panel.content.activeCell;
+    const text = cell === null ? '' : selectionIn(cell);
+    if (cell === null || text === '') return;
+    const { codeMimetype, model } = this.review.panel.content;
+    const language = cell.model.mimeType === codeMimetype ? (model?.defaultKernelLanguage ?? '') : 'markdown';
+    this.review.insertBelow(cell.model.id, promptAbout(text, language));
+  }
+
+  /** Send a Markdown cell's text as a prompt, unless it hands something over that its author alone has chosen. */
+  ask(): void {
+    const cell = this.review.panel.content.activeCell;
+    if (cell === null || cell.model.type !== 'markdown') return;
+    const prompt = promptOf(cell.model.sharedModel.getSource());
+    if (prompt === promptOf('')) this.review.tell('The cell is empty; write a question into it.');
+    else if (!handsOver(prompt)) this.review.insertBelow(cell.model.id, prompt, true);
+    else if (this.review.insertBelow(cell.model.id, prompt))
+      this.review.tell('What follows an @ may be sent along, such as a file: run the cell if it should be.');
   }
 
   private request(action: HelpWanted['action'], cell: string): void {
@@ -63,13 +101,30 @@ export class CellHelp {
       this.drawAt(cell as CodeCell);
     }
     for (const id of this.bars.keys()) if (!seen.has(id)) this.remove(id);
+    this.review.panel.toggleClass('planck-connected', this.review.link.isConnected);
+    this.compare();
+  }
+
+  /** Say when the offers change, which outputs do without end while a cell prints. */
+  private compare(): void {
+    const offered = JSON.stringify((['fix', 'explain', 'improve', 'question'] as const).map((each) => this.offers(each)));
+    if (offered === this.offered) return;
+    this.offered = offered;
+    this.changed.emit();
   }
 
   /** Draw again when a cell's outputs change. */
   private follow(cell: CodeCell): void {
     if (this.followed.has(cell)) return;
     this.followed.add(cell);
-    cell.model.outputs.changed.connect(() => this.drawAt(cell));
+    const look = (): void => {
+      this.drawAt(cell);
+      this.compare();
+    };
+    cell.model.outputs.changed.connect(look);
+    cell.model.stateChanged.connect((_, { name }) => {
+      if (name === 'executionCount') look();
+    });
   }
 
   private drawAt(cell: CodeCell): void {
@@ -142,6 +197,19 @@ export class CellHelp {
     element.addEventListener('click', action);
     return element;
   }
+}
+
+/** The selected text in a cell's editor, or in its rendered Markdown. */
+function selectionIn(cell: Cell): string {
+  const { editor } = cell;
+  const isRendered = cell.model.type === 'markdown' && (cell as MarkdownCell).rendered;
+  if (editor !== null && !isRendered) {
+    const { start, end } = editor.getSelection();
+    return editor.model.sharedModel.getSource().slice(editor.getOffsetAt(start), editor.getOffsetAt(end));
+  }
+  const selection = document.getSelection();
+  const isHere = selection?.anchorNode != null && cell.node.contains(selection.anchorNode) && cell.node.contains(selection.focusNode);
+  return isHere ? selection.toString().trim() : '';
 }
 
 function hasError(cell: CodeCell): boolean {

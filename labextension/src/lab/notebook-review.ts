@@ -1,7 +1,7 @@
 /** A notebook's proposed changes: their effects now, and a person's decisions. */
 
 import { CodeCellModel } from '@jupyterlab/cells';
-import type { Cell, ICellModel } from '@jupyterlab/cells';
+import type { Cell, CodeCell, ICellModel } from '@jupyterlab/cells';
 import { NotebookActions } from '@jupyterlab/notebook';
 import type { Notebook, NotebookPanel } from '@jupyterlab/notebook';
 import { Signal } from '@lumino/signaling';
@@ -141,19 +141,40 @@ export class NotebookReview {
     void content.scrollToCell(cell).then(() => cell.node.scrollIntoView({ block: 'nearest' }));
   }
 
-  /** Insert a code cell below another one and run it, as a person has asked for. */
-  insertAndRun(below: string, source: string): void {
+  /** Insert a code cell below another one; run it, or put the cursor at its end. Returns whether that was possible. */
+  insertBelow(below: string, source: string, run = false): boolean {
     const id = newId();
     const cell = { id, cell_type: 'code', source, metadata: {}, outputs: [], execution_count: null };
     const planned = this.planOf([{ kind: 'insert', cell, after: [below] }]);
-    if (!planned) return;
-    apply(this.shared, planned, true);
+    if (!planned) return false;
+    apply(this.shared, planned, run || this.isTrusted);
     this.show(id);
-    this.run(id);
+    if (run) this.run(id);
+    else this.write(id);
+    return true;
   }
 
   cell(id: string): Cell | undefined {
     return this.panel.content.widgets.find(({ model }) => model.id === id);
+  }
+
+  /** Say something to the person. */
+  tell(text: string): void {
+    this.told.emit(text);
+  }
+
+  /** Put the cursor at a cell's end, as soon as the page has made it. */
+  private write(id: string): void {
+    const cell = this.cell(id);
+    if (cell === undefined) return;
+    this.panel.content.mode = 'edit';
+    void cell.ready.then(() => {
+      const { editor } = cell;
+      if (cell.isDisposed || editor === null) return;
+      const line = editor.lineCount - 1;
+      editor.setCursorPosition({ line, column: editor.getLine(line)?.length ?? 0 });
+      editor.focus();
+    });
   }
 
   private update(): void {
@@ -162,10 +183,6 @@ export class NotebookReview {
     if (this.panel.isDisposed) return;
     this.shown = null;
     this.changed.emit();
-  }
-
-  private tell(text: string): void {
-    this.told.emit(text);
   }
 
   /** Decide one at a time: a second click on a button does not count. */
@@ -258,7 +275,11 @@ export class NotebookReview {
     const cell = this.cell(id);
     if (cell === undefined) return 'The cell is not in the notebook any more.';
     if (cell.model.type !== 'code') return 'The cell is not a code cell.';
-    void NotebookActions.runCells(this.panel.content, [cell], this.panel.sessionContext);
+    const look = (): void => {
+      // Only a run that never began leaves a cell without a count, such as one that an interrupt took from the queue.
+      if (cell.isDisposed || (cell as CodeCell).model.executionCount === null) this.link.send({ type: 'not run', cell: id });
+    };
+    void NotebookActions.runCells(this.panel.content, [cell], this.panel.sessionContext).then(look, look);
     return '';
   }
 

@@ -1,4 +1,4 @@
-/** A cell's language, by its text. */
+/** The texts of `%%planck` cells. */
 
 /** The body's language in a `%%planck` cell; null for any other cell. */
 export function languageOf(source: string): 'markdown' | 'sql' | null {
@@ -11,4 +11,23 @@ export function languageOf(source: string): 'markdown' | 'sql' | null {
 export function* namesIn(text: string): Generator<readonly [number, number]> {
   for (const found of text.matchAll(/(?<![\w\\.@])@[\p{L}_][\p{L}\p{N}_]*(?:[./:-][\p{L}\p{N}_]+)*/gu))
     yield [found.index, found.index + found[0].length];
+}
+
+const HEADER = '%%planck\n';
+
+/** The beginning of a prompt about a text, which is code for the agent: nothing in it is a name or an instruction. */
+export function promptAbout(text: string, language: string): string {
+  const runs = text.match(/`+/g) ?? [];
+  const fence = '`'.repeat(Math.max(3, ...runs.map((run) => run.length + 1)));
+  return `${HEADER}${fence}${language}\n${text.replace(/\n$/, '')}\n${fence}\n\n`;
+}
+
+/** A text as a prompt. */
+export function promptOf(text: string): string {
+  return `${HEADER}${text.trim()}`;
+}
+
+/** Whether a prompt may hand something over by `@`, such as a variable or a file. */
+export function handsOver(prompt: string): boolean {
+  return /(?<!\\)@\S/.test(prompt);
 }

@@ -129,6 +129,11 @@ export interface HelpStopped {
   readonly type: 'help stopped';
 }
 
+export interface NotRun {
+  readonly cell: string;
+  readonly type: 'not run';
+}
+
 export interface HelpStatus {
   readonly cell: string;
   readonly text: string;
@@ -159,6 +164,6 @@ export interface Answer {
 
 export type FromKernel = Welcome | Sets | CellsWanted | RunWanted | HelpStatus;
 
-export type FromPage = Cells | Started | Decided | TakenBack | Focused | HelpWanted | HelpStopped;
+export type FromPage = Cells | Started | NotRun | Decided | TakenBack | Focused | HelpWanted | HelpStopped;
 
 export type Question = Claim | InverseWanted;

@@ -33,6 +33,13 @@ interface Surroundings {
   /** Texts that a person edits, by change: the same in the list and at the cell. */
   readonly edited: Map<string, EditedText>;
   redraw(): void;
+  step(by: number): void;
+}
+
+/** Where a key leads in the list: to the next change or to the one before; null for another key. */
+function stepOf({ key, altKey, shiftKey, ctrlKey, metaKey }: KeyboardEvent): number | null {
+  if (altKey && (key === 'ArrowUp' || key === 'ArrowDown')) return key === 'ArrowUp' ? -1 : 1;
+  return key === 'F8' && !ctrlKey && !metaKey ? (shiftKey ? -1 : 1) : null;
 }
 
 /** One change with its reason, its diff or the editor for it, and its buttons. */
@@ -99,7 +106,7 @@ class ChangeBody {
     return row;
   }
 
-  private accept(): void {
+  accept(): void {
     const { set, change, problem } = this.shown;
     if (problem !== '') return;
     const text = this.all.edited.get(change.id)?.getSource();
@@ -135,7 +142,9 @@ class ChangeBody {
   }
 
   private key(event: KeyboardEvent): void {
-    if (event.key === 'Enter' && (event.ctrlKey || event.metaKey)) this.accept();
+    const step = stepOf(event);
+    if ((event.key === 'Enter' || event.key === 'F8') && (event.ctrlKey || event.metaKey)) this.accept();
+    else if (step !== null) this.all.step(step);
     else if (event.key === 'Escape' && this.shown.at !== null) this.all.review.panel.content.activate();
     else return;
     event.preventDefault();
@@ -195,6 +204,10 @@ class CellBox {
 
   focus(): void {
     this.body.focus();
+  }
+
+  accept(): void {
+    this.body.accept();
   }
 
   dispose(): void {
@@ -283,7 +296,7 @@ export class ReviewBar extends Widget {
   constructor(review: NotebookReview, editors: IEditorServices) {
     super();
     this.review = review;
-    this.all = { review, editors, edited: new Map(), redraw: () => this.draw() };
+    this.all = { review, editors, edited: new Map(), redraw: () => this.draw(), step: (by) => this.step(by) };
     const line = h('div', { class: 'pk-line' }, mark(), this.title_, this.steps);
     this.section.append(line, h('div', { class: 'pk-body' }, this.list, this.foot));
     this.root.append(this.section, this.strips, this.message, this.announcer.element);
@@ -306,6 +319,23 @@ export class ReviewBar extends Widget {
     this.isListShown = true;
     this.draw();
     this.step(0);
+  }
+
+  /** Go to the change at which a person was, and from there to the next one or to the one before. */
+  go(by: number): void {
+    const parts = [this.root, ...[...this.boxes.values()].map(({ element }) => element)];
+    this.step(parts.some((element) => element.contains(document.activeElement)) ? by : 0);
+  }
+
+  /** Accept the change at which a person is; one with a problem is shown. */
+  accept(): void {
+    const shown = this.review.open[this.current];
+    if (shown === undefined) return;
+    if (shown.problem === '') this.boxes.get(shown.change.id)?.accept();
+    else {
+      this.step(0);
+      this.tell(shown.problem);
+    }
   }
 
   /** Go to the next change, or to the one before. */
@@ -345,6 +375,7 @@ export class ReviewBar extends Widget {
     const { open, applied, link } = this.review;
     this.current = Math.min(this.current, Math.max(0, open.length - 1));
     this.section.hidden = open.length === 0;
+    this.review.panel.toggleClass('planck-proposed', open.length > 0);
     if (link.problem !== this.problem) this.tell((this.problem = link.problem));
     this.drawHead(open);
     this.drawList(open);
@@ -492,8 +523,9 @@ export class ReviewBar extends Widget {
   }
 
   private key(event: KeyboardEvent): void {
+    const step = stepOf(event);
     if (event.key === 'Escape') this.review.panel.content.activate();
-    else if (event.altKey && (event.key === 'ArrowUp' || event.key === 'ArrowDown')) this.step(event.key === 'ArrowUp' ? -1 : 1);
+    else if (step !== null) this.step(step);
     else return;
     event.preventDefault();
     event.stopPropagation();

@@ -54,7 +54,7 @@ class CellHelp:
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
     def start(self, request: HelpWanted) -> None:
-        """Begin to help, unless an agent is at work.
+        """Begin to help; while an agent is at work, show its progress.
 
         Args:
             request: The person's request.
@@ -62,6 +62,8 @@ class CellHelp:
         task = self._tasks.get(request.cell)
         if task is None or task.done():
             self._tasks[request.cell] = spawn(self._help(request), name="planck cell help")
+        else:
+            self._pages.tell_again(request.cell)
 
     def stop(self, cell: str) -> None:
         """End the help with a cell.
@@ -73,6 +75,11 @@ class CellHelp:
             task.cancel()
             self._say(cell, "", "")
 
+    def end(self) -> None:
+        """End all help."""
+        for cell in list(self._tasks):
+            self.stop(cell)
+
     async def _help(self, request: HelpWanted) -> None:
         try:
             if request.action == "fix":
@@ -81,6 +88,10 @@ class CellHelp:
                 await self._propose_once(request)
         except PlanckError as error:
             self._say(request.cell, str(error), "failed")
+        except BaseException:
+            if self._tasks.get(request.cell) is asyncio.current_task():  # nobody has stopped it
+                self._say(request.cell, "The help was interrupted; ask for it again.", "failed")
+            raise
 
     async def _propose_once(self, request: HelpWanted) -> None:
         cell = await self._cell(request.cell)
@@ -113,13 +124,19 @@ class CellHelp:
                 if result.state not in ("accepted", "edited"):
                     return
                 self._say(cell.id, f"Runs again, after proposal {attempt} of {self._attempts}", "working")
-                error = (await end).error
-            if error is None:
+                how = await end
+            if how.source is None:
+                self._say(cell.id, "The changed cell was not run, so the help ended; run it yourself.", "failed")
+                return
+            if how.source.strip() != (result.source or "").strip():
+                self._say(cell.id, "The cell ran with another text than the accepted one, so the help ended.", "failed")
+                return
+            if how.error is None:
                 changes = counted(attempt, "change")
                 self._say(cell.id, f"Runs now, after {changes}", "done")
                 return
-            if (await self._cell(request.cell)).source != result.source:
-                self._say(request.cell, "You edited the cell, so the help ended.", "failed")
+            if (await self._cell(cell.id)).source != result.source:
+                self._say(cell.id, "You edited the cell, so the help ended.", "failed")
                 return
             text = f"{_FIX_AGAIN} {request.words}".strip()
         self._say(request.cell, f"Still fails after {counted(self._attempts, 'proposal')}.", "failed")

@@ -53,11 +53,13 @@ class NotebookLink:
         """Let pages connect."""
         self.pages.model = lambda: self._workspace.config.default_model or ""
         self.pages.on_help, self.pages.on_stop = self.help.start, self.help.stop
+        self.pages.on_not_run = self.runs.give_up
         self.runs.install()
         self.pages.install()
 
     def remove(self) -> None:
         """Undo `install`."""
+        self.help.end()
         self.pages.remove()
         self.runs.remove()
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
+from html import escape
 from typing import Any
 from uuid import uuid4
 
@@ -50,11 +51,26 @@ _NO_BLOCKING = (
 )
 
 
+_COPY = "navigator.clipboard.writeText(this.nextElementSibling.textContent)"
+_COPYABLE = (
+    "<div><p>{0}</p><pre>{1}</pre>"
+    f'<button type="button" onclick="{_COPY}">Copy</button>'
+    "<pre hidden>{2}</pre></div>"
+)
+"""HTML for a difference; the button works in trusted notebooks."""
+
+
 @dataclass(frozen=True, slots=True)
 class CellEnd:
-    """A cell's end with its error, None without one."""
+    """A cell's end.
 
-    error: BaseException | None
+    Args:
+        source: Its text; None if it never began.
+        error: Its error, None without one.
+    """
+
+    source: str | None
+    error: BaseException | None = None
 
 
 class CellRuns:
@@ -70,6 +86,15 @@ class CellRuns:
         self._on_end = on_end
         self._running = 0
         self._waiting: dict[str, list[asyncio.Future[CellEnd]]] = {}
+        self._sources: dict[str, str] = {}
+
+    def source_of(self, cell: str) -> str:
+        """Return a cell's text at its last run, if there was one.
+
+        Args:
+            cell: The frontend's id for the cell.
+        """
+        return self._sources.get(cell, "")
 
     @property
     def is_busy(self) -> bool:
@@ -103,16 +128,30 @@ class CellRuns:
             if not waiting:
                 self._waiting.pop(cell, None)
 
+    def give_up(self, cell: str) -> None:
+        """End the waits for a cell that will not run.
+
+        Args:
+            cell: The frontend's id for the cell.
+        """
+        self._set_end(cell, CellEnd(None))
+
     def _begin(self, _info: object) -> None:
         self._running += 1
 
     def _end(self, result: Any) -> None:  # noqa: ANN401 - IPython's ExecutionResult; None for a cancelled cell
         self._running = max(0, self._running - 1)
-        cell = getattr(getattr(result, "info", None), "cell_id", None)
-        for end in self._waiting.pop(cell or "", ()):
-            if not end.done():
-                end.set_result(CellEnd(result.error_before_exec or result.error_in_exec))
+        if (info := getattr(result, "info", None)) is not None:
+            error = result.error_before_exec or result.error_in_exec
+            cell = getattr(info, "cell_id", None) or ""
+            self._sources[cell] = info.raw_cell
+            self._set_end(cell, CellEnd(info.raw_cell, error))
         self._on_end()
+
+    def _set_end(self, cell: str, how: CellEnd) -> None:
+        for end in self._waiting.pop(cell, ()):
+            if not end.done():
+                end.set_result(how)
 
 
 class NotebookTools:
@@ -292,14 +331,20 @@ class NotebookTools:
         """Show a change in the output; return words for the agent."""
         if change.source is None:
             raise ToolError(f"{self._pages.problem} Say in your answer what to move or delete.")
-        lines = difflib.unified_diff([], change.source.splitlines(), "", change.cell, lineterm="")
-        text = "\n".join([change.why or "Proposed cell:", *list(lines)[2:]])
-        fence = "`" * max(3, *(len(run) + 1 for run in re.findall(r"`+", change.source)), 3)
+        source, before = redact(change.source), redact(self._runs.source_of(change.cell))
+        heading = one_line(change.why) or "Proposed cell:"
+        diff = list(difflib.unified_diff(before.splitlines(), source.splitlines(), "", change.cell, lineterm=""))[2:]
+        fence = "`" * max(3, *(len(run) + 1 for run in re.findall(r"`+", source)), 3)
         language = "python" if change.cell_type == "code" else ""
-        markdown = f"{one_line(change.why)}\n\n{fence}{language}\n{change.source}\n{fence}".lstrip()
-        publish_display_data({"text/plain": text, "text/markdown": markdown})
+        publish_display_data(
+            {
+                "text/plain": "\n".join([heading, *diff]),
+                "text/markdown": f"{heading}\n\n{fence}{language}\n{source}\n{fence}",
+                "text/html": _COPYABLE.format(escape(heading), escape("\n".join(diff)), escape(source)),
+            }
+        )
         return (
-            f"{self._pages.problem} The user sees your text below the cell and may copy it; "
+            f"{self._pages.problem} The user sees the difference below the cell and may copy your text; "
             "you will not be told what they do."
         )
 
@@ -316,9 +361,11 @@ class NotebookTools:
                 raise ToolError(problem)
             if busy:
                 return "It runs after the cell that is running now; read it later."
-            error = (await end).error
-        if error is not None:
-            raise ToolError(f"The cell failed: {type(error).__name__}. `{READ_CELL}` returns its outputs.")
+            how = await end
+        if how.source is None:
+            raise ToolError("The cell was not run: the user stopped the kernel's work or removed the cell.")
+        if how.error is not None:
+            raise ToolError(f"The cell failed: {type(how.error).__name__}. `{READ_CELL}` returns its outputs.")
         return f"The cell has run. `{READ_CELL}` returns its outputs."
 
     async def _cells(self) -> Cells:

@@ -36,6 +36,7 @@ from planck_nb.jupyter.lab.protocol import (
     HelpStopped,
     HelpWanted,
     InverseWanted,
+    NotRun,
     Question,
     RunWanted,
     Sets,
@@ -106,6 +107,10 @@ class Pages:
         self.on_help: Callable[[HelpWanted], None] = lambda _request: None
         self.on_stop: Callable[[str], None] = lambda _cell: None
         """Callbacks for a person's request for help, and for its end."""
+        self.on_not_run: Callable[[str], None] = lambda _cell: None
+        """Callback for a cell whose run never began."""
+        self._statuses: dict[str, HelpStatus] = {}
+        """By cell, for pages which connect later."""
 
     def install(self) -> None:
         """Let pages connect, earlier ones included."""
@@ -167,9 +172,21 @@ class Pages:
         Args:
             status: The progress.
         """
+        if status.state:
+            self._statuses[status.cell] = status
+        else:
+            self._statuses.pop(status.cell, None)
         for page in self._pages.values():
             if not page.problem:
                 page.send(status)
+
+    def tell_again(self, cell: str) -> None:
+        """Show the latest progress with a cell once more.
+
+        Args:
+            cell: The cell's id.
+        """
+        self.tell(self._statuses.get(cell, HelpStatus(cell, "", "")))
 
     async def cells(self, client: str = "") -> Cells | None:
         """Return the notebook's cells, None without a page.
@@ -262,6 +279,9 @@ class Pages:
             self._drop(other)
         self._pages[page.client] = page
         page.send(Welcome(__version__, self.model(), problem=page.problem))
+        for status in () if page.problem else self._statuses.values():
+            if status.state == "working":
+                page.send(status)
         doubtful = [other for other in self._pages.values() if other is not page and other.path == page.path]
         if doubtful:
             spawn(self._look_for(doubtful), name="planck pages")
@@ -290,6 +310,8 @@ class Pages:
                 self.on_help(message)
             case HelpStopped():
                 self.on_stop(message.cell)
+            case NotRun():
+                self.on_not_run(message.cell)
             case Focused():
                 if page.path != message.path:
                     self._book.rename(page.path, message.path)

@@ -264,6 +264,14 @@ class HelpStopped:
 
 
 @dataclass(frozen=True, slots=True)
+class NotRun:
+    """A wanted or accepted run of a cell never began, as after an interrupt."""
+
+    cell: str
+    type: Literal["not run"] = "not run"
+
+
+@dataclass(frozen=True, slots=True)
 class HelpStatus:
     """An agent's progress with a cell.
 
@@ -317,5 +325,5 @@ class Answer:
 
 
 FromKernel: TypeAlias = Welcome | Sets | CellsWanted | RunWanted | HelpStatus
-FromPage: TypeAlias = Cells | Started | Decided | TakenBack | Focused | HelpWanted | HelpStopped
+FromPage: TypeAlias = Cells | Started | NotRun | Decided | TakenBack | Focused | HelpWanted | HelpStopped
 Question: TypeAlias = Claim | InverseWanted
