@@ -70,7 +70,7 @@ export const proposals: JupyterFrontEndPlugin<void> = {
       for (const command of Object.keys(HELP_COMMANDS)) commands.notifyCommandChanged(command);
     };
     const add = (panel: NotebookPanel): void => {
-      if (contexts.has(panel.context)) return; // another view of the notebook has it
+      if (contexts.has(panel.context)) return; // another view has it
       contexts.add(panel.context);
       void panel.context.ready.then(() => {
         if (panel.isDisposed) return;

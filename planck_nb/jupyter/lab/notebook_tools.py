@@ -148,10 +148,10 @@ class CellRuns:
             self._set_end(cell, CellEnd(info.raw_cell, error))
         self._on_end()
 
-    def _set_end(self, cell: str, how: CellEnd) -> None:
+    def _set_end(self, cell: str, ran: CellEnd) -> None:
         for end in self._waiting.pop(cell, ()):
             if not end.done():
-                end.set_result(how)
+                end.set_result(ran)
 
 
 class NotebookTools:
@@ -361,11 +361,11 @@ class NotebookTools:
                 raise ToolError(problem)
             if busy:
                 return "It runs after the cell that is running now; read it later."
-            how = await end
-        if how.source is None:
+            ran = await end
+        if ran.source is None:
             raise ToolError("The cell was not run: the user stopped the kernel's work or removed the cell.")
-        if how.error is not None:
-            raise ToolError(f"The cell failed: {type(how.error).__name__}. `{READ_CELL}` returns its outputs.")
+        if ran.error is not None:
+            raise ToolError(f"The cell failed: {type(ran.error).__name__}. `{READ_CELL}` returns its outputs.")
         return f"The cell has run. `{READ_CELL}` returns its outputs."
 
     async def _cells(self) -> Cells:

@@ -313,12 +313,12 @@ class Pages:
             case NotRun():
                 self.on_not_run(message.cell)
             case Focused():
-                if page.path != message.path:
-                    self._book.rename(page.path, message.path)
-                    page.path = message.path
-                self._focus(page)
+                self._focus(page, message.path)
 
-    def _focus(self, page: Page) -> None:
+    def _focus(self, page: Page, path: str) -> None:
+        if page.path != path:
+            self._book.rename(page.path, path)
+            page.path = path
         if page.client in self._pages and next(reversed(self._pages)) != page.client:
             self._pages[page.client] = self._pages.pop(page.client)
             self._show()
