@@ -134,8 +134,12 @@ class Draft {
   readonly restored = new Set<string>();
   readonly changed = new Set<string>();
 
+  private readonly doubled = new Set<string>();
+
   constructor(cells: readonly CellData[]) {
     this.cells = [...cells];
+    const seen = new Set<string>();
+    for (const { id } of cells) (seen.has(id) ? this.doubled : seen).add(id);
   }
 
   applyAll(set: readonly Operation[]): Conflict[] {
@@ -211,7 +215,7 @@ class Draft {
   private find(id: string): number | Reason {
     const at = this.cells.findIndex((cell) => cell.id === id);
     if (at < 0) return 'gone';
-    return this.cells.findLastIndex((cell) => cell.id === id) === at ? at : 'doubled';
+    return this.doubled.has(id) ? 'doubled' : at;
   }
 
   /** The index behind the first existing cell; null without one. */

@@ -42,6 +42,13 @@ function stepOf({ key, altKey, shiftKey, ctrlKey, metaKey }: KeyboardEvent): num
   return key === 'F8' && !ctrlKey && !metaKey ? (shiftKey ? -1 : 1) : null;
 }
 
+/** Accept a change, with a person's text for it. */
+function accept({ set, change, problem }: Shown, { review, edited }: Surroundings): void {
+  if (problem !== '') return;
+  const text = edited.get(change.id)?.getSource();
+  void review.accept(set, [change], text === undefined || text === change.source ? new Map() : new Map([[change.id, text]]));
+}
+
 /** One change with its reason, its diff or the editor for it, and its buttons. */
 class ChangeBody {
   readonly element = h('div', { class: 'pk-body' });
@@ -106,12 +113,8 @@ class ChangeBody {
     return row;
   }
 
-  accept(): void {
-    const { set, change, problem } = this.shown;
-    if (problem !== '') return;
-    const text = this.all.edited.get(change.id)?.getSource();
-    const edited = text === undefined || text === change.source ? new Map<string, string>() : new Map([[change.id, text]]);
-    void this.all.review.accept(set, [change], edited);
+  private accept(): void {
+    accept(this.shown, this.all);
   }
 
   private edit(on: boolean): void {
@@ -204,10 +207,6 @@ class CellBox {
 
   focus(): void {
     this.body.focus();
-  }
-
-  accept(): void {
-    this.body.accept();
   }
 
   dispose(): void {
@@ -331,7 +330,7 @@ export class ReviewBar extends Widget {
   accept(): void {
     const shown = this.review.open[this.current];
     if (shown === undefined) return;
-    if (shown.problem === '') this.boxes.get(shown.change.id)?.accept();
+    if (shown.problem === '') accept(shown, this.all);
     else {
       this.step(0);
       this.tell(shown.problem);
