@@ -91,7 +91,7 @@ export class NotebookReview {
         const isEdited = edited.has(id);
         return { change: id, state: isEdited ? 'edited' : 'accepted', reason: '', source: isEdited ? source : null };
       });
-      this.link.send({ type: 'decided', set: set.id, decisions, inverse: planned.inverse as never });
+      this.link.decide(set, decisions, planned.inverse);
       this.said.emit(accepted.length === 1 ? 'The change was accepted.' : `${accepted.length} changes were accepted.`);
       if (set.run) for (const { cell } of accepted) this.run(cell);
     });
@@ -103,7 +103,7 @@ export class NotebookReview {
       const claim = await this.link.question({ type: 'claim', set: set.id, changes: changes.map(({ id }) => id) });
       if (!claim.ok) return this.tell(claim.problem);
       const decisions = changes.map(({ id }): Decision => ({ change: id, state, reason, source: null }));
-      this.link.send({ type: 'decided', set: set.id, decisions, inverse: [] });
+      this.link.decide(set, decisions, []);
       this.said.emit(changes.length === 1 ? 'The change was refused.' : `${changes.length} changes were refused.`);
     });
   }
