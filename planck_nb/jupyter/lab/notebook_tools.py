@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import difflib
 import hashlib
 import re
 import time
@@ -11,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
+from html import escape
 from typing import Any
 from uuid import uuid4
 
@@ -19,14 +19,19 @@ from IPython.display import publish_display_data
 
 from planck_nb.agent.calling.tool import Tool, ToolContext
 from planck_nb.agent.effect import Effect
+from planck_nb.base import markdown
 from planck_nb.base.errors import ToolError, did_you_mean
 from planck_nb.base.json_types import JsonObject
+from planck_nb.base.line_diff import unified_diff
 from planck_nb.base.secrets import around_secret, redact
-from planck_nb.base.text import head_and_tail, one_line
+from planck_nb.base.text import encodable, head_and_tail, one_line
 from planck_nb.jupyter.ipython.compat import running_request
+from planck_nb.jupyter.kernel_tools.executed_cells import ExecutedCells
 from planck_nb.jupyter.lab.change_book import ChangeBook
 from planck_nb.jupyter.lab.pages import Pages
 from planck_nb.jupyter.lab.protocol import CellChange, Cells, ChangeSet, PageCell
+from planck_nb.rendering import block_html
+from planck_nb.rendering.diff_lines import diff_in
 from planck_nb.workspace import Workspace
 from planck_nb.workspace.agent_names import named_agents
 
@@ -44,6 +49,18 @@ LISTED_CELLS = 400
 """An agent's limits for reading."""
 
 _LINE_CHARACTERS = 100
+_COPY = """<script>{
+const box = document.currentScript.parentElement, button = document.createElement("button");
+const say = (text) => () => { button.textContent = text; };
+button.type = "button";
+button.textContent = "Copy";
+button.onclick = () => {
+  const text = [...box.querySelectorAll("pre")].at(-1).textContent;
+  navigator.clipboard.writeText(text).then(say("Copied"), say("Not allowed"));
+};
+document.currentScript.replaceWith(button);
+}</script>"""
+"""Makes a button for the last code in its box. Untrusted notebooks run no script, and then show no button."""
 _NO_BLOCKING = (
     "The cell that is running blocks the kernel, so no page can answer before it ends. "
     "Use the tools of the notebook from `%planck --background`."
@@ -142,6 +159,7 @@ class NotebookTools:
         pages: Its pages.
         book: The proposed changes.
         runs: Its running cells.
+        executed: Returns the executed cells, as far as they are noted.
         hears: Returns whether pages are heard while a cell runs.
     """
 
@@ -153,8 +171,10 @@ class NotebookTools:
         book: ChangeBook,
         runs: CellRuns,
         *,
+        executed: Callable[[], ExecutedCells | None],
         hears: Callable[[], bool],
     ) -> None:
+        self._executed = executed
         self._shell = shell
         self._workspace = workspace
         self._pages = pages
@@ -310,12 +330,24 @@ class NotebookTools:
         """Show a change in the output; return words for the agent."""
         if change.source is None:
             raise ToolError(f"{self._pages.problem} Say in your answer what to move or delete.")
-        lines = difflib.unified_diff([], change.source.splitlines(), "", change.cell, lineterm="")
-        text = "\n".join([change.why or "Proposed cell:", *list(lines)[2:]])
+        cells = self._executed()
+        ran = None if change.kind == "insert" or cells is None else cells.named(change.cell)
+        heading = change.why or ("Proposed cell:" if ran is None else f"Proposed change of {ran.label}:")
+        old = "" if ran is None else ran.source
+        diff = "".join(unified_diff(_lines(old), _lines(change.source), "cell"))
         fence = "`" * max(3, *(len(run) + 1 for run in re.findall(r"`+", change.source)), 3)
         language = "python" if change.cell_type == "code" else ""
-        markdown = f"{one_line(change.why)}\n\n{fence}{language}\n{change.source}\n{fence}".lstrip()
-        publish_display_data({"text/plain": text, "text/markdown": markdown})
+        # An HTML parser leaves out the first line's end in `pre`.
+        body = f'<pre style="{markdown.CODE_BOX}">\n{escape(encodable(change.source))}</pre>'
+        if ran is not None and (shown := diff_in(encodable(diff))) is not None:
+            body = f"{block_html.diff_box(shown)}{block_html.opens('The whole new text', body)}"
+        publish_display_data(
+            {
+                "text/html": f"<div>{block_html.notice(heading)}{body}{_COPY}</div>",
+                "text/markdown": f"{one_line(change.why)}\n\n{fence}{language}\n{change.source}\n{fence}".lstrip(),
+                "text/plain": f"{heading}\n{diff}",
+            }
+        )
         return (
             f"{self._pages.problem} The user sees your text below the cell and may copy it; "
             "you will not be told what they do."
@@ -351,7 +383,8 @@ class NotebookTools:
     def _require_page(self) -> None:
         if self._pages.acting() is None:
             raise ToolError(
-                f"{self._pages.problem} Cells cannot be listed or run; `{PROPOSE}` shows a new cell to the user."
+                f"{self._pages.problem} Cells cannot be listed or run; "
+                f"`{PROPOSE}` shows the user a new cell, or the change of one that ran, such as `In [3]`."
             )
         if self._runs.is_busy and not self._hears():
             raise ToolError(_NO_BLOCKING)
@@ -384,6 +417,10 @@ def outcome(change: CellChange) -> str:
             return f"Outdated: {subject}{reason}. Read the notebook again before you propose more."
         case "taken back":
             return f"Taken back by the user: {subject}."
+
+
+def _lines(text: str) -> list[str]:
+    return [f"{line}\n" for line in text.splitlines()]
 
 
 def _parameters(properties: JsonObject, *names: str) -> JsonObject:

@@ -283,9 +283,7 @@ class Pages:
             return
         match message:
             case Cells() | Started():
-                reply = self._replies.get(message.request)
-                if reply is not None and not reply.done():
-                    reply.set_result(message)
+                self._set_reply(message)
             case Decided():
                 self._book.decide(message.set, message.decisions, page.client, message.inverse)
             case TakenBack():
@@ -301,6 +299,11 @@ class Pages:
                     self._book.rename(page.path, message.path)
                     page.path = message.path
                 self._focus(page)
+
+    def _set_reply(self, message: Cells | Started) -> None:
+        reply = self._replies.get(message.request)
+        if reply is not None and not reply.done():
+            reply.set_result(message)
 
     def _focus(self, page: Page) -> None:
         if page.client in self._pages and next(reversed(self._pages)) != page.client:

@@ -37,7 +37,10 @@ def test_the_cell_toolbar_and_the_menu_offer_what_is_possible_now(
     notebook = open_notebook(lab.write("toolbar.ipynb", setup, "1 / 0", "a = 1"), width=1400)
     page = notebook.page
     toolbar = page.locator(".jp-cell-toolbar")
-    fix, explain = toolbar.get_by_role("button", name="Fix This Cell"), toolbar.get_by_role("button", name="Explain This")
+    fix, explain = (
+        toolbar.get_by_role("button", name="Fix This Cell"),
+        toolbar.get_by_role("button", name="Explain This"),
+    )
     activate(page, 1)
     expect(toolbar).to_be_visible()
     expect(fix).to_be_hidden()
@@ -89,7 +92,9 @@ def test_shortcuts_lead_through_the_proposals(lab: Lab, open_notebook: Open) -> 
 
 def test_a_selection_and_a_question_become_prompts(lab: Lab, open_notebook: Open) -> None:
     code = 'text = """\n```\n%%planck\n@text\n"""'
-    notebook = open_notebook(lab.write("ask.ipynb", f"{SETUP}\nagent('planck', 'It is.\\n```python\\nx = 1\\n```')", code), width=1400)
+    notebook = open_notebook(
+        lab.write("ask.ipynb", f"{SETUP}\nagent('planck', 'It is.\\n```python\\nx = 1\\n```')", code), width=1400
+    )
     page = notebook.page
     notebook.run_first(2)
     notebook.wait_idle(cells=2)
@@ -100,7 +105,9 @@ def test_a_selection_and_a_question_become_prompts(lab: Lab, open_notebook: Open
         }}"""
     )
     activate(page, 1)
-    page.evaluate(f"{CONTENT}.activeCell.editor.setSelection({{start: {{line: 0, column: 7}}, end: {{line: 4, column: 0}}}})")
+    page.evaluate(
+        f"{CONTENT}.activeCell.editor.setSelection({{start: {{line: 0, column: 7}}, end: {{line: 4, column: 0}}}})"
+    )
     execute(page, "ask-selection")
     cell = page.locator(".jp-Cell").nth(2)
     expect(cell.locator(".cm-content")).to_be_focused()

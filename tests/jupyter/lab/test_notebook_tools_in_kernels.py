@@ -115,6 +115,15 @@ def test_without_a_page_a_cell_is_shown_below_the_prompt_and_the_agent_knows(ker
     result = told(kernel)[-1]
     assert "No page shows this notebook" in result
     assert "you will not be told" in result
+    count = kernel.run("value = 1\nvalue").outputs[0]["execution_count"]
+    call = [("propose", {"kind": "change", "cell": f"In [{count}]", "source": "value = '<b>'\nvalue"})]
+    assert kernel.run(f"agent({call!r}, 'done')").status == "ok"
+    changed: Cell = kernel.run("%planck a1 --tools notebook go")
+    [shown] = [text for text in changed.data("text/plain") if "@@" in text]
+    assert "-value = 1\n+value = '<b>'\n value" in shown
+    [page] = [text for text in changed.data("text/html") if "<script>" in text]
+    assert "&lt;b&gt;" in page
+    assert "<b>'" not in page
     assert "cannot be listed" in prompt(kernel, [("list_cells", {})])[-1]
 
 
