@@ -131,7 +131,7 @@ export class NotebookReview {
     void content.scrollToCell(cell).then(() => cell.node.scrollIntoView({ block: 'nearest' }));
   }
 
-  /** Insert a code cell below another one; run it, or put the cursor at its end. Returns whether that was possible. */
+  /** Insert a code cell below another one; run it, or put the cursor at its end. Returns whether it is there. */
   insertBelow(below: string, source: string, run = false): boolean {
     const id = newId();
     const cell = { id, cell_type: 'code', source, metadata: {}, outputs: [], execution_count: null };
@@ -240,7 +240,7 @@ export class NotebookReview {
     if (cell === undefined) return 'The cell is not in the notebook any more.';
     if (cell.model.type !== 'code') return 'The cell is not a code cell.';
     const look = (): void => {
-      // Only a run that never began leaves a cell without a count, such as one that an interrupt took from the queue.
+      // Only runs without a beginning leave no count, as after an interrupt.
       if (cell.isDisposed || (cell as CodeCell).model.executionCount === null) this.link.send({ type: 'not run', cell: id });
     };
     void NotebookActions.runCells(this.panel.content, [cell], this.panel.sessionContext).then(look, look);

@@ -118,7 +118,7 @@ export const proposals: JupyterFrontEndPlugin<void> = {
         label,
         ...(icon && { icon }),
         isEnabled: () => ofCurrent(helps)?.offers(offer) === true,
-        // A button of the toolbar keeps its place: JupyterLab's toolbars do not bear one that disappears.
+        // Toolbar buttons keep their places: a page hangs if one disappears.
         isVisible: ({ toolbar }) => toolbar === true || ofCurrent(helps)?.offers(offer) === true,
         execute: () => {
           const help = ofCurrent(helps);

@@ -50,7 +50,7 @@ class NotebookLink:
             self.pages,
             self.book,
             self.runs,
-            executed=lambda: notebook().controller.cells,
+            executed_cells=lambda: notebook().controller.cells,
             hears=lambda: kernel_handles_clicks(shell.kernel),
         )
         self.help = CellHelp(notebook, self.pages, self.book, self.runs, attempts=workspace.config.fix_attempts)

@@ -60,7 +60,7 @@ button.onclick = () => {
 };
 document.currentScript.replaceWith(button);
 }</script>"""
-"""Makes a button for the last code in its box. Untrusted notebooks run no script, and then show no button."""
+"""Script for a copy button, which trusted notebooks alone run."""
 _NO_BLOCKING = (
     "The cell that is running blocks the kernel, so no page can answer before it ends. "
     "Use the tools of the notebook from `%planck --background`."
@@ -144,10 +144,10 @@ class CellRuns:
             self._set_end(getattr(info, "cell_id", None) or "", CellEnd(info.raw_cell, error))
         self._on_end()
 
-    def _set_end(self, cell: str, how: CellEnd) -> None:
+    def _set_end(self, cell: str, run_end: CellEnd) -> None:
         for end in self._waiting.pop(cell, ()):
             if not end.done():
-                end.set_result(how)
+                end.set_result(run_end)
 
 
 class NotebookTools:
@@ -159,7 +159,7 @@ class NotebookTools:
         pages: Its pages.
         book: The proposed changes.
         runs: Its running cells.
-        executed: Returns the executed cells, as far as they are noted.
+        executed_cells: Returns the executed cells, as far as they are noted.
         hears: Returns whether pages are heard while a cell runs.
     """
 
@@ -171,10 +171,10 @@ class NotebookTools:
         book: ChangeBook,
         runs: CellRuns,
         *,
-        executed: Callable[[], ExecutedCells | None],
+        executed_cells: Callable[[], ExecutedCells | None],
         hears: Callable[[], bool],
     ) -> None:
-        self._executed = executed
+        self._executed_cells = executed_cells
         self._shell = shell
         self._workspace = workspace
         self._pages = pages
@@ -330,7 +330,7 @@ class NotebookTools:
         """Show a change in the output; return words for the agent."""
         if change.source is None:
             raise ToolError(f"{self._pages.problem} Say in your answer what to move or delete.")
-        cells = self._executed()
+        cells = self._executed_cells()
         ran = None if change.kind == "insert" or cells is None else cells.named(change.cell)
         heading = change.why or ("Proposed cell:" if ran is None else f"Proposed change of {ran.label}:")
         old = "" if ran is None else ran.source
@@ -339,8 +339,8 @@ class NotebookTools:
         language = "python" if change.cell_type == "code" else ""
         # An HTML parser leaves out the first line's end in `pre`.
         body = f'<pre style="{markdown.CODE_BOX}">\n{escape(encodable(change.source))}</pre>'
-        if ran is not None and (shown := diff_in(encodable(diff))) is not None:
-            body = f"{block_html.diff_box(shown)}{block_html.opens('The whole new text', body)}"
+        if ran is not None and (change_lines := diff_in(encodable(diff))) is not None:
+            body = f"{block_html.diff_box(change_lines)}{block_html.opens('The whole new text', body)}"
         publish_display_data(
             {
                 "text/html": f"<div>{block_html.notice(heading)}{body}{_COPY}</div>",
@@ -366,11 +366,11 @@ class NotebookTools:
                 raise ToolError(problem)
             if busy:
                 return "It runs after the cell that is running now; read it later."
-            how = await end
-        if how.source is None:
+            run_end = await end
+        if run_end.source is None:
             raise ToolError("The cell was not run: the user stopped the kernel's work or removed the cell.")
-        if how.error is not None:
-            raise ToolError(f"The cell failed: {type(how.error).__name__}. `{READ_CELL}` returns its outputs.")
+        if run_end.error is not None:
+            raise ToolError(f"The cell failed: {type(run_end.error).__name__}. `{READ_CELL}` returns its outputs.")
         return f"The cell has run. `{READ_CELL}` returns its outputs."
 
     async def _cells(self) -> Cells:

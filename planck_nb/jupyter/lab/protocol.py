@@ -265,7 +265,7 @@ class HelpStopped:
 
 @dataclass(frozen=True, slots=True)
 class NotRun:
-    """A wanted or accepted run of a cell never began, as after an interrupt."""
+    """A cell's run never began, as after an interrupt."""
 
     cell: str
     type: Literal["not run"] = "not run"
