@@ -132,7 +132,7 @@ def _call(call: ToolCall) -> str:
         boxes.append(_text_box("printed", call.printed))
     diff = call.diff
     if diff is not None:
-        boxes.append(_diff(diff))
+        boxes.append(diff_box(diff))
     elif call.rest:
         boxes.append(_text_box("result" if boxes else "", call.rest, bad=call.trouble == "failed"))
     boxes += map(_preview, call.previews)
@@ -151,7 +151,8 @@ def _call(call: ToolCall) -> str:
     return f"{line}{images}"
 
 
-def _diff(diff: ShownDiff) -> str:
+def diff_box(diff: ShownDiff) -> str:
+    """Return a diff's lines with their colours."""
     lines: list[str] = []
     for mark, text in diff.lines:
         style = f"display:block;padding:0 12px{_DIFF_STYLES.get(mark, '')}"

@@ -215,6 +215,9 @@ function selectionIn(cell: Cell): string {
 function hasError(cell: CodeCell): boolean {
   const { outputs } = cell.model;
   if (cell.model.sharedModel.getSource().trimStart().startsWith('%')) return false; // an agent's output has its own doors
-  for (let at = 0; at < (outputs?.length ?? 0); at++) if (outputs.get(at).type === 'error') return true;
+  for (let at = 0; at < (outputs?.length ?? 0); at++) {
+    const output = outputs.get(at);
+    if (output.type === 'error') return output.toJSON()['ename'] !== 'KeyboardInterrupt'; // the person stopped it
+  }
   return false;
 }

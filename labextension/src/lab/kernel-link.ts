@@ -7,7 +7,7 @@ import { Signal } from '@lumino/signaling';
 
 import { ASK, HELLO, PROTOCOL, TALK } from './protocol.generated.ts';
 import { EXTENSION_URL, refusesScripts } from './scripts.ts';
-import type { Answer, ChangeSet, FromKernel, FromPage, Hello, HelpStatus, Question } from './protocol.generated.ts';
+import type { Answer, CellChange, ChangeSet, Decision, FromKernel, FromPage, Hello, HelpStatus, Question } from './protocol.generated.ts';
 
 /** The version of the extension, which `build.py` fills in. */
 declare const VERSION: string;
@@ -53,6 +53,17 @@ export class KernelLink {
 
   send(message: FromPage): void {
     if (this.talk !== null && !this.talk.isDisposed) this.talk.send(message as never);
+  }
+
+  /** Send decisions, and show them at once: a busy kernel hears of them when its cell ends. */
+  decide(set: ChangeSet, decisions: readonly Decision[], inverse: readonly unknown[]): void {
+    this.send({ type: 'decided', set: set.id, decisions, inverse: inverse as never });
+    const decided = (change: CellChange): CellChange => {
+      const decision = decisions.find((each) => each.change === change.id);
+      return decision ? { ...change, state: decision.state, source: decision.source ?? change.source } : change;
+    };
+    const isSame = ({ id }: ChangeSet): boolean => id === set.id;
+    this.sets = this.sets.map((each) => (isSame(each) ? { ...each, changes: each.changes.map(decided) } : each));
   }
 
   /** Ask the kernel, which answers also while a cell runs. */

@@ -101,7 +101,7 @@ export class NotebookReview {
         const isEdited = edited.has(id);
         return { change: id, state: isEdited ? 'edited' : 'accepted', reason: '', source: isEdited ? source : null };
       });
-      this.link.send({ type: 'decided', set: set.id, decisions, inverse: planned.inverse as never });
+      this.link.decide(set, decisions, planned.inverse);
       this.said.emit(accepted.length === 1 ? 'The change was accepted.' : `${accepted.length} changes were accepted.`);
       if (set.run) for (const { cell } of accepted) this.run(cell);
     });
@@ -113,7 +113,7 @@ export class NotebookReview {
       const claim = await this.link.question({ type: 'claim', set: set.id, changes: changes.map(({ id }) => id) });
       if (!claim.ok) return this.tell(claim.problem);
       const decisions = changes.map(({ id }): Decision => ({ change: id, state, reason, source: null }));
-      this.link.send({ type: 'decided', set: set.id, decisions, inverse: [] });
+      this.link.decide(set, decisions, []);
       this.said.emit(changes.length === 1 ? 'The change was refused.' : `${changes.length} changes were refused.`);
     });
   }
@@ -141,7 +141,7 @@ export class NotebookReview {
     void content.scrollToCell(cell).then(() => cell.node.scrollIntoView({ block: 'nearest' }));
   }
 
-  /** Insert a code cell below another one; run it, or put the cursor at its end. Returns whether it was possible. */
+  /** Insert a code cell below another one; run it, or put the cursor at its end. Returns whether it is there. */
   insertBelow(below: string, source: string, run = false): boolean {
     const id = newId();
     const cell = { id, cell_type: 'code', source, metadata: {}, outputs: [], execution_count: null };
@@ -276,7 +276,7 @@ export class NotebookReview {
     if (cell === undefined) return 'The cell is not in the notebook any more.';
     if (cell.model.type !== 'code') return 'The cell is not a code cell.';
     const look = (): void => {
-      // Only a run which never began leaves a cell without a count: an interrupt took it from the queue.
+      // Only runs without a beginning leave no count, as after an interrupt.
       if (cell.isDisposed || (cell as CodeCell).model.executionCount === null) this.link.send({ type: 'not run', cell: id });
     };
     void NotebookActions.runCells(this.panel.content, [cell], this.panel.sessionContext).then(look, look);

@@ -63,6 +63,16 @@ export const proposals: JupyterFrontEndPlugin<void> = {
   activate: ({ commands }, notebooks: INotebookTracker, editors: IEditorServices, palette: ICommandPalette | null) => {
     const bars = new Map<NotebookPanel, ReviewBar>();
     const helps = new Map<NotebookPanel, CellHelp>();
+    const reviews = new Set<NotebookReview>();
+    globalThis.planckCells = {
+      insertBelow: (element, source, run) => {
+        for (const review of reviews) {
+          const cell = review.panel.content.widgets.find(({ node }) => node === element);
+          if (cell !== undefined) return review.insertBelow(cell.model.id, source, run);
+        }
+        return null;
+      },
+    };
     const contexts = new WeakSet<object>();
     const ofCurrent = <Part>(parts: ReadonlyMap<NotebookPanel, Part>): Part | undefined =>
       notebooks.currentWidget === null ? undefined : parts.get(notebooks.currentWidget);
@@ -78,11 +88,13 @@ export const proposals: JupyterFrontEndPlugin<void> = {
         const review = new NotebookReview(panel);
         const bar = new ReviewBar(review, editors);
         const help = new CellHelp(review);
+        reviews.add(review);
         bars.set(panel, bar);
         helps.set(panel, help);
         help.changed.connect(tellCommands);
         panel.contentHeader.addWidget(bar);
         panel.disposed.connect(() => {
+          reviews.delete(review);
           bars.delete(panel);
           helps.delete(panel);
           contexts.delete(panel.context);
@@ -108,7 +120,7 @@ export const proposals: JupyterFrontEndPlugin<void> = {
         label,
         ...(icon && { icon }),
         isEnabled: () => ofCurrent(helps)?.offers(offer) === true,
-        // A button of the toolbar keeps its place: JupyterLab's toolbars do not bear one that disappears.
+        // Toolbar buttons keep their places: a page hangs if one disappears.
         isVisible: ({ toolbar }) => toolbar === true || ofCurrent(helps)?.offers(offer) === true,
         execute: () => {
           const help = ofCurrent(helps);

@@ -9,6 +9,17 @@ export interface NotebookManager {
   readonly context?: { readonly model?: { readonly sharedModel?: Partial<SharedNotebook> } };
 }
 
+/** What our extension does with cells better than a view, which knows only their elements. */
+export interface CellService {
+  /** Insert a cell below an element's. Returns whether that was possible; null if it does not know the element. */
+  insertBelow(cell: HTMLElement, source: string, run: boolean): boolean | null;
+}
+
+declare global {
+  /** Set by our extension, if the page has it. */
+  var planckCells: CellService | undefined;
+}
+
 const APPEARS_MS = 2000;
 
 export class NotebookCell {
@@ -49,6 +60,8 @@ export class NotebookCell {
     const notebook = this.manager?.context?.model?.sharedModel;
     const { cell } = this;
     if (!cell || notebook?.insertCell === undefined) return false;
+    const isInserted = globalThis.planckCells?.insertBelow(cell, source, run) ?? null;
+    if (isInserted !== null) return isInserted;
     const at = indexOf(cell) + 1;
     notebook.insertCell(at, { cell_type: 'code', source, metadata: {} });
     const until = performance.now() + APPEARS_MS;

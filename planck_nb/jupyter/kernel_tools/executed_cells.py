@@ -61,6 +61,8 @@ class ExecutedCells:
         self._shell = shell
         self._newest: ExecutedCell | None = None
         self._failed: ExecutedCell | None = None
+        self._numbers: dict[str, int] = {}
+        """The latest execution count by the frontend's id."""
 
     @property
     def newest(self) -> ExecutedCell | None:
@@ -88,6 +90,20 @@ class ExecutedCells:
         raw = getattr(self._shell.history_manager, "input_hist_raw", sources)
         is_executed = 0 < number < len(raw) and number < self._shell.execution_count
         return ExecutedCell(number, raw[number]) if is_executed and raw[number].strip() else None
+
+    def named(self, name: str) -> ExecutedCell | None:
+        """Find a cell by what an agent calls it.
+
+        Args:
+            name: The frontend's id, `3` or `In [3]`.
+
+        Returns:
+            The cell as it ran last, None for an unknown one.
+        """
+        if (number := self._numbers.get(name)) is None:
+            count = re.fullmatch(r"\s*(?:In\s*)?\[?(\d{1,9})\]?:?\s*", name)
+            number = int(count[1]) if count else 0
+        return self.numbered(number)
 
     def names_in(self, cell: ExecutedCell) -> list[str]:
         """Return a cell's identifiers in their order.
@@ -150,6 +166,8 @@ class ExecutedCells:
         if isinstance(error, KeyboardInterrupt) or not info.raw_cell.strip():
             return
         cell_id = getattr(info, "cell_id", None) or ""
+        if cell_id:
+            self._numbers[cell_id] = result.execution_count or 0
         self._newest = cell = ExecutedCell(result.execution_count or 0, info.raw_cell, error, cell_id)
         if error is not None:
             self._failed = cell

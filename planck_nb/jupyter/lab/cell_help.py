@@ -124,14 +124,14 @@ class CellHelp:
                 if result.state not in ("accepted", "edited"):
                     return
                 self._say(cell.id, f"Runs again, after proposal {attempt} of {self._attempts}", "working")
-                ran = await end
-            if ran.source is None:
+                run_end = await end
+            if run_end.source is None:
                 self._say(cell.id, "The changed cell was not run, so the help ended; run it yourself.", "failed")
                 return
-            if ran.source.strip() != (result.source or "").strip():
+            if run_end.source.strip() != (result.source or "").strip():
                 self._say(cell.id, "The cell ran with another text than the accepted one, so the help ended.", "failed")
                 return
-            if ran.error is None:
+            if run_end.error is None:
                 changes = counted(attempt, "change")
                 self._say(cell.id, f"Runs now, after {changes}", "done")
                 return

@@ -45,7 +45,13 @@ class NotebookLink:
         self.pages = Pages(self.book, _kernel_loop())
         self.runs = CellRuns(shell, self._load)
         self._notebook_tools = NotebookTools(
-            shell, workspace, self.pages, self.book, self.runs, hears=lambda: kernel_handles_clicks(shell.kernel)
+            shell,
+            workspace,
+            self.pages,
+            self.book,
+            self.runs,
+            executed_cells=lambda: notebook().controller.cells,
+            hears=lambda: kernel_handles_clicks(shell.kernel),
         )
         self.help = CellHelp(notebook, self.pages, self.book, self.runs, attempts=workspace.config.fix_attempts)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import difflib
 import hashlib
 import re
 import time
@@ -20,14 +19,19 @@ from IPython.display import publish_display_data
 
 from planck_nb.agent.calling.tool import Tool, ToolContext
 from planck_nb.agent.effect import Effect
+from planck_nb.base import markdown
 from planck_nb.base.errors import ToolError, did_you_mean
 from planck_nb.base.json_types import JsonObject
+from planck_nb.base.line_diff import unified_diff
 from planck_nb.base.secrets import around_secret, redact
-from planck_nb.base.text import head_and_tail, one_line
+from planck_nb.base.text import encodable, head_and_tail, one_line
 from planck_nb.jupyter.ipython.compat import running_request
+from planck_nb.jupyter.kernel_tools.executed_cells import ExecutedCells
 from planck_nb.jupyter.lab.change_book import ChangeBook
 from planck_nb.jupyter.lab.pages import Pages
 from planck_nb.jupyter.lab.protocol import CellChange, Cells, ChangeSet, PageCell
+from planck_nb.rendering import block_html
+from planck_nb.rendering.diff_lines import diff_in
 from planck_nb.workspace import Workspace
 from planck_nb.workspace.agent_names import named_agents
 
@@ -45,19 +49,22 @@ LISTED_CELLS = 400
 """An agent's limits for reading."""
 
 _LINE_CHARACTERS = 100
+_COPY = """<script>{
+const box = document.currentScript.parentElement, button = document.createElement("button");
+const say = (text) => () => { button.textContent = text; };
+button.type = "button";
+button.textContent = "Copy";
+button.onclick = () => {
+  const text = [...box.querySelectorAll("pre")].at(-1).textContent;
+  navigator.clipboard.writeText(text).then(say("Copied"), say("Not allowed"));
+};
+document.currentScript.replaceWith(button);
+}</script>"""
+"""Script for a copy button, which trusted notebooks alone run."""
 _NO_BLOCKING = (
     "The cell that is running blocks the kernel, so no page can answer before it ends. "
     "Use the tools of the notebook from `%planck --background`."
 )
-
-
-_COPY = "navigator.clipboard.writeText(this.nextElementSibling.textContent)"
-_COPYABLE = (
-    "<div><p>{0}</p><pre>{1}</pre>"
-    f'<button type="button" onclick="{_COPY}">Copy</button>'
-    "<pre hidden>{2}</pre></div>"
-)
-"""HTML for a difference; the button works in trusted notebooks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,15 +93,6 @@ class CellRuns:
         self._on_end = on_end
         self._running = 0
         self._waiting: dict[str, list[asyncio.Future[CellEnd]]] = {}
-        self._sources: dict[str, str] = {}
-
-    def source_of(self, cell: str) -> str:
-        """Return a cell's text at its last run, if there was one.
-
-        Args:
-            cell: The frontend's id for the cell.
-        """
-        return self._sources.get(cell, "")
 
     @property
     def is_busy(self) -> bool:
@@ -144,14 +142,13 @@ class CellRuns:
         if (info := getattr(result, "info", None)) is not None:
             error = result.error_before_exec or result.error_in_exec
             cell = getattr(info, "cell_id", None) or ""
-            self._sources[cell] = info.raw_cell
             self._set_end(cell, CellEnd(info.raw_cell, error))
         self._on_end()
 
-    def _set_end(self, cell: str, ran: CellEnd) -> None:
+    def _set_end(self, cell: str, run_end: CellEnd) -> None:
         for end in self._waiting.pop(cell, ()):
             if not end.done():
-                end.set_result(ran)
+                end.set_result(run_end)
 
 
 class NotebookTools:
@@ -163,6 +160,7 @@ class NotebookTools:
         pages: Its pages.
         book: The proposed changes.
         runs: Its running cells.
+        executed_cells: Returns the executed cells, as far as they are noted.
         hears: Returns whether pages are heard while a cell runs.
     """
 
@@ -174,8 +172,10 @@ class NotebookTools:
         book: ChangeBook,
         runs: CellRuns,
         *,
+        executed_cells: Callable[[], ExecutedCells | None],
         hears: Callable[[], bool],
     ) -> None:
+        self._executed_cells = executed_cells
         self._shell = shell
         self._workspace = workspace
         self._pages = pages
@@ -331,16 +331,22 @@ class NotebookTools:
         """Show a change in the output; return words for the agent."""
         if change.source is None:
             raise ToolError(f"{self._pages.problem} Say in your answer what to move or delete.")
-        source, before = redact(change.source), redact(self._runs.source_of(change.cell))
-        heading = one_line(change.why) or "Proposed cell:"
-        diff = list(difflib.unified_diff(before.splitlines(), source.splitlines(), "", change.cell, lineterm=""))[2:]
+        cells = self._executed_cells()
+        ran = None if change.kind == "insert" or cells is None else cells.named(change.cell)
+        heading = change.why or ("Proposed cell:" if ran is None else f"Proposed change of {ran.label}:")
+        source, old = redact(change.source), "" if ran is None else redact(ran.source)
+        diff = "".join(unified_diff(_lines(old), _lines(source), "cell"))
         fence = "`" * max(3, *(len(run) + 1 for run in re.findall(r"`+", source)), 3)
         language = "python" if change.cell_type == "code" else ""
+        # An HTML parser leaves out the first line's end in `pre`.
+        body = f'<pre style="{markdown.CODE_BOX}">\n{escape(encodable(source))}</pre>'
+        if ran is not None and (change_lines := diff_in(encodable(diff))) is not None:
+            body = f"{block_html.diff_box(change_lines)}{block_html.opens('The whole new text', body)}"
         publish_display_data(
             {
-                "text/plain": "\n".join([heading, *diff]),
-                "text/markdown": f"{heading}\n\n{fence}{language}\n{source}\n{fence}",
-                "text/html": _COPYABLE.format(escape(heading), escape("\n".join(diff)), escape(source)),
+                "text/html": f"<div>{block_html.notice(heading)}{body}{_COPY}</div>",
+                "text/markdown": f"{one_line(change.why)}\n\n{fence}{language}\n{source}\n{fence}".lstrip(),
+                "text/plain": f"{heading}\n{diff}",
             }
         )
         return (
@@ -361,11 +367,11 @@ class NotebookTools:
                 raise ToolError(problem)
             if busy:
                 return "It runs after the cell that is running now; read it later."
-            ran = await end
-        if ran.source is None:
+            run_end = await end
+        if run_end.source is None:
             raise ToolError("The cell was not run: the user stopped the kernel's work or removed the cell.")
-        if ran.error is not None:
-            raise ToolError(f"The cell failed: {type(ran.error).__name__}. `{READ_CELL}` returns its outputs.")
+        if run_end.error is not None:
+            raise ToolError(f"The cell failed: {type(run_end.error).__name__}. `{READ_CELL}` returns its outputs.")
         return f"The cell has run. `{READ_CELL}` returns its outputs."
 
     async def _cells(self) -> Cells:
@@ -378,7 +384,8 @@ class NotebookTools:
     def _require_page(self) -> None:
         if self._pages.acting() is None:
             raise ToolError(
-                f"{self._pages.problem} Cells cannot be listed or run; `{PROPOSE}` shows a new cell to the user."
+                f"{self._pages.problem} Cells cannot be listed or run; "
+                f"`{PROPOSE}` shows the user a new cell, or the change of one that ran, such as `In [3]`."
             )
         if self._runs.is_busy and not self._hears():
             raise ToolError(_NO_BLOCKING)
@@ -411,6 +418,10 @@ def outcome(change: CellChange) -> str:
             return f"Outdated: {subject}{reason}. Read the notebook again before you propose more."
         case "taken back":
             return f"Taken back by the user: {subject}."
+
+
+def _lines(text: str) -> list[str]:
+    return [f"{line}\n" for line in text.splitlines()]
 
 
 def _parameters(properties: JsonObject, *names: str) -> JsonObject:

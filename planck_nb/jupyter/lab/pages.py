@@ -299,9 +299,7 @@ class Pages:
             return
         match message:
             case Cells() | Started():
-                reply = self._replies.get(message.request)
-                if reply is not None and not reply.done():
-                    reply.set_result(message)
+                self._set_reply(message)
             case Decided():
                 self._book.decide(message.set, message.decisions, page.client, message.inverse)
             case TakenBack():
@@ -314,6 +312,11 @@ class Pages:
                 self.on_not_run(message.cell)
             case Focused():
                 self._focus(page, message.path)
+
+    def _set_reply(self, message: Cells | Started) -> None:
+        reply = self._replies.get(message.request)
+        if reply is not None and not reply.done():
+            reply.set_result(message)
 
     def _focus(self, page: Page, path: str) -> None:
         if page.path != path:

@@ -92,10 +92,12 @@ def test_shortcuts_lead_through_the_proposals(lab: Lab, open_notebook: Open) -> 
 
 def test_a_selection_and_a_question_become_prompts(lab: Lab, open_notebook: Open) -> None:
     code = 'text = """\n```\n%%planck\n@text\n"""'
-    notebook = open_notebook(lab.write("ask.ipynb", f"{SETUP}\nagent('planck', 'It is.')", code), width=1400)
+    notebook = open_notebook(
+        lab.write("ask.ipynb", f"{SETUP}\nagent('planck', 'It is.\\n```python\\nx = 1\\n```')", code), width=1400
+    )
     page = notebook.page
-    notebook.run_first(1)
-    notebook.wait_idle(cells=1)
+    notebook.run_first(2)
+    notebook.wait_idle(cells=2)
     page.evaluate(
         f"""() => {{
             {SHARED}.insertCell(2, {{cell_type: 'markdown', source: 'Is *this* a question?', id: 'm'}});
@@ -120,11 +122,15 @@ def test_a_selection_and_a_question_become_prompts(lab: Lab, open_notebook: Open
     execute(page, "ask-cell")
     expect(page.locator(".jp-Cell").nth(4)).to_contain_text("It is.")
     assert cells_of(page)[4]["source"] == "%%planck\nIs *this* a question?"
+    page.locator(".jp-Cell").nth(4).locator("[data-does='insert']").last.click()
+    expect(page.locator(".jp-Cell").nth(5).locator(".cm-content")).to_be_focused()
+    assert cells_of(page)[5]["source"].strip() == "x = 1"
+    assert page.evaluate(f"{CONTENT}.widgets[5].model.trusted"), "a new cell in a trusted notebook"
 
-    activate(page, 5)
+    activate(page, 6)
     execute(page, "ask-cell")
     expect(page.locator(".planck-review")).to_contain_text("run the cell if it should be")
-    asked = cells_of(page)[6]
+    asked = cells_of(page)[7]
     assert (asked["source"], asked["execution_count"]) == ("%%planck\nAnd @~/.ssh/id_rsa?", None)
 
     count = len(cells_of(page))

@@ -108,6 +108,7 @@ def test_a_journey(lab: Lab, open_notebook: Open, window: Window) -> None:
 
     # Fix.
     notebook.run_only(4)
+    expect(page.locator(".jp-cell-toolbar").get_by_role("button", name="Fix This Cell")).to_be_enabled()
     button(page.locator(".planck-help"), "Fix").click()
     button(page.locator(".planck-at-cell"), "Accept and run").click()
     expect(page.locator(".planck-help")).to_contain_text("Runs now")
