@@ -50,7 +50,7 @@ async def notebook(stored: Path, tmp_path: Path) -> AsyncIterator[Notebook]:
     [
         ("%planck sql -", "-", ["--output", "--as", "--limit", "--debug", "--help"]),
         ("%planck exp", "exp", ["explain", "export"]),
-        ("%planck read @da", "@da", ["@data/"]),
+        ("%planck read @dat", "@dat", ["@data/"]),
         ("%planck read @data/", "@data/", ["@data/prices.csv"]),
         ("%planck read @.h", "@.h", ["@.hidden"]),
         ("x = %planck comp", "comp", ["compact", "compact-store"]),
