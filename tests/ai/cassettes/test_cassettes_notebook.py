@@ -83,7 +83,9 @@ def test_a_recorded_notebook_shows_the_same_without_the_server(tmp_path: Path) -
     recorded = tape.read_bytes()
     ends = [json.loads(line)["end"] for line in recorded.splitlines()]
     # A server may drop an idle connection at the moment when it is used: the request is then sent again.
-    assert [end for end in ends if end != "ProviderConnectionError"] == ["eof"] * 6 + ["closed"]
+    *answered, aborted = (end for end in ends if end != "ProviderConnectionError")
+    assert aborted == "closed"
+    assert answered in (["eof"] * 6, ["eof"] * 7)  # a fast server has called tools before the abort
     assert run_notebook(tmp_path / "replay", tape, "replay", server) == live
     assert tape.read_bytes() == recorded
 
