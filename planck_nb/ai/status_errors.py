@@ -427,7 +427,7 @@ def error_in(data: Mapping[str, Any]) -> Any:  # noqa: ANN401 - any JSON value
     """
     if error := data.get("error"):
         return error
-    if data.get("choices") or data.get("usage"):
+    if data.get("choices"):
         return None
     status = data.get("base_resp")  # MiniMax: https://github.com/milind-soni/OpenMausBot/pull/1200
     if isinstance(status, dict) and status.get("status_code"):

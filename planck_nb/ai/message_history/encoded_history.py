@@ -11,6 +11,7 @@ from typing import Any, Generic, TypeAlias, TypeVar
 from planck_nb.ai.message_history.portable_history import Prefix, Preparation, PreparedMessage
 from planck_nb.ai.messages import Message, Part
 from planck_nb.ai.models import Model
+from planck_nb.ai.providers import rules_of
 from planck_nb.ai.request import Context, HistoryCache
 from planck_nb.ai.schemas.fitted_tools import FittedTool
 
@@ -126,6 +127,7 @@ class _Encoder(Generic[T]):
         self.wire: list[T] = []
         self.warnings: list[str] = []
         self._model = model
+        self._rules = rules_of(model)
         self._encode = encode
         self._before = None if prefix is None else prefix.digest
         self._fitted_tools = fitted_tools
@@ -156,6 +158,7 @@ class _Encoder(Generic[T]):
         return (
             encode is self._encode
             and (model is self._model or model == self._model)
+            and rules_of(model) is self._rules  # a provider may have been registered anew
             and fitted_tools == self._fitted_tools
             and self._before == (None if prefix is None else prefix.digest)
             and self.count <= len(messages)

@@ -135,6 +135,12 @@ ERRORS: dict[str, tuple[object, type[ProviderStatusError], str, str]] = {
         "insufficient balance",
         "https://github.com/milind-soni/OpenMausBot/pull/1200",
     ),
+    "MiniMax, with counts": (
+        {"base_resp": {"status_code": 1008, "status_msg": "insufficient balance"}, "usage": {"total_tokens": 0}},
+        ProviderUnavailableError,
+        "insufficient balance",
+        "https://github.com/milind-soni/OpenMausBot/pull/1200",
+    ),
     "a gateway": (
         {"success": False, "errors": [{"code": 5007, "message": "No such model"}]},
         ProviderUnavailableError,
