@@ -52,6 +52,25 @@ export interface Welcome {
   readonly type: 'welcome';
 }
 
+export interface VerbWords {
+  readonly about: string;
+  readonly is_cell: boolean;
+  readonly takes_agent: boolean;
+  readonly options: Readonly<Record<string, string>>;
+}
+
+export interface Verbs {
+  readonly verbs: Readonly<Record<string, VerbWords>>;
+  readonly options: Readonly<Record<string, string>>;
+  readonly type: 'verbs';
+}
+
+export interface Names {
+  readonly agents: Readonly<Record<string, string>>;
+  readonly variables: Readonly<Record<string, string>>;
+  readonly type: 'names';
+}
+
 export interface Sets {
   readonly sets: readonly ChangeSet[];
   readonly type: 'sets';
@@ -162,7 +181,7 @@ export interface Answer {
   readonly type: 'answer';
 }
 
-export type FromKernel = Welcome | Sets | CellsWanted | RunWanted | HelpStatus;
+export type FromKernel = Welcome | Verbs | Names | Sets | CellsWanted | RunWanted | HelpStatus;
 
 export type FromPage = Cells | Started | NotRun | Decided | TakenBack | Focused | HelpWanted | HelpStopped;
 

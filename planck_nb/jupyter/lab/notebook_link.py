@@ -43,7 +43,7 @@ class NotebookLink:
         self._kernel_tools = kernel_tools
         self.book = ChangeBook(self._session)
         self.pages = Pages(self.book, _kernel_loop())
-        self.runs = CellRuns(shell, self._load)
+        self.runs = CellRuns(shell, self._update)
         self._notebook_tools = NotebookTools(
             shell,
             workspace,
@@ -85,8 +85,9 @@ class NotebookLink:
         """
         return "\n".join(f"[{outcome(change)}]" for change in self.book.news(agent_id))
 
-    def _load(self) -> None:
-        """Load a session's proposals; the last cell may have opened it."""
+    def _update(self) -> None:
+        """Follow the last cell, which may have opened a session."""
+        self.pages.tell_names()
         with suppress(RuntimeError):  # without a running loop, as in tests
             asyncio.get_running_loop()
             spawn(self.book.load(), name="planck cell changes")

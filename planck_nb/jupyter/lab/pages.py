@@ -36,12 +36,14 @@ from planck_nb.jupyter.lab.protocol import (
     HelpStopped,
     HelpWanted,
     InverseWanted,
+    Names,
     NotRun,
     Question,
     RunWanted,
     Sets,
     Started,
     TakenBack,
+    Verbs,
     Welcome,
 )
 from planck_nb.jupyter.live.widget import Widget
@@ -109,6 +111,10 @@ class Pages:
         """Callbacks for a person's request for help, and for its end."""
         self.on_not_run: Callable[[str], None] = lambda _cell: None
         """Callback for a cell whose run never began."""
+        self.verbs: Callable[[], Verbs] = lambda: Verbs({}, {})
+        self.names: Callable[[], Names] = lambda: Names({}, {})
+        """Callbacks for what pages complete while the kernel is busy."""
+        self._names = Names({}, {})
         self._statuses: dict[str, HelpStatus] = {}
         """By cell, for pages which connect later."""
 
@@ -179,6 +185,14 @@ class Pages:
         for page in self._pages.values():
             if not page.problem:
                 page.send(status)
+
+    def tell_names(self) -> None:
+        """Have all pages know changed names."""
+        if not self._pages:
+            return
+        names, self._names = self._names, self.names()
+        for page in self._pages.values() if names != self._names else ():
+            page.send(self._names)
 
     def tell_again(self, cell: str) -> None:
         """Show the latest progress with a cell once more.
@@ -279,6 +293,9 @@ class Pages:
             self._drop(other)
         self._pages[page.client] = page
         page.send(Welcome(__version__, self.model(), problem=page.problem))
+        self._names = self.names()
+        for words in () if page.problem else (self.verbs(), self._names):
+            page.send(words)
         for status in () if page.problem else self._statuses.values():
             if status.state == "working":
                 page.send(status)
