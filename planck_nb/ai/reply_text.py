@@ -95,6 +95,7 @@ class ReplyText:
             result.extend(self._convert(event))
             if self._may_end():
                 self._is_plain = True
+                self._texts.clear()  # they refer to this object
                 return [*result, *events[place:]]
         return result
 
