@@ -155,6 +155,7 @@ class SessionNavigation:
         """Replace the open session with `session`, and restore its agents. If that fails, nothing changes."""
         current = self._current
         try:
+            await run_in_thread(session.catch_up)
             restorable = await self._read_restorable(session, trusted=trusted)
             members = restorable.members
             unanswered = await read_unanswered(session)

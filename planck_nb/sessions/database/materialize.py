@@ -37,11 +37,12 @@ from planck_nb.sessions.database.duckdb import (
 from planck_nb.sessions.directory import SessionInfo
 from planck_nb.sessions.journal.journal_check import JournalCheck, check_journal
 from planck_nb.sessions.journal.screening import Screen
-from planck_nb.sessions.journal.segments import START, Position, read_rows
+from planck_nb.sessions.journal.segments import START, Position, journal_bytes, read_rows
 
 _log = logging.getLogger(__name__)
 
 BUSY_TIMEOUT = 3.0
+_LOOKING_TIMEOUT = 0.5
 _CHECKED = 64 * 1024 * 1024
 _BLOCK_SIZE = 16 * 1024
 """Block size in bytes for new DuckDB files."""
@@ -87,6 +88,41 @@ def _materialize(session: SessionInfo, end: Position, *, check: bool = False) ->
     with idle_connection() as connection:
         copy_rows(connection, session, end, check=check)
         schema.drop_staged(connection)
+
+
+def missing_bytes(session: SessionInfo, end: Position) -> int:
+    """Return how many bytes are not in the DuckDB file.
+
+    Earlier segments count if nothing of the active one is in the file.
+    """
+    try:
+        position = _position_of(session) or START
+        if position.segment == end.segment:
+            return max(end.offset - position.offset, 0)
+        return journal_bytes(session.path)
+    except (OSError, SessionFormatError):
+        return 0
+
+
+def _position_of(session: SessionInfo) -> Position | None:
+    """Return the end of what the session's DuckDB file has.
+
+    The result is None if the file cannot be used.
+    """
+    if not session.database.exists():
+        return None
+    try:
+        with idle_connection() as connection:
+            attach = f"attach {sql_literal(session.database)} as file (read_only)"
+            retry_while_busy(lambda: connection.execute(attach), seconds=_LOOKING_TIMEOUT)
+            require_tables(connection, "file", schema.STORED)
+            progress = parse_position(read_meta(connection, "file"))
+            connection.execute("detach file")
+    except duckdb.Error:
+        return None
+    if progress is None or progress.session_id != session.id or not is_made_from(session.path, progress):
+        return None
+    return progress.position
 
 
 def copy_rows(

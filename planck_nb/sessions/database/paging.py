@@ -8,12 +8,14 @@ file is busy, damaged or missing, the whole journal is read instead.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property, partial
+from itertools import filterfalse
 from typing import Any, NamedTuple, TypeVar
 
 import duckdb
@@ -39,6 +41,7 @@ _MAX_GAP = 1000
 _RECENT_IDS = 10_000
 _FEW_RANGES = 16
 LAST_BYTES = (128 * 1024, 1024 * 1024)
+_EVENT = re.compile(rb'\{"v":1,"id":[1-9]\d*,"kind":"event"')
 _SUMMARY = b'"role":"summary"'
 FEW_AGENTS = 4
 
@@ -227,7 +230,8 @@ def _parse(lines: Iterable[bytes], agent_id: str | None) -> list[JsonObject]:
         # Parsing takes a hundred times as long, and with many agents most lines belong to others.
         encoded = agent_id.encode()
         lines = (line for line in lines if encoded in line or b"rewind" in line)
-    return [record for record in map(codec.parse_line, lines) if record is not None]
+    # Events are most lines and in no conversation.
+    return [record for record in map(codec.parse_line, filterfalse(_EVENT.match, lines)) if record is not None]
 
 
 def _is_summary(data: JsonObject) -> bool:
