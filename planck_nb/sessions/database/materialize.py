@@ -8,9 +8,11 @@ from the journal.
 from __future__ import annotations
 
 import logging
+import secrets
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import duckdb
@@ -37,7 +39,8 @@ from planck_nb.sessions.database.duckdb import (
 from planck_nb.sessions.directory import SessionInfo
 from planck_nb.sessions.journal.journal_check import JournalCheck, check_journal
 from planck_nb.sessions.journal.screening import Screen
-from planck_nb.sessions.journal.segments import START, Position, journal_bytes, read_rows
+from planck_nb.sessions.journal.segments import START, Position, journal_bytes, journal_end, read_rows
+from planck_nb.sessions.lock import lock_for_a_moment, open_in
 
 _log = logging.getLogger(__name__)
 
@@ -125,18 +128,68 @@ def _position_of(session: SessionInfo) -> Position | None:
     return progress.position
 
 
-def copy_rows(
-    connection: duckdb.DuckDBPyConnection, session: SessionInfo, end: Position, *, check: bool = False
-) -> None:
-    """Copy the journal's lines up to a position into the session's DuckDB file, by a connection that is kept open.
+def materialize_unused(session: SessionInfo, *, advance: Callable[[int], object] = lambda _: None) -> bool:
+    """Make the DuckDB file for a session which is not open.
 
-    Raises duckdb.Error, OSError, and an error if the file was not made from this journal; `materialize` handles them.
+    Otherwise every query would decode its journal again. The file is made under another name; only while it gets its
+    own, this process has the session's lock.
+
+    Args:
+        session: The session.
+        advance: Called with numbers of copied bytes. What it raises ends the copying.
+
+    Returns:
+        Whether the file was made. It is not if a process has the session open, or nothing can be written.
     """
+    temporary = session.path.with_name(f".planck-{secrets.token_hex(6)}.tmp")
+    try:
+        if open_in(session) is not None:
+            return False
+        state = _journal_state(session)
+        with idle_connection() as connection:
+            copy_rows(connection, session, journal_end(session.path), file=temporary, advance=advance)
+            schema.drop_staged(connection)
+        with lock_for_a_moment(session), updates.of(session.database):
+            if _journal_state(session) != state:
+                return False
+            if session.database.exists():
+                _set_aside(session.database)
+            temporary.replace(session.database)
+    except (duckdb.Error, OSError, SessionError, _UnusableError) as error:
+        _log.info("no DuckDB file was made for %s: %s", session.path, error)
+        return False
+    finally:
+        for leftover in (temporary, temporary.with_name(temporary.name + ".wal")):
+            with suppress(OSError):
+                leftover.unlink(missing_ok=True)
+    return True
+
+
+def _journal_state(session: SessionInfo) -> tuple[int, int, int]:
+    status = session.path.stat()
+    return status.st_ino, status.st_size, status.st_mtime_ns
+
+
+def copy_rows(
+    connection: duckdb.DuckDBPyConnection,
+    session: SessionInfo,
+    end: Position,
+    *,
+    check: bool = False,
+    file: Path | None = None,
+    advance: Callable[[int], object] = lambda _: None,
+) -> None:
+    """Copy the journal's lines up to a position into a DuckDB file.
+
+    It is the session's own, or `file`. The connection is kept open; `advance` is called with numbers of bytes. Raises
+    duckdb.Error, OSError, and an error if the file was not made from this journal; `materialize` handles them.
+    """
+    target = session.database if file is None else file
     # A file has several hundred kilobytes in half-empty blocks with DuckDB's default, 256 KiB. Only a new file can be
     # given a size; another one for an existing file is an error.
-    size = "" if session.database.exists() else f" (block_size {_BLOCK_SIZE})"
-    connection.execute(f"attach {sql_literal(session.database)} as file{size}")
-    session.database.chmod(0o600)
+    size = "" if target.exists() else f" (block_size {_BLOCK_SIZE})"
+    connection.execute(f"attach {sql_literal(target)} as file{size}")
+    target.chmod(0o600)
     progress = _read_or_create(connection, session, end)
     if check and progress.position.offset and not progress.agrees(_checked(session)):
         raise _UnusableError("the journal has lines that are damaged or were changed since")
@@ -151,6 +204,7 @@ def copy_rows(
         schema.insert_staged(connection, "file")
         progress = _save_progress(connection, progress, position, lines[-1], screen)
         connection.execute("commit")
+        advance(sum(map(len, lines)))
     connection.execute("detach file")
 
 

@@ -25,6 +25,7 @@ from planck_nb.base.json_types import JsonObject
 from planck_nb.sessions.database import tables
 from planck_nb.sessions.database.database_match import is_made_from, parse_position, read_meta
 from planck_nb.sessions.database.duckdb import idle_connection, require_tables, retry_while_busy, sql_literal
+from planck_nb.sessions.database.materialize import materialize_unused
 from planck_nb.sessions.directory import SessionInfo
 from planck_nb.sessions.journal import codec
 from planck_nb.sessions.journal.branch import HiddenRange, hidden_ranges, is_hidden
@@ -36,6 +37,7 @@ from planck_nb.sessions.journal.segments import START, Position, read_last_lines
 T = TypeVar("T")
 
 _BUSY_TIMEOUT = 0.5
+_MUCH = 1024 * 1024
 _NO_END = 2**62
 _MAX_GAP = 1000
 _RECENT_IDS = 10_000
@@ -145,11 +147,12 @@ class Pager:
             for size in self._last_bytes:
                 with suppress(_TooFarBackError):
                     return read(_tail_snapshot(self.session, end, size, agent_id))
-            try:
-                with self._attached() as connection:
+            for _ in range(2):
+                with suppress(duckdb.Error, _UnusableFileError), self._attached() as connection:
                     return read(_full_snapshot(self.session, end, connection, agent_id))
-            except (duckdb.Error, _UnusableFileError):
-                return read(_full_snapshot(self.session, end, None, agent_id))
+                if end.offset < _MUCH or not materialize_unused(self.session):
+                    break
+            return read(_full_snapshot(self.session, end, None, agent_id))
         except DisorderError:
             return read(_Snapshot(sorted_records(read_records(self.session.path, end=end))))
 
