@@ -126,3 +126,26 @@ async def test_a_stop_while_the_session_is_closed_leaves_no_session_half_open(
         assert workspace.session_id is None
         await workspace.resume(first)
         assert list(workspace.agents) == ["one", "two"]
+
+
+async def test_agents_are_restored_while_other_tasks_run(tmp_path: Path) -> None:
+    names = [f"a{number}" for number in range(200)]
+    async with workspace_in(tmp_path) as workspace:
+        for name in names:
+            workspace.add_agent(name, model=scripted_model([]))
+        first = workspace.session.name
+    async with workspace_in(tmp_path) as workspace:
+        resuming = asyncio.create_task(workspace.resume(first, model=scripted_model([])))
+        counts = set[int]()
+        refused: AgentError | None = None
+        while not resuming.done():
+            counts.add(len(workspace.agents))
+            if "a0" in workspace.agents and names[-1] not in workspace.agents:
+                with pytest.raises(AgentError) as caught:
+                    workspace.add_agent(names[-1], model=scripted_model([]))
+                refused = caught.value
+            await asyncio.sleep(0)
+        await resuming
+        assert refused is not None
+        assert len(counts - {0, 200}) > 1
+        assert list(workspace.agents) == names
