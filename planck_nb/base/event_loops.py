@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future, wait
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 from planck_nb.base.errors import WrongLoopError
 
@@ -33,6 +33,35 @@ class LoopLock:
 
     async def __aexit__(self, *_: object) -> None:
         self._lock.release()
+
+
+class SharedLookup(Generic[T]):
+    """A lookup which all that ask at the same moment share.
+
+    A moment is one iteration of the event loop: who began to wait after a change always sees it.
+    """
+
+    def __init__(self) -> None:
+        self._latest: tuple[asyncio.AbstractEventLoop, T] | None = None
+
+    def __call__(self, look_up: Callable[[], T]) -> T:
+        """Return what was found in this iteration.
+
+        Args:
+            look_up: Called for the first who asks, and always without a running loop.
+        """
+        loop, latest = running_loop(), self._latest
+        if loop is None:
+            return look_up()
+        if latest is not None and latest[0] is loop:
+            return latest[1]
+        result = look_up()
+        self._latest = loop, result
+        loop.call_soon(self._forget)
+        return result
+
+    def _forget(self) -> None:
+        self._latest = None
 
 
 def running_loop() -> asyncio.AbstractEventLoop | None:

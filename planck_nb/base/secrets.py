@@ -284,30 +284,41 @@ def redact_data(data: Any, known: Mapping[str, str]) -> Any:  # noqa: ANN401 - a
     return data
 
 
-def redact_rows(rows: Iterable[Mapping[str, Any]], known: Mapping[str, str]) -> list[dict[str, Any]]:
-    """Return JSON rows with `redact_data` applied to every value.
-
-    The column names stay.
+class Redactor:
+    """Replaces secrets in JSON rows.
 
     Most rows are without secrets. A single search in the whole row recognises those, which makes this fast.
-    """
-    forms = _known_forms(tuple(known.items()))
-    in_json = tuple({json.dumps(form, ensure_ascii=False)[1:-1] for form in forms.substrings})
 
-    def may_have_one(row: Mapping[str, Any]) -> bool:
-        line = json.dumps(row, ensure_ascii=False)
+    Args:
+        secrets: Secrets with their descriptions.
+    """
+
+    def __init__(self, secrets: Mapping[str, str]) -> None:
+        self._secrets = secrets
+        self._forms = _known_forms(tuple(secrets.items()))
+        self._in_json = tuple({json.dumps(form, ensure_ascii=False)[1:-1] for form in self._forms.substrings})
+
+    def may_be_in(self, line: str) -> bool:
+        """Return whether a row in JSON may have a secret.
+
+        Its texts must be without needless escapes.
+        """
+        words = self._forms.words
         return (
-            any(form in line for form in in_json)
-            or (forms.words is not None and forms.words.search(line) is not None)
+            any(form in line for form in self._in_json)
+            or (words is not None and words.search(line) is not None)
             or any(pattern.search(line) for _, pattern in _formats_for(line))
             or _PASSWORD_IN_ADDRESS.search(line) is not None
         )
 
-    return [
-        {name: redact_data(value, known) if is_suspect else value for name, value in row.items()}
-        for row in rows
-        for is_suspect in (may_have_one(row),)
-    ]
+    def redacted(self, row: Mapping[str, Any]) -> dict[str, Any]:
+        """Apply `redact_data` to every value in a row.
+
+        The column names stay.
+        """
+        if not self.may_be_in(json.dumps(row, ensure_ascii=False)):
+            return dict(row)
+        return {name: redact_data(value, self._secrets) for name, value in row.items()}
 
 
 def around_secret(text: str, at: int) -> tuple[int, int]:

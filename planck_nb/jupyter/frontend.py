@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from contextvars import copy_context
 from functools import partial
 from typing import Any, Protocol
 
 from IPython.core.interactiveshell import InteractiveShell
-from IPython.display import display, publish_display_data
+from IPython.display import DisplayHandle, display, publish_display_data
 
 from planck_nb.agent.agent import Agent
 from planck_nb.agent.approval.gate import Approvals
@@ -37,10 +39,14 @@ from planck_nb.jupyter.terminal.approval_prompt import (
 )
 from planck_nb.jupyter.terminal.question_prompt import QuestionPrompt
 from planck_nb.jupyter.terminal.terminal_view import TerminalPrinter, TerminalView
+from planck_nb.sessions import reading_reports
 from planck_nb.workspace.sidecar_notices import waiting_sentence
 
 _CONCURRENT_MESSAGES = 7
 """The first version of ipykernel that handles messages of the browser while a cell awaits."""
+
+_READING_STEP = 1.0
+"""Seconds between two sentences about reading."""
 
 PLACEHOLDER = {"text/plain": "", "text/html": ""}
 """What replaces a live view that nobody would see, so that a notebook has the same outputs however it is executed."""
@@ -249,6 +255,42 @@ class Frontend:
                 view.finish()
                 handle.update(PLACEHOLDER, raw=True)
 
+    @contextmanager
+    def show_reading(self) -> Iterator[None]:
+        """Show how far queries are in reading sessions for the first time.
+
+        It begins after a second, and disappears in the end.
+        """
+        loop, context = asyncio.get_running_loop(), copy_context()
+        shown_at = time.monotonic()
+        handle: DisplayHandle | None = None
+        is_open = True
+
+        def report(size: int, total: int) -> None:
+            nonlocal shown_at
+            if time.monotonic() - shown_at > _READING_STEP:
+                shown_at = time.monotonic()
+                with suppress(RuntimeError):  # the loop is closed
+                    loop.call_soon_threadsafe(show, size, total, context=context)
+
+        def show(size: int, total: int) -> None:
+            nonlocal handle
+            text = {"text/plain": reading_sentence(size, total)}
+            if not is_open or (self.is_terminal and handle is not None):
+                return
+            if handle is None:
+                handle = display(text, raw=True, display_id=True)
+            else:
+                handle.update(text, raw=True)
+
+        with reading_reports(report):
+            try:
+                yield
+            finally:
+                is_open = False
+                if handle is not None and not self.is_terminal:
+                    handle.update(PLACEHOLDER, raw=True)
+
     def line_reader(self) -> LineReader | None:
         """Return what reads a line that is typed; None if nobody types, as when a notebook or a script is executed."""
         if self.is_terminal:
@@ -258,6 +300,14 @@ class Frontend:
     @property
     def _loop_runs_at_prompt(self) -> bool:
         return getattr(self._shell, "active_eventloop", None) == "asyncio"
+
+
+def reading_sentence(size: int, total: int) -> str:
+    """Say how many bytes have been read."""
+    return (
+        f"Reading sessions for the first time: {size // 1_000_000:,} of {total // 1_000_000:,} MB. "
+        "Stopping keeps what was read."
+    )
 
 
 async def _typed_confirmation(read: LineReader, question: str) -> bool:

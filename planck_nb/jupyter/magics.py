@@ -136,7 +136,8 @@ class PlanckMagics:
     async def _run_verb(self, read: VerbLine, notebook: Notebook, *, blocking: bool) -> object:
         """Run a verb. If it cannot be run, the line may have been meant as a prompt."""
         try:
-            answer = await read.verb.run(notebook, read.argument, read.cell)
+            with self._frontend.show_reading():
+                answer = await read.verb.run(notebook, read.argument, read.cell)
             return await self._follow(answer, {}, blocking=blocking) if isinstance(answer, StartedRun) else answer
         except (UsageError, AgentError) as error:
             if read.cell is not None or " " not in read.argument or " -" in f" {read.argument}":

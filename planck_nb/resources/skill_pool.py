@@ -10,6 +10,7 @@ from typing import TypeAlias
 from planck_nb.agent.calling.tool import Tool
 from planck_nb.agent.effect import Effect
 from planck_nb.base.errors import ConfigError, ToolError
+from planck_nb.base.event_loops import SharedLookup
 from planck_nb.base.json_types import JsonObject
 from planck_nb.base.ownership import foreign_reason, foreign_sentence
 from planck_nb.base.text import one_line
@@ -46,6 +47,7 @@ class SkillPool:
         self._foreign = foreign
         self._folders = tuple(map(absolute, dirs))
         self._known: dict[Path, tuple[_Version, Skill | LoadFailure]] = {}
+        self._lookup = SharedLookup[SkillReport]()
 
     def report(self) -> SkillReport:
         """Return the skills that exist now, and what could not be used."""
@@ -79,7 +81,7 @@ class SkillPool:
         Returns:
             The text, empty if there are no skills.
         """
-        skills = self.report().skills.values()
+        skills = self._lookup(self.report).skills.values()
         return system_prompt_section(skill for skill in skills if names is None or skill.name in names)
 
     def tools(self) -> tuple[Tool, Tool]:

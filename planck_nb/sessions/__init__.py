@@ -1,6 +1,7 @@
 """Durable sessions: a journal for each session, materialized in DuckDB and queried with SQL."""
 
 from planck_nb.sessions.damage import Damage, read_damage
+from planck_nb.sessions.database.first_reading import reading_reports
 from planck_nb.sessions.database.paging import Page, Row
 from planck_nb.sessions.database.queries import VIEWS, Query, query, query_async, query_into
 from planck_nb.sessions.database.text_search import search, search_async, terms
@@ -60,6 +61,7 @@ __all__ = [
     "read_members",
     "read_open_tasks",
     "read_unanswered",
+    "reading_reports",
     "search",
     "search_async",
     "session_files",

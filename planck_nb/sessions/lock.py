@@ -18,7 +18,8 @@ import os
 import secrets
 import socket
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -204,6 +205,27 @@ def open_in(session: SessionInfo) -> str | None:
     except OSError:
         return None
     return None
+
+
+@contextmanager
+def lock_for_a_moment(session: SessionInfo) -> Iterator[None]:
+    """Hold a session's lock for a moment, without naming this process.
+
+    Args:
+        session: The session.
+
+    Raises:
+        SessionLockedError: Another process has the lock.
+        OSError: The lock cannot be acquired.
+    """
+    try:
+        lock = _acquire(session)
+    except _InUse as use:
+        raise _locked(session, can_take_over=use.can_take_over, take_over=False) from None
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 def remove_lock(session: SessionInfo) -> None:

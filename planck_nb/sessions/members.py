@@ -1,9 +1,10 @@
-"""Reads the agents of a stored session and their settings, so that it can be resumed."""
+"""Reads a stored session's agents and settings, so that it can be resumed."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
+from functools import partial
 from itertools import chain, islice, repeat
 from typing import Any, cast, get_args
 
@@ -84,7 +85,7 @@ order by first_id
 
 @dataclass(frozen=True, slots=True)
 class AgentRecord:
-    """The last state of one agent of a session: what is needed to create it again.
+    """A session's agent in its last state: what is needed to create it again.
 
     Args:
         identity: Its id, name, type, role, team and parent.
@@ -161,7 +162,7 @@ class SessionMembers:
 
 
 async def read_members(session: Session) -> SessionMembers:
-    """Read the agents of a session, without those that a rewind has hidden.
+    """Read a session's agents, without those that a rewind has hidden.
 
     Args:
         session: The session, which must be flushed first if it is being written.
@@ -172,7 +173,12 @@ async def read_members(session: Session) -> SessionMembers:
     Raises:
         QueryError: The session cannot be read.
     """
-    rows = await query_into(session.directory, _AGENTS, _records, only=session.info)
+    # All in the query's thread: verifying thousands of signatures takes seconds.
+    return await query_into(session.directory, _AGENTS, partial(_members, session), only=session.info)
+
+
+def _members(session: Session, result: duckdb.DuckDBPyRelation) -> SessionMembers:
+    rows = _records(result)
     return SessionMembers(
         tuple(_member(session, row) for row in rows if row["agent_id"] is not None),
         tuple(sorted((_rule(session, row) for row in rows[0]["rules"] or ()), key=lambda rule: rule.text)),

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from array import array
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
@@ -19,8 +20,8 @@ from planck_nb.sessions.database.paging import Page, Pager, Row, rows_of
 from planck_nb.sessions.directory import SessionInfo
 from planck_nb.sessions.exports.export import ExportFormat, export_session
 from planck_nb.sessions.journal import codec
-from planck_nb.sessions.journal.branch import Branch, ranges_of_branches
-from planck_nb.sessions.journal.records import read_records, sorted_records, visible_records
+from planck_nb.sessions.journal.branch import Branch, membership, ranges_of_branches
+from planck_nb.sessions.journal.records import OrderedRows
 from planck_nb.sessions.journal.segments import Position, journal_end
 
 _COUNTED = 1024 * 1024
@@ -119,20 +120,23 @@ class SessionReader:
             SessionError: The session cannot be read.
         """
         with self._reading():
-            end = self._readable_end()  # before the path, which it may change
-            records = sorted_records(read_records(self.path, end=end))
-        rewinds = {record["id"]: record for record in records if record["kind"] == "rewind"}
-        messages = [record for record in records if record["kind"] == "message"]
-        ids = [message["id"] for message in messages]
+            rows = self._rows()
+            branches = list(ranges_of_branches((row["id"], row["before_id"]) for row in rows.rewinds))
+            ends = sorted({end for _, ranges in branches for _, end in ranges})
+            ids = array("q")
+            last_texts: dict[int, str] = {}
+            """The text before each end."""
+            for _, record in rows.select(membership(span for _, ranges in branches for span in ranges)):
+                if record["kind"] == "message" and (place := bisect_right(ends, record["id"])) < len(ends):
+                    ids.append(record["id"])
+                    last_texts[ends[place]] = codec.text_in(record)
         found = []
-        for rewind_id, ranges in ranges_of_branches((row["id"], row["before_id"]) for row in rewinds.values()):
-            bounds = [(bisect_left(ids, first), bisect_left(ids, end)) for first, end in ranges]
-            count = sum(end - first for first, end in bounds)
-            if count:
-                last = messages[max(end for first, end in bounds if end > first) - 1]
-                record = rewinds[rewind_id]
+        for (branch_id, ranges), record in zip(branches, rows.rewinds, strict=True):
+            counts = {end: bisect_left(ids, end) - bisect_left(ids, first) for first, end in ranges}
+            if count := sum(counts.values()):
+                text = last_texts[max(end for end, messages in counts.items() if messages)]
                 left_at = datetime.fromisoformat(record["ts"])
-                found.append(Branch(rewind_id, record["before_id"], left_at, count, codec.text_in(last)))
+                found.append(Branch(branch_id, record["before_id"], left_at, count, text))
         return found
 
     def get_metadata(self) -> JsonObject:
@@ -208,10 +212,10 @@ class SessionReader:
         try:
             if self.path.stat().st_size > _COUNTED:
                 return {}
-            messages = [record for record in self._visible() if record["kind"] == "message"]
+            agents = [record["agent_id"] for record in self._visible() if record["kind"] == "message"]
         except Exception:  # noqa: BLE001 - a notebook shows what is known
             return {}
-        return {"Agents": str(len({message["agent_id"] for message in messages})), "Messages": str(len(messages))}
+        return {"Agents": str(len(set(agents))), "Messages": str(len(agents))}
 
     @contextmanager
     def _reading(self) -> Iterator[None]:
@@ -231,8 +235,12 @@ class SessionReader:
         with self._reading():
             return self._pager.conversations(agent_ids, end=self._readable_end())
 
-    def _visible(self, agent_id: str | None = None) -> list[JsonObject]:
+    def _rows(self) -> OrderedRows:
+        end = self._readable_end()  # before the path, which it may change
+        return OrderedRows(self.path, end=end)
+
+    def _visible(self, agent_id: str | None = None) -> Iterator[JsonObject]:
         with self._reading():
-            end = self._readable_end()  # as in `branches`
-            records = visible_records(read_records(self.path, end=end))
-        return [record for record in records if agent_id in {None, record["agent_id"]}]
+            for _, record in self._rows().visible():
+                if agent_id in {None, record.get("agent_id")}:
+                    yield record

@@ -28,7 +28,7 @@ from planck_nb.base.forks import call_in_forks
 from planck_nb.base.ids import new_id, readable_name
 from planck_nb.base.json_types import JsonObject
 from planck_nb.base.threads import run_in_thread
-from planck_nb.sessions.database.materialize import Materializer
+from planck_nb.sessions.database.materialize import Materializer, missing_bytes
 from planck_nb.sessions.database.paging import Row
 from planck_nb.sessions.database.session_catalogue import start_update
 from planck_nb.sessions.directory import (
@@ -59,6 +59,10 @@ _ENCODE_IN_THREAD_FROM = 1_000_000
 """Characters of a message that is encoded in a thread; the event loop would be blocked for more than 10 ms."""
 
 _LAST = 128 * 1024
+
+_MUCH_MISSING = 1024 * 1024
+
+_SIGNED = f'"{SIGNATURE}"'.encode()
 
 _open_sessions: weakref.WeakSet[Session] = weakref.WeakSet()
 
@@ -328,19 +332,15 @@ class Session(SessionReader):
             SessionError: The name is in use, nothing of it can be part of a file name, or the directory cannot be
                 written.
         """
-        self._readable_end()  # notices whether the directory was moved
+        with self._reading():
+            rows = self._rows()  # notices whether the directory was moved
+            copied = rows.last_visible_id(before=before)
         name = readable_name() if name is None else unused_name(self.directory, name)
-        info = new_session_info(self.directory, new_id(), name)
-        copied = [
-            record
-            for record in self._visible()
-            if record["kind"] == "metadata" or before is None or record["id"] < before
-        ]
-        info = replace(info, parent=self.id, copied=copied[-1]["id"] if copied else 0)
+        info = replace(new_session_info(self.directory, new_id(), name), parent=self.id, copied=copied)
         header = codec.Header(info.id, info.name, info.created, parent=info.parent, copied=info.copied)
-        content = b"".join(codec.encode_record(self._signed_again(record, info.id)) for record in copied)
+        lines = (self._for_fork(line, record, info.id) for line, record in rows.visible(before=before))
         return self._locked(
-            info, owner, lambda: JournalFile.create_with_content(info.path, header, content), self._signer
+            info, owner, lambda: JournalFile.create_with_content(info.path, header, lines), self._signer
         )
 
     async def save_metadata(self, metadata: Mapping[str, object]) -> None:
@@ -474,6 +474,17 @@ class Session(SessionReader):
         self._readable_end()
         return super().export(form)
 
+    def catch_up(self) -> None:
+        """Update the DuckDB file if it lacks much.
+
+        Otherwise each query would decode the missing lines.
+
+        Blocks until it is done. If the file cannot be written, queries read the journal.
+        """
+        if missing_bytes(self._info, self._readable_end()) > _MUCH_MISSING:
+            with suppress(SessionError):
+                self.materialize()
+
     def materialize(self) -> None:
         """Update the session's DuckDB file now instead of within about a second. Blocks until it is done.
 
@@ -548,6 +559,12 @@ class Session(SessionReader):
 
     def _sign(self, data: JsonObject, row_id: int, owner: str) -> JsonObject:
         return self._signer.signed(data, session_id=self.id, row_id=row_id, owner=owner) if self._signer else data
+
+    def _for_fork(self, line: bytes, record: JsonObject, session_id: str) -> bytes:
+        """Return a line for a fork, the same one unless signed."""
+        if _SIGNED not in line:
+            return line
+        return codec.encode_record(self._signed_again(record, session_id))
 
     def _signed_again(self, record: JsonObject, session_id: str) -> JsonObject:
         """The record for another session, with signatures that are valid there in place of those valid here."""

@@ -166,9 +166,10 @@ class AgentFactory:
         Raises:
             AgentError: The name is taken.
         """
-        identity = record.identity
+        identity = replace(record.identity, name=record.identity.name or record.identity.id)
+        self.registry.reserved.discard((identity.team_id, identity.name))
         return self._add(
-            replace(identity, name=identity.name or identity.id),
+            identity,
             model=model,
             system_prompt=record.system_prompt,
             tools=tools,

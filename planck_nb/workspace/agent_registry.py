@@ -16,6 +16,8 @@ class AgentRegistry:
         """Why no agent can be added at the moment, as a sentence; empty if agents can be added."""
         self.former: set[str] = set()
         """The ids of all agents of the session, including those that are gone."""
+        self.reserved: set[tuple[str | None, str]] = set()
+        """Teams and names which agents about to be restored have."""
         self._agents: dict[str, Agent] = {}
         self._by_name: dict[str | None, dict[str, Agent]] = {}
 
@@ -43,6 +45,7 @@ class AgentRegistry:
         self._agents.clear()
         self._by_name.clear()
         self.former.clear()
+        self.reserved.clear()
 
     def named(self, team_id: str | None = None) -> dict[str, Agent]:
         """The agents of a team by name; None for those outside teams."""
@@ -52,7 +55,7 @@ class AgentRegistry:
         """Raise `AgentError` if an agent of the team has this name, or no agent can be added at the moment."""
         if self.closed:
             raise AgentError(self.closed)
-        if name in self._by_name.get(team_id, {}):
+        if name in self._by_name.get(team_id, {}) or (team_id, name) in self.reserved:
             raise AgentError(f"An agent named {name} exists already; choose another name.")
 
     def by_name(self, name: str, team_id: str | None = None) -> Agent:

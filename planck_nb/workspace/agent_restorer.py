@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import TypeAlias
@@ -26,6 +27,12 @@ from planck_nb.workspace.toolbox import Toolbox
 ToolResolver: TypeAlias = Callable[[str], Tool | None]
 """Finds a tool of the program or the notebook by name; returns None if there is none."""
 
+_AT_ONCE = 50
+"""Agents between two moments for other tasks.
+
+Creating one takes about 0.4 ms.
+"""
+
 INTERRUPTED = (
     "Session resumed after interruption. Your last turn was cut off before it ended, and calls that had no result by "
     "then have none. Look at what is done before you go on."
@@ -42,7 +49,7 @@ async def restore_agents(
 ) -> list[str]:
     """Create agents of the session again.
 
-    All agents are created before the first await, so that no other task takes one of their names.
+    Other tasks run now and then, so the names must be reserved; the reservations end here.
 
     Args:
         found: What was found of them.
@@ -58,7 +65,9 @@ async def restore_agents(
     unfinished: list[Agent] = []
     found = list(found)
     known = toolbox.tools() if found else {}  # which reads files, so once for all agents
-    for each in found:
+    for number, each in enumerate(found, 1):
+        if number % _AT_ONCE == 0:
+            await asyncio.sleep(0)
         name = name_of(each.record)
         tools, missing = _former_tools(each, find, known, toolbox)
         if each.record.identity.team_id is not None:
@@ -89,6 +98,7 @@ async def restore_agents(
         problems += each.problems
         if each.record.unfinished:
             unfinished.append(agent)
+    factory.registry.reserved.clear()
     for agent in unfinished:
         await append_message(agent, UserMessage(INTERRUPTED))
     return problems

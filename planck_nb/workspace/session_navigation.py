@@ -43,7 +43,7 @@ from planck_nb.workspace.restorable_settings import (
     read_restorable_settings,
 )
 from planck_nb.workspace.sessions import WorkspaceSessions, close_session
-from planck_nb.workspace.stored_agents import AgentFinder, FoundAgent, LiveAgent
+from planck_nb.workspace.stored_agents import AgentFinder, FoundAgent, LiveAgent, name_of
 from planck_nb.workspace.teams import WorkspaceTeams, stored_teams
 from planck_nb.workspace.trusted_config import TrustedConfig
 
@@ -155,6 +155,7 @@ class SessionNavigation:
         """Replace the open session with `session`, and restore its agents. If that fails, nothing changes."""
         current = self._current
         try:
+            await run_in_thread(session.catch_up)
             restorable = await self._read_restorable(session, trusted=trusted)
             members = restorable.members
             unanswered = await read_unanswered(session)
@@ -167,7 +168,7 @@ class SessionNavigation:
         except BaseException:
             await close_session(session)
             raise
-        # Without an await from here on until all agents exist, so that no other task takes one of their names.
+        # Without an await from here on until all names are reserved, so that no other task takes one.
         self.teams.forget()
         current.limits_are_set = bool(restorable.settings.limits)
         current.limits = restorable.limits(current.limits)
@@ -178,7 +179,7 @@ class SessionNavigation:
         current.readable_names.update({reader: set(names) for reader, names in restorable.settings.readable.items()})
         current.unanswered.replace(unanswered)
         current.approvals.policy = current.approvals.policy.with_rules(restorable.rules)
-        problems = await restore_agents(found, current.factory, current.toolbox, find, self.teams)
+        problems = await self._restore(found, find)
         self.teams.adopt(teams, find)
         problems += await close_tasks(open_tasks, current.unanswered.take_of_agents(), current.registry)
         if offer:
@@ -211,9 +212,20 @@ class SessionNavigation:
         found = await self._with_reported_windows(finder.find(missing))
         await self._read_ahead(session, found)
         teams = await stored_teams(session)
-        problems += await restore_agents(found, current.factory, current.toolbox, find, self.teams)
+        problems += await self._restore(found, find)
         self.teams.adopt(teams, find)
         return problems
+
+    async def _restore(self, agents: Sequence[FoundAgent], find: ToolResolver | None) -> list[str]:
+        """Create agents again.
+
+        A stop is delivered when all are there.
+        """
+        current = self._current
+        records = (agent.record for agent in agents)
+        current.registry.reserved.update((record.identity.team_id, name_of(record)) for record in records)
+        restoring = restore_agents(agents, current.factory, current.toolbox, find, self.teams)
+        return await uninterrupted(asyncio.ensure_future(restoring))
 
     @staticmethod
     async def _read_ahead(session: Session, found: Sequence[FoundAgent]) -> None:

@@ -18,6 +18,7 @@ from planck_nb.ai.models import Model
 from planck_nb.base.errors import ConfigError, ModelError, PlanckError
 from planck_nb.base.json_types import JsonObject
 from planck_nb.sessions.members import AgentRecord
+from planck_nb.teams.roles import INTER_AGENT_TOOLS
 
 WAITS = "waits"
 """A key in the stored source of a model whose address was left out, until the user trusts the session."""
@@ -41,10 +42,14 @@ class LiveAgent:
 
     @classmethod
     def of(cls, agent: Agent) -> LiveAgent:
-        """What this agent has."""
+        """What this agent has.
+
+        A member's inter-agent tools are left out: they are made anew, and would keep its team in memory.
+        """
+        made_anew = () if agent.team_id is None else INTER_AGENT_TOOLS
         return cls(
             (agent.model, *agent.available_models),
-            {tool.name: tool for tool in agent.tools},
+            {tool.name: tool for tool in agent.tools if tool.name not in made_anew},
             compactor_of(agent),
             agent.options.extra,
         )

@@ -16,7 +16,6 @@ from planck_nb.agent.limits import Limits
 from planck_nb.ai import list_models
 from planck_nb.ai.models import Model
 from planck_nb.base.errors import AgentError, ConfigError, ModelError, did_you_mean
-from planck_nb.base.event_loops import LoopLock
 from planck_nb.base.json_types import JsonObject
 from planck_nb.base.threads import run_in_thread
 from planck_nb.sessions import Session
@@ -41,8 +40,8 @@ from planck_nb.workspace.default_model import paced
 from planck_nb.workspace.team_files import find_team_templates, team_trust_item
 from planck_nb.workspace.trusted_config import TrustedConfig
 
-KEY = "teams"
-"""The key of the session's metadata for what is known of its teams apart from their agents."""
+KEY = "team."
+"""How the metadata's keys begin for what is known of teams apart from their agents; their ids follow."""
 
 Resolver = Callable[[str], Tool | None]
 
@@ -63,7 +62,6 @@ class WorkspaceTeams:
         self._teams: dict[str, Team] = {}
         self._models: dict[str | None, Model] = {}
         """The models that all members use instead of their own, by the id of the team."""
-        self._remembering = LoopLock()
 
     # The host of the members.
 
@@ -225,9 +223,8 @@ class WorkspaceTeams:
             "description": team.description,
             "members": sorted(team.described),
         }
-        async with self._remembering:
-            known = await stored_teams(session)
-            await session.save_metadata({KEY: {**known, str(team.id): described}})
+        # A key for each team: to store all of them with each would take time in proportion to the square.
+        await session.save_metadata({f"{KEY}{team.id}": described})
 
     async def stop(self, name: str) -> Team:
         """Stop a team for good: it is not restored when its session is resumed.
@@ -339,8 +336,8 @@ class WorkspaceTeams:
 
 async def stored_teams(session: Session) -> JsonObject:
     """Return the stored facts about a session's teams, by their ids."""
-    stored = (await run_in_thread(session.get_metadata)).get(KEY)
-    return stored if isinstance(stored, dict) else {}
+    stored = await run_in_thread(session.get_metadata)
+    return {key.removeprefix(KEY): facts for key, facts in stored.items() if key.startswith(KEY)}
 
 
 def is_path(alias_or_path: str | Path) -> bool:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import shutil
 import statistics
 import subprocess
 import sys
@@ -33,6 +34,7 @@ from planck_nb.sessions.database.session_catalogue import update_catalogue
 
 ROUNDS = 5
 REWINDS = 1000
+UNREAD = 200
 APPENDS = 300
 CHAPTER = 401
 """The messages of a hundred turns, and a summary."""
@@ -105,6 +107,7 @@ def plain_scan(files: list[Path]) -> object:
 
 def many(directory: Path) -> None:
     """Query many sessions."""
+    unread(directory)
     start = time.process_time()
     while update_catalogue(directory):
         pass
@@ -123,6 +126,17 @@ def many(directory: Path) -> None:
     print(f"{'memory above idle':35} {memory('VmHWM') - idle:7.0f} MB    target 200 MB")
     files = [session.database for session in sessions]
     compare("full scan", lambda: query(directory, SCAN.format("messages")), partial(plain_scan, files), 1.5)
+
+
+def unread(directory: Path) -> None:
+    """Query copies of two hundred journals without their DuckDB files, twice."""
+    with tempfile.TemporaryDirectory() as folder:
+        for session in list_sessions(directory)[:UNREAD]:
+            shutil.copy(session.path, folder)
+        for name in ("first", "second"):
+            command = [sys.executable, "-c", FIRST, folder]
+            printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+            show(f"{name} query, {UNREAD} new journals", Taken(*map(float, printed.split())), 1)
 
 
 def listing(directory: Path) -> None:

@@ -13,6 +13,7 @@ import asyncio
 import gc
 import statistics
 import sys
+import tempfile
 import time
 import tracemalloc
 from dataclasses import replace
@@ -23,8 +24,8 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from support.benchmark import measure, server
 from support.teams import HandMade, calls, team_from
 
-from planck_nb import AgentSpec, Team, ai
-from planck_nb.teams import TeamResult
+from planck_nb import AgentSpec, Config, Team, Workspace, ai
+from planck_nb.teams import TeamResult, TeamTemplate
 from planck_nb.testing import scripted_model
 
 WORKERS = 200
@@ -77,6 +78,29 @@ async def run(base: str, rounds: int) -> None:
         print(f"{tasks} tasks for one worker: CPU {cpu / tasks * 1e3:.2f} ms each")
 
 
+async def stopped(teams: int) -> None:
+    """Start, prompt and stop teams in one workspace."""
+    with tempfile.TemporaryDirectory() as folder:
+        async with Workspace(Config.load(environment={}, directory=Path(folder))) as workspace:
+            specs = [AgentSpec(kind, "demo", "demo", name=kind) for kind in ("orchestrator", "worker")]
+            template = TeamTemplate.from_specs(specs, name="crew")
+            tracemalloc.start()
+            spent, before = 0.0, 0
+            for number in range(1, teams + 1):
+                began = time.thread_time()
+                team = await workspace.start_team(template, name="crew")
+                await team.prompt("hello")
+                await workspace.stop_team("crew")
+                spent += time.thread_time() - began
+                if number % (teams // 5) == 0:
+                    gc.collect()
+                    size = tracemalloc.get_traced_memory()[0]
+                    kept = f", each left {(size - before) / (teams // 5) / 1024:.1f} KiB (held to 10)" if before else ""
+                    print(f"team {number}: {spent / (teams // 5) * 1e3:.1f} ms on the loop under tracemalloc{kept}")
+                    spent, before = 0.0, size
+            tracemalloc.stop()
+
+
 def memory() -> None:
     """Heap of idle members."""
     model = scripted_model([])
@@ -106,5 +130,6 @@ if __name__ == "__main__":
     parser.add_argument("--show", action="store_true")
     options = parser.parse_args()
     memory()
+    asyncio.run(stopped(500))
     with server() as url:
         asyncio.run(run(url, options.rounds))

@@ -244,6 +244,16 @@ def fields_of(folder: Path) -> set[tuple[str, ...]]:
     """The fields of each kind of line in journals, exports, cassettes and lists of changes."""
     lines = [json.loads(line) for file in folder.rglob("*.jsonl") for line in file.read_text("utf-8").splitlines()]
     return {
-        (str(line.get("kind")), str(line.get("type") or line.get("role")), *sorted(line), *sorted(line.get("data", {})))
+        (
+            str(line.get("kind")),
+            str(line.get("type") or line.get("role")),
+            *sorted(line),
+            *names_in(line.get("data", {})),
+        )
         for line in lines
     }
+
+
+def names_in(data: dict[str, Any]) -> list[str]:
+    """The names of the fields, without the ids of teams in some."""
+    return sorted(re.sub(r"^team\.[0-9a-f]+$", "team.ID", name) for name in data)

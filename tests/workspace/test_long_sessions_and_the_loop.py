@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -10,13 +11,14 @@ from typing import Any
 
 import pytest
 
-from planck_nb import Agent, AgentSpec, Config, Session, Workspace
+from planck_nb import Agent, AgentSpec, Config, Session, Tool, Workspace
 from planck_nb.base.errors import AgentError
 from planck_nb.base.event_loops import has_running_loop
 from planck_nb.sessions.database.materialize import Materializer
 from planck_nb.sessions.database.paging import Pager
 from planck_nb.teams import TeamTemplate
 from planck_nb.testing import scripted_model
+from planck_nb.workspace.teams import stored_teams
 
 SLOW = [
     (Session, "fork"), (Session, "branches"), (Session, "close"), (Session, "get_metadata"),
@@ -126,3 +128,44 @@ async def test_a_stop_while_the_session_is_closed_leaves_no_session_half_open(
         assert workspace.session_id is None
         await workspace.resume(first)
         assert list(workspace.agents) == ["one", "two"]
+
+
+async def test_a_stopped_team_leaves_as_little_as_the_first_one_did(tmp_path: Path) -> None:
+    async with workspace_in(tmp_path) as workspace:
+        left: list[tuple[int, int]] = []
+        for _ in range(4):
+            team = await workspace.start_team(crew("pair"))
+            await workspace.stop_team("pair")
+            del team
+            gc.collect()
+            kept = sum(isinstance(each, Tool) for each in gc.get_objects())
+            lines = workspace.session.path.read_bytes().split(b"\n")
+            described = [len(line) for line in lines if b'"metadata"' in line and b'"team.' in line]
+            left.append((kept, described[-1]))
+        assert {kept for kept, _ in left[1:]} == {left[1][0]}
+        assert max(size for _, size in left) - min(size for _, size in left) < 10
+        stored = await stored_teams(workspace.session)
+        assert len(stored) == 4
+
+
+async def test_agents_are_restored_while_other_tasks_run(tmp_path: Path) -> None:
+    names = [f"a{number}" for number in range(200)]
+    async with workspace_in(tmp_path) as workspace:
+        for name in names:
+            workspace.add_agent(name, model=scripted_model([]))
+        first = workspace.session.name
+    async with workspace_in(tmp_path) as workspace:
+        resuming = asyncio.create_task(workspace.resume(first, model=scripted_model([])))
+        counts = set[int]()
+        refused: AgentError | None = None
+        while not resuming.done():
+            counts.add(len(workspace.agents))
+            if "a0" in workspace.agents and names[-1] not in workspace.agents:
+                with pytest.raises(AgentError) as caught:
+                    workspace.add_agent(names[-1], model=scripted_model([]))
+                refused = caught.value
+            await asyncio.sleep(0)
+        await resuming
+        assert refused is not None
+        assert len(counts - {0, 200}) > 1
+        assert list(workspace.agents) == names

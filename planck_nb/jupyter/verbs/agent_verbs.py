@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING, Any
 from planck_nb.agent.agent import Agent
 from planck_nb.agent.tokens import estimate, estimate_request, estimate_text
 from planck_nb.ai import discover, list_providers, providers
+from planck_nb.ai.client import RequestPreview
 from planck_nb.ai.message_history.portable_history import prepare
 from planck_nb.ai.models import Model
 from planck_nb.ai.request import Context
 from planck_nb.base.errors import MissingCredentialError, UsageError
 from planck_nb.base.json_types import JsonObject
+from planck_nb.base.threads import run_in_thread
 from planck_nb.jupyter.agent_rows import COLUMNS, COLUMNS_WITHOUT_TEAMS, agent_rows
 from planck_nb.jupyter.controller import DEFAULT_AGENT
 from planck_nb.jupyter.display.run_facts import model_name
@@ -244,15 +246,19 @@ async def use(notebook: Notebook, name: str | None) -> Text:
 async def describe_request(agent: Agent) -> str:
     """Describe the agent's next request: the estimated tokens of its parts, and then exactly what is sent."""
     context, preview = agent.request(), await agent.preview()
-    messages = prepare(context.messages, agent.model)
-    window = f" of {agent.model.context_window:,}" if agent.model.context_window else ""
+    return await run_in_thread(partial(_described, agent.model, context, preview))
+
+
+def _described(model: Model, context: Context, preview: RequestPreview) -> str:
+    messages = prepare(context.messages, model)
+    window = f" of {model.context_window:,}" if model.context_window else ""
     total = estimate_request(replace(context, messages=messages))
-    lines = [f"{agent.model}, about {total:,} tokens{window}"]
+    lines = [f"{model}, about {total:,} tokens{window}"]
     if context.system:
         lines.append(_estimated("system", estimate_text(context.system)))
     lines += [_estimated(f"tool {tool.name}", estimate_request(Context(tools=[tool]))) for tool in context.tools]
     lines += [_estimated(message.type, estimate(message)) for message in messages]
-    lines += ["", f"{preview.method} {preview.url}" if preview.url else f"{agent.model} needs no server; it receives:"]
+    lines += ["", f"{preview.method} {preview.url}" if preview.url else f"{model} needs no server; it receives:"]
     lines += [f"{name}: {value}" for name, value in preview.headers.items()]
     lines += [*(["", *preview.warnings] if preview.warnings else []), "", _as_yaml(preview.body)]
     return "\n".join(lines)

@@ -8,9 +8,11 @@ from the journal.
 from __future__ import annotations
 
 import logging
+import secrets
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import duckdb
@@ -37,11 +39,13 @@ from planck_nb.sessions.database.duckdb import (
 from planck_nb.sessions.directory import SessionInfo
 from planck_nb.sessions.journal.journal_check import JournalCheck, check_journal
 from planck_nb.sessions.journal.screening import Screen
-from planck_nb.sessions.journal.segments import START, Position, read_rows
+from planck_nb.sessions.journal.segments import START, Position, journal_bytes, journal_end, read_rows
+from planck_nb.sessions.lock import lock_for_a_moment, open_in
 
 _log = logging.getLogger(__name__)
 
 BUSY_TIMEOUT = 3.0
+_LOOKING_TIMEOUT = 0.5
 _CHECKED = 64 * 1024 * 1024
 _BLOCK_SIZE = 16 * 1024
 """Block size in bytes for new DuckDB files."""
@@ -89,18 +93,103 @@ def _materialize(session: SessionInfo, end: Position, *, check: bool = False) ->
         schema.drop_staged(connection)
 
 
-def copy_rows(
-    connection: duckdb.DuckDBPyConnection, session: SessionInfo, end: Position, *, check: bool = False
-) -> None:
-    """Copy the journal's lines up to a position into the session's DuckDB file, by a connection that is kept open.
+def missing_bytes(session: SessionInfo, end: Position) -> int:
+    """Return how many bytes are not in the DuckDB file.
 
-    Raises duckdb.Error, OSError, and an error if the file was not made from this journal; `materialize` handles them.
+    Earlier segments count if nothing of the active one is in the file.
     """
+    try:
+        position = _position_of(session) or START
+        if position.segment == end.segment:
+            return max(end.offset - position.offset, 0)
+        return journal_bytes(session.path)
+    except (OSError, SessionFormatError):
+        return 0
+
+
+def _position_of(session: SessionInfo) -> Position | None:
+    """Return the end of what the session's DuckDB file has.
+
+    The result is None if the file cannot be used.
+    """
+    if not session.database.exists():
+        return None
+    try:
+        with idle_connection() as connection:
+            attach = f"attach {sql_literal(session.database)} as file (read_only)"
+            retry_while_busy(lambda: connection.execute(attach), seconds=_LOOKING_TIMEOUT)
+            require_tables(connection, "file", schema.STORED)
+            progress = parse_position(read_meta(connection, "file"))
+            connection.execute("detach file")
+    except duckdb.Error:
+        return None
+    if progress is None or progress.session_id != session.id or not is_made_from(session.path, progress):
+        return None
+    return progress.position
+
+
+def materialize_unused(session: SessionInfo, *, advance: Callable[[int], object] = lambda _: None) -> bool:
+    """Make the DuckDB file for a session which is not open.
+
+    Otherwise every query would decode its journal again. The file is made under another name; only while it gets its
+    own, this process has the session's lock.
+
+    Args:
+        session: The session.
+        advance: Called with numbers of copied bytes. What it raises ends the copying.
+
+    Returns:
+        Whether the file was made. It is not if a process has the session open, or nothing can be written.
+    """
+    temporary = session.path.with_name(f".planck-{secrets.token_hex(6)}.tmp")
+    try:
+        if open_in(session) is not None:
+            return False
+        state = _journal_state(session)
+        with idle_connection() as connection:
+            copy_rows(connection, session, journal_end(session.path), file=temporary, advance=advance)
+            schema.drop_staged(connection)
+        with lock_for_a_moment(session), updates.of(session.database):
+            if _journal_state(session) != state:
+                return False
+            if session.database.exists():
+                _set_aside(session.database)
+            temporary.replace(session.database)
+    except (duckdb.Error, OSError, SessionError, _UnusableError) as error:
+        _log.info("no DuckDB file was made for %s: %s", session.path, error)
+        return False
+    finally:
+        for leftover in (temporary, temporary.with_name(temporary.name + ".wal")):
+            with suppress(OSError):
+                leftover.unlink(missing_ok=True)
+    return True
+
+
+def _journal_state(session: SessionInfo) -> tuple[int, int, int]:
+    status = session.path.stat()
+    return status.st_ino, status.st_size, status.st_mtime_ns
+
+
+def copy_rows(
+    connection: duckdb.DuckDBPyConnection,
+    session: SessionInfo,
+    end: Position,
+    *,
+    check: bool = False,
+    file: Path | None = None,
+    advance: Callable[[int], object] = lambda _: None,
+) -> None:
+    """Copy the journal's lines up to a position into a DuckDB file.
+
+    It is the session's own, or `file`. The connection is kept open; `advance` is called with numbers of bytes. Raises
+    duckdb.Error, OSError, and an error if the file was not made from this journal; `materialize` handles them.
+    """
+    target = session.database if file is None else file
     # A file has several hundred kilobytes in half-empty blocks with DuckDB's default, 256 KiB. Only a new file can be
     # given a size; another one for an existing file is an error.
-    size = "" if session.database.exists() else f" (block_size {_BLOCK_SIZE})"
-    connection.execute(f"attach {sql_literal(session.database)} as file{size}")
-    session.database.chmod(0o600)
+    size = "" if target.exists() else f" (block_size {_BLOCK_SIZE})"
+    connection.execute(f"attach {sql_literal(target)} as file{size}")
+    target.chmod(0o600)
     progress = _read_or_create(connection, session, end)
     if check and progress.position.offset and not progress.agrees(_checked(session)):
         raise _UnusableError("the journal has lines that are damaged or were changed since")
@@ -115,6 +204,7 @@ def copy_rows(
         schema.insert_staged(connection, "file")
         progress = _save_progress(connection, progress, position, lines[-1], screen)
         connection.execute("commit")
+        advance(sum(map(len, lines)))
     connection.execute("detach file")
 
 

@@ -8,12 +8,14 @@ file is busy, damaged or missing, the whole journal is read instead.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property, partial
+from itertools import filterfalse
 from typing import Any, NamedTuple, TypeVar
 
 import duckdb
@@ -23,6 +25,7 @@ from planck_nb.base.json_types import JsonObject
 from planck_nb.sessions.database import tables
 from planck_nb.sessions.database.database_match import is_made_from, parse_position, read_meta
 from planck_nb.sessions.database.duckdb import idle_connection, require_tables, retry_while_busy, sql_literal
+from planck_nb.sessions.database.materialize import materialize_unused
 from planck_nb.sessions.directory import SessionInfo
 from planck_nb.sessions.journal import codec
 from planck_nb.sessions.journal.branch import HiddenRange, hidden_ranges, is_hidden
@@ -34,11 +37,13 @@ from planck_nb.sessions.journal.segments import START, Position, read_last_lines
 T = TypeVar("T")
 
 _BUSY_TIMEOUT = 0.5
+_MUCH = 1024 * 1024
 _NO_END = 2**62
 _MAX_GAP = 1000
 _RECENT_IDS = 10_000
 _FEW_RANGES = 16
 LAST_BYTES = (128 * 1024, 1024 * 1024)
+_EVENT = re.compile(rb'\{"v":1,"id":[1-9]\d*,"kind":"event"')
 _SUMMARY = b'"role":"summary"'
 FEW_AGENTS = 4
 
@@ -142,11 +147,12 @@ class Pager:
             for size in self._last_bytes:
                 with suppress(_TooFarBackError):
                     return read(_tail_snapshot(self.session, end, size, agent_id))
-            try:
-                with self._attached() as connection:
+            for _ in range(2):
+                with suppress(duckdb.Error, _UnusableFileError), self._attached() as connection:
                     return read(_full_snapshot(self.session, end, connection, agent_id))
-            except (duckdb.Error, _UnusableFileError):
-                return read(_full_snapshot(self.session, end, None, agent_id))
+                if end.offset < _MUCH or not materialize_unused(self.session):
+                    break
+            return read(_full_snapshot(self.session, end, None, agent_id))
         except DisorderError:
             return read(_Snapshot(sorted_records(read_records(self.session.path, end=end))))
 
@@ -227,7 +233,8 @@ def _parse(lines: Iterable[bytes], agent_id: str | None) -> list[JsonObject]:
         # Parsing takes a hundred times as long, and with many agents most lines belong to others.
         encoded = agent_id.encode()
         lines = (line for line in lines if encoded in line or b"rewind" in line)
-    return [record for record in map(codec.parse_line, lines) if record is not None]
+    # Events are most lines and in no conversation.
+    return [record for record in map(codec.parse_line, filterfalse(_EVENT.match, lines)) if record is not None]
 
 
 def _is_summary(data: JsonObject) -> bool:

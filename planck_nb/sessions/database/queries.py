@@ -25,6 +25,7 @@ import duckdb
 from planck_nb.base.errors import QueryError, did_you_mean
 from planck_nb.base.threads import run_in_thread
 from planck_nb.sessions.database.duckdb import create_local_time, retry_while_busy, sql_literal
+from planck_nb.sessions.database.first_reading import UnreadSessionsError, read_first
 from planck_nb.sessions.database.instance import own_connection, shared_connection
 from planck_nb.sessions.database.restricted_sql import check_length, check_tables, restrict
 from planck_nb.sessions.database.snapshot import prepare
@@ -141,6 +142,10 @@ class Query:
         """
         try:
             try:
+                try:
+                    return retry_while_busy(partial(self._attempt, into, complete=True), seconds=_BUSY_TIMEOUT)
+                except UnreadSessionsError as unread:
+                    read_first(unread.sessions, self._require_uninterrupted)
                 return retry_while_busy(partial(self._attempt, into), seconds=_BUSY_TIMEOUT)
             except (duckdb.ProgrammingError, duckdb.DataError) as error:
                 if str(self._directory) not in str(error):
@@ -168,8 +173,17 @@ class Query:
             again.daemon = True
             again.start()
 
+    def _require_uninterrupted(self) -> None:
+        if self._interrupted.is_set():
+            raise KeyboardInterrupt
+
     def _attempt(
-        self, into: Callable[[duckdb.DuckDBPyRelation], T], *, trust_files: bool = True, unbounded: bool = False
+        self,
+        into: Callable[[duckdb.DuckDBPyRelation], T],
+        *,
+        trust_files: bool = True,
+        unbounded: bool = False,
+        complete: bool = False,
     ) -> T:
         # A restricted query changes settings of the whole instance, and another one may need more memory than the
         # instance of the process has.
@@ -187,7 +201,9 @@ class Query:
                 sessions = list_sessions(self._directory) if self._only is None else [self._only]
                 catalogue = self._directory if self._only is None else None
                 views = _views_named(self._sql, rows_needed(nodes[0]["node"], "tool_calls"))
-                read = prepare(query_connection, sessions, views, trust_files=trust_files, catalogue=catalogue)
+                read = prepare(
+                    query_connection, sessions, views, trust_files=trust_files, catalogue=catalogue, complete=complete
+                )
                 if "local" in self._sql.lower():
                     create_local_time(connection)
                 if self._session is not None:
@@ -196,8 +212,7 @@ class Query:
                     connection.register(name, frame)
                 if self._restricted:
                     restrict(connection, read)
-                if self._interrupted.is_set():
-                    raise KeyboardInterrupt
+                self._require_uninterrupted()
                 result = connection.sql(self._sql if pivot is None else pivot.filled(pivot.read_values(connection)))
                 return into(result if self._limit is None else result.limit(self._limit))
             finally:

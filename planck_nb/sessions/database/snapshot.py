@@ -23,6 +23,7 @@ from planck_nb.sessions.damage import Damage, say_once
 from planck_nb.sessions.database import tables as schema
 from planck_nb.sessions.database.database_match import MaterializedPosition, is_made_from, parse_position
 from planck_nb.sessions.database.duckdb import databases_with, retry_while_busy, sql_literal
+from planck_nb.sessions.database.first_reading import require_read
 from planck_nb.sessions.database.instance import FILE_BUSY_TIMEOUT, QueryConnection
 from planck_nb.sessions.database.session_catalogue import MIN_MISSING, CataloguedRows, catalogued_rows, start_update
 from planck_nb.sessions.directory import SessionInfo
@@ -51,6 +52,7 @@ def prepare(
     *,
     trust_files: bool,
     catalogue: Path | None,
+    complete: bool = False,
 ) -> list[Path]:
     """Create the views over the sessions as they are at this moment.
 
@@ -60,16 +62,18 @@ def prepare(
         views: SQL that creates the views.
         trust_files: Whether DuckDB files may be read; otherwise everything is read from the journals.
         catalogue: The sessions directory whose catalogue is used; None for none.
+        complete: Whether files have to be made first if much would be decoded.
 
     Returns:
         The files that the views read.
+
+    Raises:
+        UnreadSessionsError: Much would be decoded.
     """
     connection = query_connection.connection
     catalogued = catalogued_rows(query_connection, catalogue, sessions) if catalogue is not None and trust_files else []
     known = {session_id for rows in catalogued for session_id in rows.sessions}
     others = [session for session in sessions if session.id not in known]
-    if catalogue is not None and len(others) >= MIN_MISSING:
-        start_update(catalogue)
     files = _attach([s.database for s in others if s.database.exists()] if trust_files else [], query_connection)
     progress = _read_progress(connection, files)
     checks = _check(others)
@@ -79,6 +83,10 @@ def prepare(
                 missing = missing_segments(session.path)
                 say_once(session.path, Damage(session.name, missing=missing))
     usable = {session: _usable(progress.get(session.database), session, checks.get(session)) for session in others}
+    if complete:
+        require_read(usable)
+    if catalogue is not None and len(others) >= MIN_MISSING:
+        start_update(catalogue)
     connection.execute("create schema tail")
     schema.create_tables(connection, "tail", ", filename varchar, hidden boolean default false")
     sources = _load_tails(connection, usable, checks)

@@ -11,15 +11,15 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, BinaryIO, Literal, TypeAlias, get_args
 
 from planck_nb.agent.events import AgentEvent, AgentStarted, Delegated, Responded, decode_event
 from planck_nb.ai.server_address import shown_url
-from planck_nb.base.atomic import write_atomically
+from planck_nb.base.atomic import replacing
 from planck_nb.base.errors import SessionError, SessionFormatError
 from planck_nb.base.ids import new_id
 from planck_nb.base.json_types import JsonObject
-from planck_nb.base.secrets import process_secrets, redact_rows
+from planck_nb.base.secrets import Redactor, process_secrets
 from planck_nb.base.text import one_line
 from planck_nb.base.visible import noun_with_names, series
 from planck_nb.sessions.database.paging import rows_of
@@ -35,7 +35,8 @@ from planck_nb.sessions.directory import (
 from planck_nb.sessions.exports.export_documents import WRITERS, ExportContent
 from planck_nb.sessions.journal import codec
 from planck_nb.sessions.journal.journal_file import JournalFile
-from planck_nb.sessions.journal.records import read_records, visible_records
+from planck_nb.sessions.journal.records import OrderedRows
+from planck_nb.sessions.journal.screening import usual_id
 from planck_nb.tools.reserved_names import KERNEL_NAMES, is_reserved
 
 ExportFormat: TypeAlias = Literal["jsonl", "markdown", "html", "ipynb"]
@@ -46,6 +47,10 @@ _ENDINGS: dict[str, ExportFormat] = {".jsonl": "jsonl", ".md": "markdown", ".htm
 
 _SHOWN_TASK = 300
 """Characters of a task or a response that are shown; the conversations have the whole text."""
+
+_SHOWN_EVENTS = ("agent_started", "delegated", "responded")  # a tuple, as a type may be a list
+
+_GRANTING_EVENTS = ("agent_started", "agent_changed", "approval_decision")
 
 _GAVE = {"ask": "asked", "delegate": "delegated to"}
 
@@ -70,19 +75,45 @@ def export_session(session: SessionInfo, form: ExportFormat) -> str:
         raise SessionError(
             f"A session cannot be exported to {form!r}; choose one of {', '.join(get_args(ExportFormat))}."
         )
+    return b"".join(_pieces(session, form)).decode()
+
+
+def _pieces(session: SessionInfo, form: ExportFormat) -> Iterator[bytes]:
+    """Yield a file's content in pieces, like `export_session`."""
     try:
-        # An import refuses rows that readers leave out or complete. Documents leave them out when they decode them.
-        visible: Iterable[JsonObject] = visible_records(read_records(session.path))
         if form == "jsonl":
-            visible = filter(codec.is_readable, visible)
-        records = redact_rows(map(codec.completed, visible), process_secrets())
+            yield from _lines(session)
+            return
+        redactor = Redactor(process_secrets())
+        visible = OrderedRows(session.path).visible()
+        shown = (record for _, record in visible if record["kind"] == "message" or record.get("type") in _SHOWN_EVENTS)
+        rows, events = [], []
+        for record in map(redactor.redacted, map(codec.completed, shown)):
+            rows += rows_of((record,))
+            if record["kind"] == "event":
+                events.append(record)
     except OSError as error:
         raise SessionError(f"Session {session.name!r} cannot be read ({error.strerror}); was it deleted?") from error
-    if form == "jsonl":
-        header = codec.Header(session.id, session.name, session.created, parent=session.parent, copied=session.copied)
-        return b"".join([codec.encode_header(header), *map(codec.encode_record, records)]).decode()
-    names = team_names(records)
-    return WRITERS[form](ExportContent(session, rows_of(records), names, task_lines(records, names)))
+    names = team_names(events)
+    for text in WRITERS[form](ExportContent(session, rows, names, task_lines(events, names))):
+        yield text.encode("utf-8", "replace")
+
+
+def _lines(session: SessionInfo) -> Iterator[bytes]:
+    yield codec.encode_header(
+        codec.Header(session.id, session.name, session.created, parent=session.parent, copied=session.copied)
+    )
+    redactor = Redactor(process_secrets())
+    for line, record in OrderedRows(session.path).visible():
+        # An import refuses rows that readers leave out or complete. Documents leave them out when they decode them.
+        if not codec.is_readable(record):
+            continue
+        whole = codec.completed(record)
+        has_escapes = b"\\u" in line or b"\\/" in line
+        if whole is record and not has_escapes and not redactor.may_be_in(line.decode()):
+            yield line
+        else:
+            yield codec.encode_record(redactor.redacted(whole))
 
 
 def export_format(file: Path) -> ExportFormat:
@@ -120,14 +151,14 @@ def write_export(session: SessionInfo, file: Path, *, overwrite: bool = False) -
     Raises:
         SessionError: The format is unknown, the session cannot be read, or the file exists or cannot be written.
     """
-    content = export_session(session, export_format(file)).encode("utf-8", "replace")
+    form = export_format(file)
     try:
         if file.exists() and not overwrite:
             raise SessionError(f"{file} already exists; add --overwrite to replace it.")
-        write_atomically(file, content)
+        with replacing(file) as target:
+            return sum(map(target.write, _pieces(session, form)))
     except OSError as error:
         raise SessionError(f"{file} cannot be written ({error.strerror}); choose another file.") from error
-    return len(content)
 
 
 def import_session(directory: Path, file: Path, *, name: str | None = None) -> SessionInfo:
@@ -151,23 +182,41 @@ def import_session(directory: Path, file: Path, *, name: str | None = None) -> S
         SessionError: The file cannot be read, the session cannot be written, or `name` is in use.
     """
     try:
-        lines = file.read_bytes().splitlines(keepends=True)
+        with file.open("rb") as source:
+            return _import(directory, file, source, name)
     except OSError as error:
         raise SessionError(f"{file} cannot be read ({error.strerror}); check the path.") from error
-    header = _header(lines[0] if lines else b"", file)
-    records = [_checked(line, number, file) for number, line in enumerate(lines[1:], 2)]
-    ids = [record["id"] for record in records]
-    if ids != sorted(set(ids)) or any(row_id < 1 for row_id in ids):
-        raise SessionFormatError(f"The rows of {file} are out of order; export the session again.")
+
+
+def _import(directory: Path, file: Path, source: BinaryIO, name: str | None) -> SessionInfo:
+    header = _header(source.readline(), file)
+    begin, last_id, granting = source.tell(), 0, []
+    for record in _checked_rows(source, file):
+        if record["id"] <= last_id:
+            raise SessionFormatError(f"The rows of {file} are out of order; export the session again.")
+        last_id = record["id"]
+        if record["kind"] == "metadata" or record.get("type") in _GRANTING_EVENTS:
+            granting.append(record)
     info = new_session_info(directory, new_id(), _name(directory, header, name))
-    fresh = codec.Header(info.id, info.name, header.created, **_origin(directory, header, ids))
+    fresh = codec.Header(info.id, info.name, header.created, **_origin(directory, header, last_id))
     try:
         make_sessions_directory(directory)
     except OSError as error:
         raise SessionError(f"{directory} cannot be created ({error.strerror}); choose another folder.") from error
-    JournalFile.create_with_content(info.path, fresh, b"".join(map(codec.encode_record, records))).close()
-    notice = import_notice(info.name, visible_records(records))
-    return replace(find_by_id(directory, info.id), notice=notice)
+    source.seek(begin)
+    JournalFile.create_with_content(info.path, fresh, (_copied(line) for line in source)).close()
+    return replace(find_by_id(directory, info.id), notice=import_notice(info.name, granting))
+
+
+def _copied(line: bytes) -> bytes:
+    """Return a checked row's line as journals have it."""
+    if usual_id(line) and codec.parse_usual_line(line) is not None:
+        return line
+    return codec.encode_record(codec.decode_line(line))
+
+
+def _checked_rows(source: BinaryIO, file: Path) -> Iterator[JsonObject]:
+    return (_checked(line, number, file) for number, line in enumerate(source, 2))
 
 
 def _name(directory: Path, header: codec.Header, name: str | None) -> str:
@@ -186,8 +235,8 @@ def _header(line: bytes, file: Path) -> codec.Header:
         ) from error
 
 
-def _origin(directory: Path, header: codec.Header, ids: list[int]) -> JsonObject:
-    copies = [(header.session_id, ids[-1] if ids else 0), (header.parent, header.copied)]
+def _origin(directory: Path, header: codec.Header, last_id: int) -> JsonObject:
+    copies = [(header.session_id, last_id), (header.parent, header.copied)]
     there = {session.id for session in list_sessions(directory)}
     return next(({"parent": origin, "copied": copied} for origin, copied in copies if origin in there), {})
 

@@ -9,7 +9,7 @@ Very long texts are cut and very large pictures left out, as in saved answers; t
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC
 from functools import cached_property, partial
@@ -52,8 +52,8 @@ class ExportContent:
     names: Mapping[str, str]
     tasks: Sequence[str] = ()
 
-    def entries(self) -> list[_Entry]:
-        """Return the messages with something to show.
+    def entries(self) -> Iterator[_Entry]:
+        """Yield the messages with something to show.
 
         Results are shown with their calls, and one author's messages in a row are together.
         """
@@ -63,15 +63,18 @@ class ExportContent:
             conversation = conversations.setdefault(row.agent_id, [])
             places.append(len(conversation))
             conversation.append(row.message)
-        entries: list[_Entry] = []
+        last: _Entry | None = None
         for row, place in zip(self.rows, places, strict=True):
             prompt, blocks = _parts_of(conversations[row.agent_id], place)
             entry = _Entry(row, self._speaker(row), prompt, blocks)
-            if entries and blocks and entries[-1].blocks and entry.speaker == entries[-1].speaker:
-                entries[-1] = replace(entries[-1], blocks=[*entries[-1].blocks, *blocks])
+            if last is not None and blocks and last.blocks and entry.speaker == last.speaker:
+                last = replace(last, blocks=[*last.blocks, *blocks])
             elif prompt or blocks:
-                entries.append(entry)
-        return entries
+                if last is not None:
+                    yield last
+                last = entry
+        if last is not None:
+            yield last
 
     def _speaker(self, row: Row) -> str:
         """A heading for a message: who wrote it and, if there are several agents, in whose conversation it is."""
@@ -138,11 +141,11 @@ def _author(message: Message) -> str:
             return "Summary"
 
 
-def _markdown(content: ExportContent) -> str:
-    parts = [f"# {markdown.inline(content.session.name)}", content.about]
+def _markdown(content: ExportContent) -> Iterator[str]:
+    yield f"# {markdown.inline(content.session.name)}\n\n{content.about}"
     for entry in content.entries():
-        parts += [f"## {markdown.inline(entry.speaker)}", entry.markdown()]
-    return "\n\n".join([*parts, *_markdown_tasks(content)]) + "\n"
+        yield f"\n\n## {markdown.inline(entry.speaker)}\n\n{entry.markdown()}"
+    yield "".join(f"\n\n{part}" for part in _markdown_tasks(content)) + "\n"
 
 
 def _markdown_tasks(content: ExportContent) -> list[str]:
@@ -151,28 +154,27 @@ def _markdown_tasks(content: ExportContent) -> list[str]:
     return [f"## {_TASKS}", items] if items else []
 
 
-def _html(content: ExportContent) -> str:
-    articles = [
-        f'<article class="{entry.row.message.type}"><h2>{escape(entry.speaker)}</h2>{entry.html()}</article>\n'
-        for entry in content.entries()
-    ]
+def _html(content: ExportContent) -> Iterator[str]:
+    name = escape(content.session.name)
+    yield (
+        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8">{_NOTHING_LOADED}'
+        f"<title>{name}</title><style>{_STYLE}</style></head>\n<body><h1>{name}</h1><p>{escape(content.about)}</p>\n"
+    )
+    for entry in content.entries():
+        yield f'<article class="{entry.row.message.type}"><h2>{escape(entry.speaker)}</h2>{entry.html()}</article>\n'
     if content.tasks:
         items = "".join(f"<li>{escape(task)}</li>" for task in content.tasks)
-        articles.append(f'<section class="delegations"><h2>{_TASKS}</h2><ul>{items}</ul></section>\n')
-    name = escape(content.session.name)
-    return (
-        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8">{_NOTHING_LOADED}'
-        f"<title>{name}</title><style>{_STYLE}</style></head>\n<body><h1>{name}</h1><p>{escape(content.about)}</p>\n{''.join(articles)}</body></html>\n"
-    )
+        yield f'<section class="delegations"><h2>{_TASKS}</h2><ul>{items}</ul></section>\n'
+    yield "</body></html>\n"
 
 
-def _notebook(content: ExportContent) -> str:
+def _notebook(content: ExportContent) -> Iterator[str]:
     """Make a notebook with a cell for each prompt, whose output is the conversation that followed.
 
     Code cells contain prompts of the user and nothing that a model wrote. Outputs have HTML, which notebooks and
     converters prefer, because renderers of Markdown differ.
     """
-    all_entries = content.entries()
+    all_entries = list(content.entries())
     prompted = next((entry.row.agent_id for entry in all_entries if entry.is_prompt), None)
     cells = [
         _cell("markdown", f"# {markdown.inline(content.session.name)}\n\n{content.about}"),
@@ -196,7 +198,8 @@ def _notebook(content: ExportContent) -> str:
         cell["id"] = f"cell-{number}"
     kernel = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
     notebook = {"cells": cells, "metadata": kernel, "nbformat": 4, "nbformat_minor": 5}
-    return json.dumps(notebook, ensure_ascii=False, indent=1) + "\n"
+    yield from json.JSONEncoder(ensure_ascii=False, indent=1).iterencode(notebook)
+    yield "\n"
 
 
 def _output(entries: Iterable[_Entry]) -> JsonObject:
@@ -222,9 +225,9 @@ def _cell(kind: str, source: str, *, outputs: list[JsonObject] | None = None) ->
     return cell if outputs is None else {**cell, "execution_count": None, "outputs": outputs}
 
 
-WRITERS: Mapping[str, Callable[[ExportContent], str]] = {
+WRITERS: Mapping[str, Callable[[ExportContent], Iterator[str]]] = {
     "markdown": _markdown,
     "html": _html,
     "ipynb": _notebook,
 }
-"""The functions that write a session as a document, by format."""
+"""The functions that write documents, by format."""

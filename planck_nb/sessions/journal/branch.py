@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TypeAlias
@@ -63,6 +63,27 @@ def ranges_of_branches(rewinds: Iterable[tuple[int, int]]) -> Iterator[tuple[int
             latest = bisect_left(ids, end) - 1
         own.append((before, end))
         yield rewind_id, [(max(first, before), last) for first, last in reversed(own) if max(first, before) < last]
+
+
+def membership(ranges: Iterable[HiddenRange]) -> Callable[[int], bool]:
+    """Return a function which looks an id up in ranges.
+
+    The ranges may overlap.
+    """
+    starts: list[int] = []
+    ends: list[int] = []
+    for first, end in sorted(ranges):
+        if ends and first <= ends[-1]:
+            ends[-1] = max(ends[-1], end)
+        else:
+            starts.append(first)
+            ends.append(end)
+
+    def contains(row_id: int) -> bool:
+        place = bisect_right(starts, row_id) - 1
+        return place >= 0 and row_id < ends[place]
+
+    return contains
 
 
 def is_hidden(row_id: int, ranges: Sequence[HiddenRange]) -> bool:

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any
 
-from pydantic_core import to_json
+from pydantic_core import from_json, to_json
 
 from planck_nb.agent.events import AgentEvent, MessageAppended, decode_event, encode_event
 from planck_nb.ai.messages import Message, decode_message, encode_message, message_json, text_of
@@ -193,6 +193,20 @@ def parse_line(line: bytes) -> JsonObject | None:
     if not (line.endswith(b"\n") and isinstance(record, dict)):
         return None
     return record if _is_version(record.get("v")) and _is_id(record.get("id")) and _is_row(record) else None
+
+
+def parse_usual_line(line: bytes) -> JsonObject | None:
+    """Decode a message or an event in a third as long.
+
+    The result is None for a line which `parse_line` has to decode. Its beginning was recognised before.
+    """
+    if not line.endswith(b"\n"):
+        return None
+    try:
+        record: JsonObject = from_json(line, allow_inf_nan=False)
+    except ValueError:
+        return None
+    return record if isinstance(record.get("data"), dict) else None
 
 
 def _is_row(record: JsonObject) -> bool:

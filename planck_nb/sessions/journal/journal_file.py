@@ -6,7 +6,7 @@ import logging
 import os
 import sys
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from itertools import count
 from pathlib import Path
@@ -14,7 +14,7 @@ from typing import BinaryIO, Self
 
 import filelock
 
-from planck_nb.base.atomic import replacing, sync_directory, write_atomically
+from planck_nb.base.atomic import replacing, sync_directory
 from planck_nb.base.errors import SessionError, SessionFormatError, SessionLockedError
 from planck_nb.base.forks import forget_in_forks
 from planck_nb.base.jsonl import after_last_newline
@@ -63,7 +63,7 @@ class JournalFile:
     def create(cls, path: Path, header: Header) -> Self:
         """Create a journal with its header. Raises SessionError if it cannot be written.
 
-        The header and the directory entry reach the disk with the first lines that are synced, so the caller's event
+        The header and the directory entry reach the disk with the first synced lines, so the caller's event
         loop does not wait for the disk.
         """
         try:
@@ -82,10 +82,12 @@ class JournalFile:
         return journal
 
     @classmethod
-    def create_with_content(cls, path: Path, header: Header, content: bytes) -> Self:
-        """Create a journal with its header and the lines in `content`, all or nothing. Raises SessionError."""
+    def create_with_content(cls, path: Path, header: Header, lines: Iterable[bytes]) -> Self:
+        """Create a journal with its header and lines, all or nothing. Raises SessionError."""
         try:
-            write_atomically(path, encode_header(header) + content, mode=0o600)
+            with replacing(path, mode=0o600) as file:
+                file.write(encode_header(header))
+                file.writelines(lines)
         except OSError as error:
             raise _unwritable(path, error) from error
         return cls.open(path)

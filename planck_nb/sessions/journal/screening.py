@@ -14,7 +14,11 @@ from zlib import crc32
 from planck_nb.base.json_types import JsonObject
 from planck_nb.sessions.journal.codec import encode_record, is_readable, parse_line
 
-_ROWS = {"message", "event", "rewind", "metadata"}
+ROWS = frozenset({"message", "event", "rewind", "metadata"})
+"""Kinds for rows.
+
+Other lines are headers or from a later version.
+"""
 
 _BEGINNING = (
     rb'\{"v":1,"id":([1-9]\d{0,17}),"kind":"%b","agent_id":"[^"\\\x00-\x1f]*","turn":(?:-?\d{1,9}|null),'
@@ -95,7 +99,7 @@ class Screen:
                 if line.isspace():
                     continue
                 self.damaged += 1
-            elif record.get("kind") in _ROWS and not self.ids.add(record["id"]):
+            elif record.get("kind") in ROWS and not self.ids.add(record["id"]):
                 self.repeated += 1
                 record = None
             yield line, record
@@ -154,6 +158,15 @@ class Screen:
         return [encode_record(record) for _, record in self.records(lines) if record is not None]
 
 
+def usual_id(line: bytes) -> int:
+    """Return the id in a line with the usual beginning.
+
+    It is 0 for other lines.
+    """
+    usual = _USUAL.match(line)
+    return 0 if usual is None else int(usual[1])
+
+
 class DisorderError(Exception):
     """The ids of the rows in a journal do not ascend."""
 
@@ -167,7 +180,7 @@ def in_order(lines: Iterable[bytes], *, after: int = 0) -> Iterator[bytes]:
             ids.add(int(usual[1]))
         else:
             record = parse_line(line)
-            if record is not None and record.get("kind") in _ROWS:
+            if record is not None and record.get("kind") in ROWS:
                 ids.add(record["id"])
         if not ids.ascending:
             raise DisorderError

@@ -123,7 +123,7 @@ def test_a_deleted_journal_is_written_again_and_another_file_is_set_aside(path: 
 
 
 def test_a_copy_for_a_fork_has_all_lines_at_once(path: Path) -> None:
-    journal = JournalFile.create_with_content(path, HEADER, line(1) + line(2))
+    journal = JournalFile.create_with_content(path, HEADER, [line(1), line(2)])
     assert journal.last_id == 2
     assert path.stat().st_mode & 0o777 == 0o600
     journal.close()
