@@ -26,6 +26,8 @@ export class KernelLink {
   /** The model that helps with cells, as far as the kernel knows it. */
   model = '';
   readonly changed = new Signal<this, void>(this);
+  /** What a person has to know about a kernel that has ended. */
+  readonly lost = new Signal<this, string>(this);
   private readonly context: NotebookContext;
   private readonly answers = new Map<string, (answer: Answer) => void>();
   private talk: Kernel.IComm | null = null;
@@ -41,7 +43,7 @@ export class KernelLink {
     const session = context.sessionContext;
     session.kernelChanged.connect(() => this.follow());
     session.statusChanged.connect((_, status) => {
-      if (status === 'restarting' || status === 'autorestarting' || status === 'dead') this.end();
+      if (status === 'restarting' || status === 'autorestarting' || status === 'dead') this.lose();
     });
     context.pathChanged.connect(() => this.focus());
     this.follow();
@@ -89,7 +91,7 @@ export class KernelLink {
 
   private follow(): void {
     if (this.isDisposed) return;
-    this.end();
+    this.lose();
     const { kernel = null } = this.context.sessionContext.session ?? {};
     this.kernel = kernel;
     if (kernel === null) return;
@@ -143,6 +145,15 @@ export class KernelLink {
     this.answers.delete(answer.request);
   }
 
+  /** Forget a kernel which has ended, and say what ended with it. */
+  private lose(): void {
+    const isProposed = this.sets.some(({ changes }) => changes.some(({ state }) => state === 'open'));
+    const isHelped = [...this.help.values()].some(({ state }) => state === 'working');
+    this.end();
+    if (isProposed) this.lost.emit(PROPOSALS_ENDED);
+    else if (isHelped) this.lost.emit(HELP_ENDED);
+  }
+
   /** Forget the comms, which are gone with the kernel or its package. */
   private end(): void {
     this.talk = this.ask = null;
@@ -154,6 +165,10 @@ export class KernelLink {
     this.changed.emit();
   }
 }
+
+const PROPOSALS_ENDED =
+  'The kernel has ended: load planck_nb in the next one, and `%planck resume latest` shows the open proposals again.';
+const HELP_ENDED = 'The kernel has ended, and the help with the cell too; ask for it again.';
 
 function refusal(request: string): Answer {
   const problem = 'The kernel has ended or has not loaded planck_nb; run `%load_ext planck_nb`.';

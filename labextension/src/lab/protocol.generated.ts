@@ -59,6 +59,7 @@ export interface Sets {
 
 export interface CellsWanted {
   readonly request: string;
+  readonly outputs_of: string;
   readonly type: 'cells wanted';
 }
 

@@ -188,14 +188,15 @@ class Pages:
         """
         self.tell(self._statuses.get(cell, HelpStatus(cell, "", "")))
 
-    async def cells(self, client: str = "") -> Cells | None:
+    async def cells(self, client: str = "", *, outputs_of: str = "") -> Cells | None:
         """Return the notebook's cells, None without a page.
 
         Args:
             client: The page to prefer.
+            outputs_of: The cell whose outputs are wanted; empty for none.
         """
         while (page := self.acting(client)) is not None:
-            reply = await self._ask(page, CellsWanted(token_hex(8)), Cells)
+            reply = await self._ask(page, CellsWanted(token_hex(8), outputs_of), Cells)
             if reply is not None:
                 return reply
         return None
@@ -302,6 +303,7 @@ class Pages:
                 self._set_reply(message)
             case Decided():
                 self._book.decide(message.set, message.decisions, page.client, message.inverse)
+                self._focus(page, page.path)  # its document has the change, so it can be taken back there
             case TakenBack():
                 self._book.take_back(message.set)
             case HelpWanted():

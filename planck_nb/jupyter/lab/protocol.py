@@ -137,9 +137,15 @@ class Sets:
 
 @dataclass(frozen=True, slots=True)
 class CellsWanted:
-    """A request for the cells; the answer is `Cells`."""
+    """A request for the cells; the answer is `Cells`.
+
+    Args:
+        request: Its name.
+        outputs_of: The id of the one cell whose outputs are wanted; empty for none.
+    """
 
     request: str
+    outputs_of: str = ""
     type: Literal["cells wanted"] = "cells wanted"
 
 
@@ -162,7 +168,7 @@ class PageCell:
         cell_type: Its type.
         source: Its text.
         count: Its execution count.
-        output: Its outputs as bounded text.
+        output: Its outputs as bounded text, if they were wanted.
         is_stale: Whether it was edited since it ran.
         editable: Whether its text may be changed.
         deletable: Whether it may be deleted.
