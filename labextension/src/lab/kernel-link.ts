@@ -57,15 +57,20 @@ export class KernelLink {
     if (this.talk !== null && !this.talk.isDisposed) this.talk.send(message as never);
   }
 
-  /** Send decisions, and show them at once: a busy kernel hears of them when its cell ends. */
+  /** Send decisions, and show them at once: a busy kernel notes them, and shows them when its cell ends. */
   decide(set: ChangeSet, decisions: readonly Decision[], inverse: readonly unknown[]): void {
-    this.send({ type: 'decided', set: set.id, decisions, inverse: inverse as never });
+    void this.question({ type: 'decided', set: set.id, decisions, inverse: inverse as never });
     const decided = (change: CellChange): CellChange => {
       const decision = decisions.find((each) => each.change === change.id);
       return decision ? { ...change, state: decision.state, source: decision.source ?? change.source } : change;
     };
-    const isSame = ({ id }: ChangeSet): boolean => id === set.id;
-    this.sets = this.sets.map((each) => (isSame(each) ? { ...each, changes: each.changes.map(decided) } : each));
+    this.show(set, decided);
+  }
+
+  /** Say that a set was taken back, and show it at once. */
+  takeBack(set: ChangeSet): void {
+    void this.question({ type: 'taken back', set: set.id });
+    this.show(set, (change) => (isApplied(change) ? { ...change, state: 'taken back' } : change));
   }
 
   /** Ask the kernel, which answers also while a cell runs. */
@@ -87,6 +92,10 @@ export class KernelLink {
     this.isDisposed = true;
     for (const comm of [this.talk, this.ask]) if (comm !== null && !comm.isDisposed) comm.close();
     this.end();
+  }
+
+  private show(set: ChangeSet, now: (change: CellChange) => CellChange): void {
+    this.sets = this.sets.map((each) => (each.id === set.id ? { ...each, changes: each.changes.map(now) } : each));
   }
 
   private follow(): void {
@@ -164,6 +173,11 @@ export class KernelLink {
     this.sets = [];
     this.changed.emit();
   }
+}
+
+/** Whether a change is in the notebook. */
+export function isApplied({ state }: CellChange): boolean {
+  return state === 'accepted' || state === 'edited';
 }
 
 const PROPOSALS_ENDED =

@@ -6,7 +6,7 @@ import { NotebookActions } from '@jupyterlab/notebook';
 import type { Notebook, NotebookPanel } from '@jupyterlab/notebook';
 import { Signal } from '@lumino/signaling';
 
-import { KernelLink } from './kernel-link.ts';
+import { isApplied, KernelLink } from './kernel-link.ts';
 import { lineDiff } from './line-diff.ts';
 import type { DiffLine } from './line-diff.ts';
 import { apply, cellsOf, conflictsOf, plan } from './proposals.ts';
@@ -83,7 +83,7 @@ export class NotebookReview {
   /** Sets with applied changes, the last decided first. */
   get applied(): readonly ChangeSet[] {
     return this.link.sets
-      .filter(({ changes }) => changes.some(({ state }) => state === 'accepted' || state === 'edited'))
+      .filter(({ changes }) => changes.some(isApplied))
       .sort((one, other) => (other.decided ?? 0) - (one.decided ?? 0));
   }
 
@@ -96,7 +96,7 @@ export class NotebookReview {
       const claim = await this.link.question({ type: 'claim', set: set.id, changes: changes.map(({ id }) => id) });
       if (!claim.ok) return this.tell(claim.problem);
       const planned = this.planOf(accepted.map(operationOf)); // a person may have typed meanwhile
-      if (!planned) return this.link.send({ type: 'decided', set: set.id, decisions: [], inverse: [] }); // another page may
+      if (!planned) return this.link.decide(set, [], []); // another page may
       apply(this.shared, planned, this.isTrusted);
       const decisions = accepted.map(({ id, source }): Decision => {
         const isEdited = edited.has(id);
@@ -128,7 +128,7 @@ export class NotebookReview {
       const planned = this.planOf(operations);
       if (!planned) return;
       apply(this.shared, planned, this.isTrusted);
-      this.link.send({ type: 'taken back', set: set.id });
+      this.link.takeBack(set);
       this.tell(`Taken back. Variables and files stay as they are.${this.lostOutputs(operations)}`);
     });
   }

@@ -102,6 +102,7 @@ export interface Decision {
 }
 
 export interface Decided {
+  readonly request: string;
   readonly set: string;
   readonly decisions: readonly Decision[];
   readonly inverse: readonly (Readonly<Record<string, unknown>>)[];
@@ -109,6 +110,7 @@ export interface Decided {
 }
 
 export interface TakenBack {
+  readonly request: string;
   readonly set: string;
   readonly type: 'taken back';
 }
@@ -165,6 +167,6 @@ export interface Answer {
 
 export type FromKernel = Welcome | Sets | CellsWanted | RunWanted | HelpStatus;
 
-export type FromPage = Cells | Started | NotRun | Decided | TakenBack | Focused | HelpWanted | HelpStopped;
+export type FromPage = Cells | Started | NotRun | Focused | HelpWanted | HelpStopped;
 
-export type Question = Claim | InverseWanted;
+export type Question = Claim | Decided | InverseWanted | TakenBack;

@@ -9,6 +9,7 @@ import { Announcer } from '../view/announcer.ts';
 import { h, setText, withCode } from '../view/dom.ts';
 import { icon } from '../view/icons.ts';
 import { diffBox } from '../view/text-boxes.ts';
+import { isApplied } from './kernel-link.ts';
 import { counts } from './line-diff.ts';
 import type { NotebookReview, Shown } from './notebook-review.ts';
 import type { ChangeSet } from './protocol.generated.ts';
@@ -485,7 +486,7 @@ export class ReviewBar extends Widget {
   }
 
   private strip(set: ChangeSet): HTMLElement {
-    const count = set.changes.filter(({ state }) => state === 'accepted' || state === 'edited').length;
+    const count = set.changes.filter(isApplied).length;
     const text = `${count === 1 ? '1 change' : `${count} changes`} by `;
     const close = button('', () => {
       this.closed.add(set.id);

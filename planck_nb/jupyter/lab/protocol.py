@@ -218,11 +218,13 @@ class Decided:
     """Decisions about changes of a set, after the accepted ones were applied.
 
     Args:
+        request: Its name.
         set: The set.
         decisions: The decisions.
         inverse: The operations to take the applied changes back, as in `proposals.ts`.
     """
 
+    request: str
     set: str
     decisions: tuple[Decision, ...]
     inverse: tuple[JsonObject, ...] = ()
@@ -233,6 +235,7 @@ class Decided:
 class TakenBack:
     """The page has taken back what was applied of a set."""
 
+    request: str
     set: str
     type: Literal["taken back"] = "taken back"
 
@@ -314,7 +317,7 @@ class InverseWanted:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The kernel's answer to a `Claim` or `InverseWanted`.
+    """The kernel's answer to a question, or the receipt for a decision.
 
     Args:
         request: The request.
@@ -331,5 +334,5 @@ class Answer:
 
 
 FromKernel: TypeAlias = Welcome | Sets | CellsWanted | RunWanted | HelpStatus
-FromPage: TypeAlias = Cells | Started | NotRun | Decided | TakenBack | Focused | HelpWanted | HelpStopped
-Question: TypeAlias = Claim | InverseWanted
+FromPage: TypeAlias = Cells | Started | NotRun | Focused | HelpWanted | HelpStopped
+Question: TypeAlias = Claim | Decided | InverseWanted | TakenBack

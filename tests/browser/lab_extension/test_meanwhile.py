@@ -387,6 +387,24 @@ def test_two_tabs_accept_at_the_same_moment(lab: Lab, open_notebook: Open) -> No
     tabs[1].close()
 
 
+def test_a_change_is_taken_back_while_a_cell_blocks_the_kernel(lab: Lab, open_notebook: Open) -> None:
+    wait = "import time\nfrom pathlib import Path\nwhile not Path('taken').exists(): time.sleep(0.05)"
+    notebook = opened(lab, open_notebook, "blocked.ipynb", "a = 1", wait)
+    page = notebook.page
+    add(page, "s", change("c1", "a = 1", "a = 2"))
+    notebook.run_only(2)
+    expect(page.locator(f"{OWN} .jp-Cell").nth(2)).to_contain_text("[*]")
+    bar = page.locator(f"{OWN} .planck-review")
+    button(page.locator(f"{OWN} .planck-at-cell"), "Accept").click()
+    button(bar, "Take back").click()
+    expect(bar).to_contain_text("Variables and files stay as they are.")
+    expect(bar.locator(".pk-strip")).to_have_count(0)
+    assert sources(page)["c1"] == "a = 1"
+    (lab.root / "taken").touch()
+    states = "[change.state for each in book.sets() for change in each.changes]"
+    page.evaluate(EXECUTE, f"assert {states} == ['taken back'], {states}")
+
+
 @pytest.fixture
 def plain_kernel(lab: Lab) -> str:
     """A kernel of the same environment which has not loaded our package."""
