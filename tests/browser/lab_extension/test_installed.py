@@ -21,6 +21,7 @@ from browser.lab_extension.test_proposals import (
     READ,
     SETUP,
     SHARED,
+    SOAK,
     button,
     cells_of,
     changes_of,
@@ -137,7 +138,7 @@ TYPE = f"""() => {{
 
 @pytest.mark.parametrize("environment", ["collaboration"], indirect=True)
 def test_sets_beside_another_person_who_types(lab: Lab, open_notebook: Open) -> None:
-    random = Random(38)
+    random = Random(38 + SOAK)
     notebook = open_notebook(lab.write("shared.ipynb", f"{SETUP}\n{ADD}", *(f"x{at} = {at}" for at in range(12))))
     page = notebook.page
     notebook.run_all()
@@ -150,7 +151,7 @@ def test_sets_beside_another_person_who_types(lab: Lab, open_notebook: Open) -> 
     )
     other.evaluate(TYPE)
     bar = page.locator(".planck-review")
-    for at in range(50 if "PLANCK_NB_SOAK" in os.environ else 5):
+    for at in range(50 if SOAK else 5):
         before = plain(cells_of(page)[:-1])
         operations = random_set([{**cell} for cell in before[1:]], random)
         page.evaluate(EXECUTE, f"add('s{at}', {changes_of(operations)!r})")
@@ -184,7 +185,7 @@ def test_two_tabs_with_one_document_accept_at_the_same_moment(lab: Lab, open_not
     notebook.run_first(1)
     notebook.wait_idle(cells=1)
     tabs = (notebook.page, open_tab(notebook))
-    for at in range(20 if "PLANCK_NB_SOAK" in os.environ else 3):
+    for at in range(20 if SOAK else 3):
         accept_at_once(*(tabs[::-1] if at % 2 else tabs), f"n{at}", random)
         expected = ["c0", "c1", *(f"n{each}" for each in range(at, -1, -1))]
         for tab in tabs:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import sys
 from ast import literal_eval
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from browser.lab_extension.test_help_states import SLOW
-from browser.lab_extension.test_proposals import ADD, EXECUTE, SETUP, SHARED, button, cells_of, sources
+from browser.lab_extension.test_proposals import ADD, EXECUTE, SETUP, SHARED, SOAK, button, cells_of, sources
 from playwright.sync_api import Page, Route, expect
 
 if TYPE_CHECKING:
@@ -314,7 +313,7 @@ def test_each_proposal_is_there_once_and_decided_once(lab: Lab, open_notebook: O
     notebook.run_only(1)
     expect(notebook.output(1)).to_contain_text("Hello.")
     decided: dict[str, str] = {}
-    for at in range(20 if "PLANCK_NB_SOAK" in os.environ else 5):
+    for at in range(20 if SOAK else 5):
         notebook.save()
         add(page, f"s{at}", change(f"c{at + 2}", f"x{at} = 1", f"x{at} = 2"))
         page.wait_for_timeout(random.randint(0, 200))
@@ -369,7 +368,7 @@ def test_two_tabs_accept_at_the_same_moment(lab: Lab, open_notebook: Open) -> No
     page = notebook.page
     notebook.save()
     tabs = (page, open_tab(notebook))
-    for at in range(20 if "PLANCK_NB_SOAK" in os.environ else 5):
+    for at in range(20 if SOAK else 5):
         accept_at_once(*(tabs[::-1] if at % 2 else tabs), f"n{at}", random)
         winner, loser = sorted(tabs, key=lambda tab: f"n{at}" not in sources(tab))
         assert f"n{at}" not in sources(loser)
@@ -435,7 +434,9 @@ def test_the_kernel_is_changed_and_changed_back(lab: Lab, open_notebook: Open, p
     expect(help_bar).to_contain_text("helper works on this cell")
     before = cells_of(page)
     change_kernel(page, plain_kernel)
-    expect(page.locator(f"{OWN} .planck-review")).to_contain_text("`%planck resume latest` shows the open proposals again")
+    expect(page.locator(f"{OWN} .planck-review")).to_contain_text(
+        "`%planck resume latest` shows the open proposals again"
+    )
     expect(boxes).to_have_count(0)
     expect(help_bar).to_have_count(0)
     assert cells_of(page) == before
