@@ -28,7 +28,8 @@ LONG_OUTPUTS = f"""() => {{
         output_type: 'display_data', metadata: {{}}, data: {{'text/html': `<!-- ${{'x'.repeat({LONG})}} -->`}},
     }});
     stream.outputHidden = true;  // else JupyterLab lays it out for minutes
-    stream.model.outputs.add({{output_type: 'stream', name: 'stdout', text: `${{'x'.repeat(79)}}\\n`.repeat({LONG // 80})}});
+    const text = `${{'x'.repeat(79)}}\\n`.repeat({LONG // 80});
+    stream.model.outputs.add({{output_type: 'stream', name: 'stdout', text}});
 }}"""
 HOSTILE = '<img src=x onerror="window.hacked = 1"><script>window.hacked = 1</script>'
 WATCH = "() => { window.ran = []; window.fired = number => { window.ran.push(number); }; }"

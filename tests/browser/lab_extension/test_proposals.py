@@ -46,7 +46,7 @@ PRESSED = """text => {
     found?.click();
     return found !== undefined;
 }"""
-SOAK = int(os.environ.get("PLANCK_NB_SOAK", 0))
+SOAK = int(os.environ.get("PLANCK_NB_SOAK", "0"))
 """Above 0 for long runs; each number has other random sets."""
 SHARED = "window.jupyterapp.shell.currentWidget.content.model.sharedModel"
 
