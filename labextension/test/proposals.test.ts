@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
-import { apply, cellsOf, KEPT_OUTPUTS, plan } from '../src/lab/proposals.ts';
+import { apply, cellsOf, KEPT_OF_SET, KEPT_OUTPUTS, plan } from '../src/lab/proposals.ts';
 import type { CellData, Operation, SharedCell } from '../src/lab/proposals.ts';
 
 const code = (id: string, source = id, more: Partial<CellData> = {}): CellData => ({
@@ -117,6 +117,18 @@ test('outputs come back with a cell that was changed or deleted, unless they are
     const back = plan(run, planned.inverse, newId).cells;
     assert.deepEqual(back, [cells[0], { ...cells[1], outputs: [], execution_count: null }]);
   }
+});
+
+test('the outputs of a whole set stay far below what servers take in one message', () => {
+  const outputs = [{ output_type: 'stream', name: 'stdout', text: 'x'.repeat(KEPT_OUTPUTS - 100) }];
+  const cells = [...'abcd'].map((id) => code(id, id, { outputs, execution_count: 1 }));
+  const set = [
+    ...['a', 'b', 'c'].map((id) => ({ kind: 'change', id, before: id, source: 'x' }) as const),
+    { kind: 'delete', id: 'd', before: 'd' } as const,
+  ];
+  const { inverse } = plan(cells, set, newId);
+  assert.deepEqual(inverse.map((each) => 'cleared' in each), [false, false, true, true]);
+  assert.ok(JSON.stringify(inverse).length < KEPT_OF_SET + 1_000);
 });
 
 test('what a person did elsewhere stays when a set is taken back', () => {

@@ -32,6 +32,8 @@ export class KernelLink {
   verbs: Verbs | null = null;
   names: Names | null = null;
   readonly changed = new Signal<this, void>(this);
+  /** What a person has to know about a kernel that has ended. */
+  readonly lost = new Signal<this, string>(this);
   private readonly context: NotebookContext;
   private readonly answers = new Map<string, (answer: Answer) => void>();
   private talk: Kernel.IComm | null = null;
@@ -48,7 +50,7 @@ export class KernelLink {
     const session = context.sessionContext;
     session.kernelChanged.connect(() => this.follow());
     session.statusChanged.connect((_, status) => {
-      if (status === 'restarting' || status === 'autorestarting' || status === 'dead') this.end();
+      if (status === 'restarting' || status === 'autorestarting' || status === 'dead') this.lose();
     });
     context.pathChanged.connect(() => this.focus());
     this.follow();
@@ -62,15 +64,20 @@ export class KernelLink {
     if (this.talk !== null && !this.talk.isDisposed) this.talk.send(message as never);
   }
 
-  /** Send decisions, and show them at once: a busy kernel hears of them when its cell ends. */
+  /** Send decisions, and show them at once: a busy kernel notes them, and shows them when its cell ends. */
   decide(set: ChangeSet, decisions: readonly Decision[], inverse: readonly unknown[]): void {
-    this.send({ type: 'decided', set: set.id, decisions, inverse: inverse as never });
+    void this.question({ type: 'decided', set: set.id, decisions, inverse: inverse as never });
     const decided = (change: CellChange): CellChange => {
       const decision = decisions.find((each) => each.change === change.id);
       return decision ? { ...change, state: decision.state, source: decision.source ?? change.source } : change;
     };
-    const isSame = ({ id }: ChangeSet): boolean => id === set.id;
-    this.sets = this.sets.map((each) => (isSame(each) ? { ...each, changes: each.changes.map(decided) } : each));
+    this.show(set, decided);
+  }
+
+  /** Say that a set was taken back, and show it at once. */
+  takeBack(set: ChangeSet): void {
+    void this.question({ type: 'taken back', set: set.id });
+    this.show(set, (change) => (isApplied(change) ? { ...change, state: 'taken back' } : change));
   }
 
   /** Ask the kernel, which answers also while a cell runs. */
@@ -94,9 +101,13 @@ export class KernelLink {
     this.end();
   }
 
+  private show(set: ChangeSet, now: (change: CellChange) => CellChange): void {
+    this.sets = this.sets.map((each) => (each.id === set.id ? { ...each, changes: each.changes.map(now) } : each));
+  }
+
   private follow(): void {
     if (this.isDisposed) return;
-    this.end();
+    this.lose();
     const { kernel = null } = this.context.sessionContext.session ?? {};
     this.kernel = kernel;
     if (kernel === null) return;
@@ -156,6 +167,15 @@ export class KernelLink {
     this.answers.delete(answer.request);
   }
 
+  /** Forget a kernel which has ended, and say what ended with it. */
+  private lose(): void {
+    const isProposed = this.sets.some(({ changes }) => changes.some(({ state }) => state === 'open'));
+    const isHelped = [...this.help.values()].some(({ state }) => state === 'working');
+    this.end();
+    if (isProposed) this.lost.emit(PROPOSALS_ENDED);
+    else if (isHelped) this.lost.emit(HELP_ENDED);
+  }
+
   /** Forget the comms, which are gone with the kernel or its package. */
   private end(): void {
     this.talk = this.ask = null;
@@ -168,6 +188,15 @@ export class KernelLink {
     this.changed.emit();
   }
 }
+
+/** Whether a change is in the notebook. */
+export function isApplied({ state }: CellChange): boolean {
+  return state === 'accepted' || state === 'edited';
+}
+
+const PROPOSALS_ENDED =
+  'The kernel has ended: load planck_nb in the next one, and `%planck resume latest` shows the open proposals again.';
+const HELP_ENDED = 'The kernel has ended, and the help with the cell too; ask for it again.';
 
 function refusal(request: string): Answer {
   const problem = 'The kernel has ended or has not loaded planck_nb; run `%load_ext planck_nb`.';

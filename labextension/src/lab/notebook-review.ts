@@ -6,7 +6,7 @@ import { NotebookActions } from '@jupyterlab/notebook';
 import type { Notebook, NotebookPanel } from '@jupyterlab/notebook';
 import { Signal } from '@lumino/signaling';
 
-import { KernelLink } from './kernel-link.ts';
+import { isApplied, KernelLink } from './kernel-link.ts';
 import { lineDiff } from './line-diff.ts';
 import type { DiffLine } from './line-diff.ts';
 import { apply, cellsOf, conflictsOf, plan } from './proposals.ts';
@@ -66,6 +66,7 @@ export class NotebookReview {
     this.panel = panel;
     this.link = new KernelLink(panel.context, (link, message) => this.answer(link, message));
     this.link.changed.connect(() => this.update());
+    this.link.lost.connect((_, text) => this.tell(text));
     panel.content.modelContentChanged.connect(() => {
       this.shown = null;
       if (this.link.sets.length > 0 && this.updating === 0) this.updating = window.setTimeout(() => this.update(), UPDATE_MS);
@@ -82,7 +83,7 @@ export class NotebookReview {
   /** Sets with applied changes, the last decided first. */
   get applied(): readonly ChangeSet[] {
     return this.link.sets
-      .filter(({ changes }) => changes.some(({ state }) => state === 'accepted' || state === 'edited'))
+      .filter(({ changes }) => changes.some(isApplied))
       .sort((one, other) => (other.decided ?? 0) - (one.decided ?? 0));
   }
 
@@ -95,7 +96,7 @@ export class NotebookReview {
       const claim = await this.link.question({ type: 'claim', set: set.id, changes: changes.map(({ id }) => id) });
       if (!claim.ok) return this.tell(claim.problem);
       const planned = this.planOf(accepted.map(operationOf)); // a person may have typed meanwhile
-      if (!planned) return this.link.send({ type: 'decided', set: set.id, decisions: [], inverse: [] }); // another page may
+      if (!planned) return this.link.decide(set, [], []); // another page may
       apply(this.shared, planned, this.isTrusted);
       const decisions = accepted.map(({ id, source }): Decision => {
         const isEdited = edited.has(id);
@@ -123,11 +124,12 @@ export class NotebookReview {
     await this.once(async () => {
       const answer = await this.link.question({ type: 'inverse wanted', set: set.id });
       if (!answer.ok) return this.tell(answer.problem || 'There is nothing to take back.');
-      const planned = this.planOf(answer.inverse as unknown as Operation[]);
+      const operations = answer.inverse as unknown as Operation[];
+      const planned = this.planOf(operations);
       if (!planned) return;
       apply(this.shared, planned, this.isTrusted);
-      this.link.send({ type: 'taken back', set: set.id });
-      this.tell('Taken back. Variables and files stay as they are.');
+      this.link.takeBack(set);
+      this.tell(`Taken back. Variables and files stay as they are.${this.lostOutputs(operations)}`);
     });
   }
 
@@ -210,6 +212,18 @@ export class NotebookReview {
     return null;
   }
 
+  /** The sentence about outputs which were too long to keep; empty without any. */
+  private lostOutputs(operations: readonly Operation[]): string {
+    const numbers = this.numbers();
+    const cells = operations.flatMap((operation) => {
+      if (operation.kind !== 'insert' && operation.kind !== 'change') return [];
+      return operation.cleared ? [numbers.get(operation.kind === 'insert' ? operation.cell.id : operation.id)] : [];
+    });
+    if (cells.length === 0) return '';
+    const [what, them] = cells.length === 1 ? ['outputs of cell', 'it'] : ['outputs of cells', 'them'];
+    return ` The long ${what} ${cells.join(', ')} were not kept; run ${them} again.`;
+  }
+
   private found(): Shown[] {
     const cells = this.outline();
     const numbers = numbersOf(cells);
@@ -286,7 +300,7 @@ export class NotebookReview {
   /** Answer the kernel. */
   private answer(link: KernelLink, message: FromKernel): void {
     if (message.type === 'cells wanted') {
-      const cells = this.panel.content.model === null ? [] : pageCells(this.panel.content);
+      const cells = this.panel.content.model === null ? [] : pageCells(this.panel.content, message.outputs_of);
       link.send({ type: 'cells', request: message.request, cells, writable: this.isWritable });
     } else if (message.type === 'run wanted') {
       const source = this.cell(message.cell)?.model.sharedModel.getSource();
@@ -343,8 +357,8 @@ function describe({ at, reason }: Conflict, operations: readonly Operation[], nu
   return `${number === undefined ? '' : `cell ${number}. `}${REASONS[reason]}`;
 }
 
-/** The cells for the kernel, with bounded texts for outputs. */
-function pageCells(notebook: Notebook): PageCell[] {
+/** The cells for the kernel, and one cell's outputs as bounded text. */
+function pageCells(notebook: Notebook, wanted: string): PageCell[] {
   return notebook.widgets.map(({ model }) => {
     const isCode = model instanceof CodeCellModel || model.type === 'code';
     const code = model as CodeCellModel;
@@ -353,7 +367,7 @@ function pageCells(notebook: Notebook): PageCell[] {
       cell_type: model.type as PageCell['cell_type'],
       source: model.sharedModel.getSource(),
       count: isCode ? code.executionCount : null,
-      output: isCode ? outputText(code) : '',
+      output: isCode && model.id === wanted ? outputText(code) : '',
       is_stale: isCode && code.executionCount !== null && code.isDirty,
       editable: isAllowed(model, 'editable'),
       deletable: isAllowed(model, 'deletable'),

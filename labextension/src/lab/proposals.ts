@@ -23,6 +23,8 @@ export interface Insert {
   readonly kind: 'insert';
   readonly cell: CellData;
   readonly after: Place;
+  /** Whether the cell had longer outputs than are kept. */
+  readonly cleared?: boolean;
 }
 
 export interface Change {
@@ -34,6 +36,8 @@ export interface Change {
   /** What a run left in the cell, if it is to be set as well. */
   readonly outputs?: readonly unknown[];
   readonly execution_count?: number | null;
+  /** Whether the cell had longer outputs than are kept. */
+  readonly cleared?: boolean;
 }
 
 export interface Move {
@@ -76,8 +80,9 @@ export interface Plan {
   readonly inverse: readonly Operation[];
 }
 
-/** Characters above which a cell's outputs are not kept. */
+/** Characters above which a cell's outputs are not kept, and those of a whole set: servers refuse messages above 10 MB. */
 export const KEPT_OUTPUTS = 1_000_000;
+export const KEPT_OF_SET = 2_000_000;
 /** Cells before a cell by which its place is kept. */
 const KEPT_PLACES = 200;
 
@@ -102,17 +107,19 @@ function inverseOf(before: readonly CellData[], { cells, taken, changed }: Draft
   const inverse: Operation[] = [];
   const now = new Map(cells.map((cell) => [cell.id, cell]));
   const earlier = new Set(before.map(({ id }) => id));
+  const kept = new KeptOutputs();
   for (const cell of cells)
     if (!earlier.has(cell.id))
       inverse.push({ kind: 'delete', id: cell.id, before: cell.source, ...(cell.source === '' && { optional: true }) });
   before.forEach((cell, at) => {
     const { id, source } = cell;
     const there = now.get(id);
-    const results = cell.cell_type === 'code' ? kept(cell) : {};
-    if (there === undefined) inverse.push({ kind: 'insert', cell: { ...cell, ...results }, after: placeOf(before, at) });
-    else if (taken.has(id)) inverse.push({ kind: 'move', id, before: null, after: placeOf(before, at) });
+    if (there === undefined) {
+      const { cleared, ...results } = kept.of(cell);
+      inverse.push({ kind: 'insert', cell: { ...cell, ...results }, after: placeOf(before, at), ...(cleared && { cleared }) });
+    } else if (taken.has(id)) inverse.push({ kind: 'move', id, before: null, after: placeOf(before, at) });
     if (there !== undefined && changed.has(id))
-      inverse.push({ kind: 'change', id, before: there.source, source, ...results });
+      inverse.push({ kind: 'change', id, before: there.source, source, ...kept.of(cell) });
   });
   return inverse;
 }
@@ -229,10 +236,30 @@ class Draft {
   }
 }
 
-/** A cell's outputs to keep. With very long ones, the cell counts as not executed. */
-function kept({ outputs = [], execution_count: count = null }: CellData): Pick<CellData, 'outputs' | 'execution_count'> {
-  if (JSON.stringify(outputs).length > KEPT_OUTPUTS) return { outputs: [], execution_count: null };
-  return { outputs, execution_count: count };
+/** The outputs to keep for a set. With very long ones, a cell counts as not executed. */
+class KeptOutputs {
+  private left = KEPT_OF_SET;
+
+  of({ cell_type: type, outputs = [], execution_count: count = null }: CellData): Pick<Change, 'outputs' | 'execution_count' | 'cleared'> {
+    if (type !== 'code') return {};
+    const most = Math.min(KEPT_OUTPUTS, this.left);
+    const length = lengthOf(outputs, most);
+    if (length > most) return { outputs: [], execution_count: null, cleared: true };
+    this.left -= length;
+    return { outputs, execution_count: count };
+  }
+}
+
+/** About a value's length as JSON; of a longer one than `most`, only that it is longer. */
+function lengthOf(value: unknown, most: number): number {
+  if (typeof value === 'string' && value.length > most) return value.length;
+  if (typeof value !== 'object' || value === null) return JSON.stringify(value)?.length ?? 0;
+  let length = 2;
+  for (const [key, item] of Object.entries(value)) {
+    if (length > most) break;
+    length += (Array.isArray(value) ? 1 : key.length + 4) + lengthOf(item, most - length);
+  }
+  return length;
 }
 
 /** The part which `apply` needs from a notebook's shared model. */

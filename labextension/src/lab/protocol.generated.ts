@@ -78,6 +78,7 @@ export interface Sets {
 
 export interface CellsWanted {
   readonly request: string;
+  readonly outputs_of: string;
   readonly type: 'cells wanted';
 }
 
@@ -120,6 +121,7 @@ export interface Decision {
 }
 
 export interface Decided {
+  readonly request: string;
   readonly set: string;
   readonly decisions: readonly Decision[];
   readonly inverse: readonly (Readonly<Record<string, unknown>>)[];
@@ -127,6 +129,7 @@ export interface Decided {
 }
 
 export interface TakenBack {
+  readonly request: string;
   readonly set: string;
   readonly type: 'taken back';
 }
@@ -183,6 +186,6 @@ export interface Answer {
 
 export type FromKernel = Welcome | Verbs | Names | Sets | CellsWanted | RunWanted | HelpStatus;
 
-export type FromPage = Cells | Started | NotRun | Decided | TakenBack | Focused | HelpWanted | HelpStopped;
+export type FromPage = Cells | Started | NotRun | Focused | HelpWanted | HelpStopped;
 
-export type Question = Claim | InverseWanted;
+export type Question = Claim | Decided | InverseWanted | TakenBack;

@@ -9,6 +9,7 @@ import { Announcer } from '../view/announcer.ts';
 import { h, setText, withCode } from '../view/dom.ts';
 import { icon } from '../view/icons.ts';
 import { diffBox } from '../view/text-boxes.ts';
+import { isApplied } from './kernel-link.ts';
 import { counts } from './line-diff.ts';
 import type { NotebookReview, Shown } from './notebook-review.ts';
 import type { ChangeSet } from './protocol.generated.ts';
@@ -99,7 +100,8 @@ class ChangeBody {
     const { change, problem, set } = this.shown;
     const row = h('div', { class: 'pk-row' });
     if (problem === '') {
-      row.append(button(set.run ? 'Accept and run' : 'Accept', () => this.accept(), 'main'));
+      // In the list, the main button accepts all that are ready.
+      row.append(button(set.run ? 'Accept and run' : 'Accept', () => this.accept(), this.isInList ? '' : 'main'));
       if (change.source !== null) {
         const isEdited = this.all.edited.has(change.id);
         row.append(button(isEdited ? 'Back to the proposal' : 'Edit', () => this.edit(!isEdited)));
@@ -392,9 +394,9 @@ export class ReviewBar extends Widget {
     const label = this.isListShown ? 'Hide list' : 'Review';
     const count = `${this.current + 1} of ${open.length}`;
     fill(this.steps, [count, label], () => [
-      count,
-      this.stepButton('Previous change', -1, '↑'),
-      this.stepButton('Next change', 1, '↓'),
+      h('span', { class: 'pk-count' }, count),
+      this.stepButton('Previous change', -1, 'pk-up'),
+      this.stepButton('Next change', 1, 'pk-down'),
       button(label, () => {
         this.isListShown = !this.isListShown;
         this.draw();
@@ -402,8 +404,9 @@ export class ReviewBar extends Widget {
     ]);
   }
 
-  private stepButton(label: string, by: number, sign: string): HTMLElement {
-    const element = button(sign, () => this.step(by), 'icon');
+  private stepButton(label: string, by: number, direction: string): HTMLElement {
+    const element = button('', () => this.step(by), 'icon');
+    element.append(icon('chevron', direction));
     element.setAttribute('aria-label', label);
     element.title = label;
     return element;
@@ -485,7 +488,7 @@ export class ReviewBar extends Widget {
   }
 
   private strip(set: ChangeSet): HTMLElement {
-    const count = set.changes.filter(({ state }) => state === 'accepted' || state === 'edited').length;
+    const count = set.changes.filter(isApplied).length;
     const text = `${count === 1 ? '1 change' : `${count} changes`} by `;
     const close = button('', () => {
       this.closed.add(set.id);

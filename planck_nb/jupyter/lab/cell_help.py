@@ -142,7 +142,7 @@ class CellHelp:
         self._say(request.cell, f"Still fails after {counted(self._attempts, 'proposal')}.", "failed")
 
     async def _cell(self, name: str) -> PageCell:
-        notebook = await self._pages.cells()
+        notebook = await self._pages.cells(outputs_of=name)
         for cell in () if notebook is None else notebook.cells:
             if cell.id == name:
                 return cell

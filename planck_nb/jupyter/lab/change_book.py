@@ -46,7 +46,7 @@ class _Entry:
 class ChangeBook:
     """A notebook's change sets.
 
-    Claims may come from any thread, other calls from the kernel's event loop.
+    A page's claims, decisions and questions may come from any thread, other calls from the kernel's event loop.
 
     Args:
         session: Returns the session, None before the first one.
@@ -60,6 +60,8 @@ class ChangeBook:
         self._changed = asyncio.Event()
         self.on_change: Callable[[], None] = lambda: None
         """Called after each change."""
+        self.run_on_loop: Callable[[Callable[[], None]], None] = lambda function: function()
+        """Runs a function on the event loop."""
 
     def sets(self) -> tuple[ChangeSet, ...]:
         """Return the sets."""
@@ -164,7 +166,7 @@ class ChangeBook:
                 return
             entry.changes = replace(entry.changes, changes=changes, decided=time.time(), decided_by=client)
             entry.inverse = (*inverse, *entry.inverse)
-        self._publish(set_id)
+        self.run_on_loop(partial(self._publish, set_id))
 
     def take_back(self, set_id: str) -> None:
         """Note a set as taken back.
@@ -186,7 +188,7 @@ class ChangeBook:
             names = [other.changes.id for other in later]
             entry.changes, entry.inverse = replace(entry.changes, changes=changes, decided=time.time()), ()
             entry.reported -= {change.id for change in changes if change.state == "taken back"}
-        self._publish(set_id, *names)
+        self.run_on_loop(partial(self._publish, set_id, *names))
 
     def rename(self, before: str, path: str) -> None:
         """Let a notebook's sets follow it to another path.

@@ -263,7 +263,7 @@ class NotebookTools:
         return redact("\n".join(listing), formats=True) or "The notebook has no cells."
 
     async def _read_cell(self, args: JsonObject, context: ToolContext) -> str:
-        cell = _named(await self._cells(), args["cell"])
+        cell = _named(await self._cells(outputs_of=args["cell"]), args["cell"])
         version = _version(cell.source)
         self._read[context.agent_id, cell.id] = self._versions[cell.id, version] = cell.source
         source = head_and_tail(cell.source, characters=SOURCE_CHARACTERS, around=around_secret)
@@ -374,9 +374,9 @@ class NotebookTools:
             raise ToolError(f"The cell failed: {type(run_end.error).__name__}. `{READ_CELL}` returns its outputs.")
         return f"The cell has run. `{READ_CELL}` returns its outputs."
 
-    async def _cells(self) -> Cells:
+    async def _cells(self, *, outputs_of: str = "") -> Cells:
         self._require_page()
-        cells = await self._pages.cells(self._client)
+        cells = await self._pages.cells(self._client, outputs_of=outputs_of)
         if cells is None:
             raise ToolError(self._pages.problem)
         return cells

@@ -126,7 +126,7 @@ class Pages:
         self._hello = comm.create_comm(target_name=HELLO, data={"version": __version__, "protocol": PROTOCOL})
         # A page without the extension closes it, for all others too.
         self._hello.on_close(lambda _message: manager.register_comm(self._hello))
-        self._book.on_change = self._show
+        self._book.on_change, self._book.run_on_loop = self._show, self._later
 
     def remove(self) -> None:
         """Undo `install`."""
@@ -202,14 +202,15 @@ class Pages:
         """
         self.tell(self._statuses.get(cell, HelpStatus(cell, "", "")))
 
-    async def cells(self, client: str = "") -> Cells | None:
+    async def cells(self, client: str = "", *, outputs_of: str = "") -> Cells | None:
         """Return the notebook's cells, None without a page.
 
         Args:
             client: The page to prefer.
+            outputs_of: The cell whose outputs are wanted; empty for none.
         """
         while (page := self.acting(client)) is not None:
-            reply = await self._ask(page, CellsWanted(token_hex(8)), Cells)
+            reply = await self._ask(page, CellsWanted(token_hex(8), outputs_of), Cells)
             if reply is not None:
                 return reply
         return None
@@ -280,9 +281,16 @@ class Pages:
             case Claim():
                 problem = self._book.claim(question.set, question.changes, client)
                 answer = Answer(question.request, ok=not problem, problem=problem)
+            case Decided():
+                self._book.decide(question.set, question.decisions, client, question.inverse)
+                self._later(partial(self._prefer, client))
+                answer = Answer(question.request, ok=True)
             case InverseWanted():
                 inverse = self._book.inverse(question.set)
                 answer = Answer(question.request, ok=bool(inverse), inverse=inverse)
+            case TakenBack():
+                self._book.take_back(question.set)
+                answer = Answer(question.request, ok=True)
         ask.send(asdict(answer))
 
     # On the event loop
@@ -317,10 +325,6 @@ class Pages:
         match message:
             case Cells() | Started():
                 self._set_reply(message)
-            case Decided():
-                self._book.decide(message.set, message.decisions, page.client, message.inverse)
-            case TakenBack():
-                self._book.take_back(message.set)
             case HelpWanted():
                 self.on_help(message)
             case HelpStopped():
@@ -339,8 +343,12 @@ class Pages:
         if page.path != path:
             self._book.rename(page.path, path)
             page.path = path
-        if page.client in self._pages and next(reversed(self._pages)) != page.client:
-            self._pages[page.client] = self._pages.pop(page.client)
+        self._prefer(page.client)
+
+    def _prefer(self, client: str) -> None:
+        """Let a page act and show the sets: a person looks at it, or has decided there."""
+        if client in self._pages and next(reversed(self._pages)) != client:
+            self._pages[client] = self._pages.pop(client)
             self._show()
 
     def _drop(self, page: Page) -> None:

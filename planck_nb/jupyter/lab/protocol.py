@@ -173,9 +173,15 @@ class Sets:
 
 @dataclass(frozen=True, slots=True)
 class CellsWanted:
-    """A request for the cells; the answer is `Cells`."""
+    """A request for the cells; the answer is `Cells`.
+
+    Args:
+        request: Its name.
+        outputs_of: The id of the one cell whose outputs are wanted; empty for none.
+    """
 
     request: str
+    outputs_of: str = ""
     type: Literal["cells wanted"] = "cells wanted"
 
 
@@ -198,7 +204,7 @@ class PageCell:
         cell_type: Its type.
         source: Its text.
         count: Its execution count.
-        output: Its outputs as bounded text.
+        output: Its outputs as bounded text, if they were wanted.
         is_stale: Whether it was edited since it ran.
         editable: Whether its text may be changed.
         deletable: Whether it may be deleted.
@@ -248,11 +254,13 @@ class Decided:
     """Decisions about changes of a set, after the accepted ones were applied.
 
     Args:
+        request: Its name.
         set: The set.
         decisions: The decisions.
         inverse: The operations to take the applied changes back, as in `proposals.ts`.
     """
 
+    request: str
     set: str
     decisions: tuple[Decision, ...]
     inverse: tuple[JsonObject, ...] = ()
@@ -263,6 +271,7 @@ class Decided:
 class TakenBack:
     """The page has taken back what was applied of a set."""
 
+    request: str
     set: str
     type: Literal["taken back"] = "taken back"
 
@@ -344,7 +353,7 @@ class InverseWanted:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The kernel's answer to a `Claim` or `InverseWanted`.
+    """The kernel's answer to a question, or the receipt for a decision.
 
     Args:
         request: The request.
@@ -361,5 +370,5 @@ class Answer:
 
 
 FromKernel: TypeAlias = Welcome | Verbs | Names | Sets | CellsWanted | RunWanted | HelpStatus
-FromPage: TypeAlias = Cells | Started | NotRun | Decided | TakenBack | Focused | HelpWanted | HelpStopped
-Question: TypeAlias = Claim | InverseWanted
+FromPage: TypeAlias = Cells | Started | NotRun | Focused | HelpWanted | HelpStopped
+Question: TypeAlias = Claim | Decided | InverseWanted | TakenBack

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from browser.conftest import installed_lab
+from browser.lab_extension.test_meanwhile import accept_at_once, open_tab
 from browser.lab_extension.test_proposals import (
     ADD,
     CELLS,
@@ -20,6 +21,7 @@ from browser.lab_extension.test_proposals import (
     READ,
     SETUP,
     SHARED,
+    SOAK,
     button,
     cells_of,
     changes_of,
@@ -136,7 +138,7 @@ TYPE = f"""() => {{
 
 @pytest.mark.parametrize("environment", ["collaboration"], indirect=True)
 def test_sets_beside_another_person_who_types(lab: Lab, open_notebook: Open) -> None:
-    random = Random(38)
+    random = Random(38 + SOAK)
     notebook = open_notebook(lab.write("shared.ipynb", f"{SETUP}\n{ADD}", *(f"x{at} = {at}" for at in range(12))))
     page = notebook.page
     notebook.run_all()
@@ -149,7 +151,7 @@ def test_sets_beside_another_person_who_types(lab: Lab, open_notebook: Open) -> 
     )
     other.evaluate(TYPE)
     bar = page.locator(".planck-review")
-    for at in range(50 if "PLANCK_NB_SOAK" in os.environ else 5):
+    for at in range(50 if SOAK else 5):
         before = plain(cells_of(page)[:-1])
         operations = random_set([{**cell} for cell in before[1:]], random)
         page.evaluate(EXECUTE, f"add('s{at}', {changes_of(operations)!r})")
@@ -174,6 +176,24 @@ def test_sets_beside_another_person_who_types(lab: Lab, open_notebook: Open) -> 
     page.wait_for_function(f"source => {SHARED}.cells.at(-1).source === source", arg=typed[-1]["source"])
     assert plain(other.evaluate(CELLS)) == plain(cells_of(page))
     other.close()
+
+
+@pytest.mark.parametrize("environment", ["collaboration"], indirect=True)
+def test_two_tabs_with_one_document_accept_at_the_same_moment(lab: Lab, open_notebook: Open) -> None:
+    random = Random(38)
+    notebook = open_notebook(lab.write("moment.ipynb", f"{SETUP}\n{ADD}", "a = 1"), width=1400)
+    notebook.run_first(1)
+    notebook.wait_idle(cells=1)
+    tabs = (notebook.page, open_tab(notebook))
+    for at in range(20 if SOAK else 3):
+        accept_at_once(*(tabs[::-1] if at % 2 else tabs), f"n{at}", random)
+        expected = ["c0", "c1", *(f"n{each}" for each in range(at, -1, -1))]
+        for tab in tabs:
+            tab.wait_for_function(f"count => {SHARED}.cells.length >= count", arg=len(expected))
+            assert [cell["id"] for cell in cells_of(tab)] == expected
+        states = "[each.changes[0].state for each in book.sets()]"
+        tabs[0].evaluate(EXECUTE, f"assert {states} == ['accepted'] * {at + 1}, {states}")
+    tabs[1].close()
 
 
 @pytest.mark.parametrize("environment", ["notebook7"], indirect=True)

@@ -21,6 +21,16 @@ if TYPE_CHECKING:
 PANEL = "window.jupyterapp.shell.currentWidget"
 CELLS = 1_000
 PROPOSALS = 200
+LONG = 50_000_000
+LONG_OUTPUTS = f"""() => {{
+    const [, page, stream] = {PANEL}.content.widgets;
+    page.model.outputs.add({{
+        output_type: 'display_data', metadata: {{}}, data: {{'text/html': `<!-- ${{'x'.repeat({LONG})}} -->`}},
+    }});
+    stream.outputHidden = true;  // else JupyterLab lays it out for minutes
+    const text = `${{'x'.repeat(79)}}\\n`.repeat({LONG // 80});
+    stream.model.outputs.add({{output_type: 'stream', name: 'stdout', text}});
+}}"""
 HOSTILE = '<img src=x onerror="window.hacked = 1"><script>window.hacked = 1</script>'
 WATCH = "() => { window.ran = []; window.fired = number => { window.ran.push(number); }; }"
 ACTIVE = """() => [...document.querySelectorAll('.planck-review *, .planck-at-cell *, .jp-OutputArea *')]
@@ -55,6 +65,55 @@ def test_a_thousand_cells_with_two_hundred_proposals(lab: Lab, open_notebook: Op
     button(entry, "Accept").click()
     expect(bar).to_contain_text(f"{PROPOSALS - 1} changes")
     assert cells_of(page)[990]["source"] == "y = 990"
+
+
+@pytest.mark.own_page
+def test_fifty_megabytes_of_output_stay_in_the_page(lab: Lab, open_notebook: Open) -> None:
+    """They are never sent, and neither copied for a review nor kept for taking back."""
+    read = [("read_cell", {"cell": cell}) for cell in ("c1", "c2")]
+    change = [("propose", {"kind": "change", "cell": cell, "source": "x = 2\nx"}) for cell in ("c1", "c2")]
+    setup = f"{SETUP}\n{ADD}\nagent('analyst', {read!r}, {change!r}, 'done')"
+    prompt = "%%planck analyst --tools notebook\nMake it two."
+    notebook = open_notebook(lab.write("outputs.ipynb", setup, "a = 1", "b = 1", prompt), width=1400)
+    page = notebook.page
+    session = page.context.new_cdp_session(page)
+    sent: list[int] = []
+    session.send("Network.enable")
+    session.on("Network.webSocketFrameSent", lambda frame: sent.append(len(frame["response"]["payloadData"])))
+
+    def used() -> int:
+        """The page's memory for data, in bytes."""
+        session.send("HeapProfiler.collectGarbage")
+        found = session.send("Runtime.getHeapUsage")["usedSize"]
+        assert isinstance(found, (int, float))
+        return int(found)
+
+    notebook.run_first(3)
+    notebook.wait_idle(cells=3)
+    page.evaluate(LONG_OUTPUTS)
+    before = used()
+    notebook.run_only(3)
+    boxes, bar = page.locator(".planck-at-cell"), page.locator(".planck-review")
+    expect(boxes).to_have_count(2)
+    page.evaluate("window.jupyterapp.commands.execute('planck:review')")
+    button(bar, "Accept the 2 ready").click()
+    expect(boxes).to_have_count(0)
+    assert used() < before + LONG / 2
+    expect(notebook.output(3)).to_contain_text("done")
+    messages = "planck_nb.get_workspace().agents['analyst'].state.messages"
+    told = f"[len(text) for entry in {messages} if (text := str(entry.message))]"
+    page.evaluate(EXECUTE, f"assert max({told}) < 20_000, {told}")
+    notebook.run_only(1)
+    expect(notebook.output(1)).to_contain_text("2")
+    button(bar, "Take back").click()
+    expect(bar).to_contain_text("The long outputs of cells 2, 3 were not kept; run them again.")
+    found = cells_of(page)[1:3]
+    assert [(cell["source"], cell["outputs"], cell["execution_count"]) for cell in found] == [
+        ("a = 1", [], None),
+        ("b = 1", [], None),
+    ]
+    assert used() < before
+    assert max(sent) < 100_000
 
 
 def test_texts_of_agents_are_texts(lab: Lab, open_notebook: Open, window: Window) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
+import re
 import sys
 from ast import literal_eval
 from collections.abc import Callable, Iterator
@@ -11,7 +11,8 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from browser.lab_extension.test_proposals import ADD, EXECUTE, SETUP, SHARED, button, cells_of, sources
+from browser.lab_extension.test_help_states import SLOW
+from browser.lab_extension.test_proposals import ADD, EXECUTE, SETUP, SHARED, SOAK, button, cells_of, sources
 from playwright.sync_api import Page, Route, expect
 
 if TYPE_CHECKING:
@@ -312,7 +313,7 @@ def test_each_proposal_is_there_once_and_decided_once(lab: Lab, open_notebook: O
     notebook.run_only(1)
     expect(notebook.output(1)).to_contain_text("Hello.")
     decided: dict[str, str] = {}
-    for at in range(20 if "PLANCK_NB_SOAK" in os.environ else 5):
+    for at in range(20 if SOAK else 5):
         notebook.save()
         add(page, f"s{at}", change(f"c{at + 2}", f"x{at} = 1", f"x{at} = 2"))
         page.wait_for_timeout(random.randint(0, 200))
@@ -332,6 +333,130 @@ def test_each_proposal_is_there_once_and_decided_once(lab: Lab, open_notebook: O
             shown.close()
     twos = [name for name, state in decided.items() if state == "accepted"]
     assert [f"s{at - 2}" for at in range(2, 22) if sources(page)[f"c{at}"].endswith("2")] == twos
+
+
+CLICK = """([button, time]) => {
+    window.clicked = new Promise(done => setTimeout(() => done(button.click()), time - Date.now()));
+}"""
+IN_A_MOMENT_MS = 300
+LOOK = f"() => {{ {PANEL}.content.activeCellIndex = {PANEL}.content.activeCellIndex ? 0 : 1; }}"
+
+
+def accept_at_once(first: Page, second: Page, name: str, random: Random) -> None:
+    """Have two tabs accept a new cell, each before it hears of the other one."""
+    insert = {"id": name, "kind": "insert", "cell": name, "after": "c1", "source": name}
+    held: list[tuple[Page, object]] = []
+    for tab in (first, second):
+        tab.evaluate(LOOK)
+        if tab is first:
+            add(tab, name, insert)
+        box = tab.locator(f"{OWN} .planck-at-cell")
+        expect(box).to_have_count(1)
+        held.append((tab, button(box, "Accept").element_handle()))
+    expect(first.locator(f"{OWN} .planck-at-cell")).to_have_count(0)  # a click may be there before this
+    now = first.evaluate("Date.now()")
+    for tab, accept in held:
+        tab.evaluate(CLICK, [accept, now + IN_A_MOMENT_MS + random.uniform(0, 15)])
+    for tab in (first, second):
+        tab.evaluate("window.clicked")
+        tab.evaluate(EXECUTE, "pass")  # the answer to its claim has arrived
+
+
+def test_two_tabs_accept_at_the_same_moment(lab: Lab, open_notebook: Open) -> None:
+    random = Random(38)
+    notebook = opened(lab, open_notebook, "same-moment.ipynb", "a = 1")
+    page = notebook.page
+    notebook.save()
+    tabs = (page, open_tab(notebook))
+    for at in range(20 if SOAK else 5):
+        accept_at_once(*(tabs[::-1] if at % 2 else tabs), f"n{at}", random)
+        winner, loser = sorted(tabs, key=lambda tab: f"n{at}" not in sources(tab))
+        assert f"n{at}" not in sources(loser)
+        expect(loser.locator(f"{OWN} .planck-said")).to_have_text(
+            re.compile("Another page with this notebook decides about it|It was decided already")
+        )
+        client = winner.evaluate(f"{PANEL}.sessionContext.session.kernel.clientId")
+        decided = "[(each.changes[0].state, each.decided_by) for each in book.sets()][-1]"
+        winner.evaluate(EXECUTE, f"assert {decided} == ('accepted', {client!r}), {decided}")
+        expect(button(winner.locator(f"{OWN} .planck-review"), "Take back").first).to_be_visible()
+        winner.evaluate(f"{PANEL}.context.save()")
+        loser.evaluate(f"{PANEL}.context.revert()")
+        assert [cell["id"] for cell in cells_of(loser)] == ["c0", "c1", *(f"n{each}" for each in range(at, -1, -1))]
+        assert sources(winner) == sources(loser)
+    tabs[1].close()
+
+
+def test_a_change_is_taken_back_while_a_cell_blocks_the_kernel(lab: Lab, open_notebook: Open) -> None:
+    wait = "import time\nfrom pathlib import Path\nwhile not Path('taken').exists(): time.sleep(0.05)"
+    notebook = opened(lab, open_notebook, "blocked.ipynb", "a = 1", wait)
+    page = notebook.page
+    add(page, "s", change("c1", "a = 1", "a = 2"))
+    notebook.run_only(2)
+    expect(page.locator(f"{OWN} .jp-Cell").nth(2)).to_contain_text("[*]")
+    bar = page.locator(f"{OWN} .planck-review")
+    button(page.locator(f"{OWN} .planck-at-cell"), "Accept").click()
+    button(bar, "Take back").click()
+    expect(bar).to_contain_text("Variables and files stay as they are.")
+    expect(bar.locator(".pk-strip")).to_have_count(0)
+    assert sources(page)["c1"] == "a = 1"
+    (lab.root / "taken").touch()
+    states = "[change.state for each in book.sets() for change in each.changes]"
+    page.evaluate(EXECUTE, f"assert {states} == ['taken back'], {states}")
+
+
+@pytest.fixture
+def plain_kernel(lab: Lab) -> str:
+    """A kernel of the same environment which has not loaded our package."""
+    folder = lab.root.parent / "data" / "kernels" / "plain-python"
+    folder.mkdir(parents=True)
+    command = [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"]
+    spec = {"argv": command, "display_name": "Plain", "language": "python"}
+    (folder / "kernel.json").write_text(json.dumps(spec), encoding="utf-8")
+    return folder.name
+
+
+def change_kernel(page: Page, name: str) -> None:
+    page.evaluate(f"{PANEL}.sessionContext.changeKernel({{name: {name!r}}})")
+    page.wait_for_function(f"() => {PANEL}.sessionContext.session?.kernel?.name === {name!r}")
+
+
+def test_the_kernel_is_changed_and_changed_back(lab: Lab, open_notebook: Open, plain_kernel: str) -> None:
+    notebook = opened(lab, open_notebook, "kernels.ipynb", "a = 1", "1 / 0", TALK, "%planck resume latest", SLOW)
+    page = notebook.page
+    boxes, help_bar = page.locator(f"{OWN} .planck-at-cell"), page.locator(f"{OWN} .planck-help")
+    notebook.run_only(3)
+    expect(notebook.output(3)).to_contain_text("Hello.")
+    notebook.run_only(5)
+    notebook.run_only(2)
+    expect(button(help_bar, "Fix")).to_be_visible()  # what waits behind a failed cell is not run
+    add(page, "s", change("c1", "a = 1", "a = 2"))
+    button(help_bar, "Fix").click()
+    expect(help_bar).to_contain_text("helper works on this cell")
+    before = cells_of(page)
+    change_kernel(page, plain_kernel)
+    expect(page.locator(f"{OWN} .planck-review")).to_contain_text(
+        "`%planck resume latest` shows the open proposals again"
+    )
+    expect(boxes).to_have_count(0)
+    expect(help_bar).to_have_count(0)
+    assert cells_of(page) == before
+    notebook.run_only(1)
+    page.wait_for_function(f"() => {PANEL}.content.widgets[1].model.executionCount === 1")
+
+    change_kernel(page, "python3")
+    notebook.run_first(1)
+    notebook.run_only(4)
+    expect(boxes).to_have_count(1)
+    button(boxes, "Accept").click()
+    expect(boxes).to_have_count(0)
+    assert sources(page)["c1"] == "a = 2"
+    notebook.run_only(5)
+    notebook.run_only(2)
+    button(help_bar, "Fix").click()
+    expect(help_bar).to_contain_text("helper works on this cell")
+    change_kernel(page, plain_kernel)
+    expect(page.locator(f"{OWN} .planck-review")).to_contain_text("and the help with the cell too; ask for it again.")
+    expect(help_bar).to_have_count(0)
 
 
 R_KERNEL = """from ipykernel.kernelapp import IPKernelApp
@@ -374,4 +499,4 @@ def test_a_kernel_of_another_language_is_left_alone(lab: Lab, open_notebook: Ope
     expect(page.locator(f"{OWN} .planck-at-cell")).to_have_count(1)
     page.evaluate(f"{PANEL}.sessionContext.changeKernel({{name: 'plain-r'}})")
     expect(page.locator(f"{OWN} .planck-at-cell")).to_have_count(0)
-    expect(page.locator(f"{OWN} .planck-review")).to_be_hidden()
+    expect(page.locator(f"{OWN} .planck-review .pk-ask")).to_be_hidden()

@@ -46,6 +46,8 @@ PRESSED = """text => {
     found?.click();
     return found !== undefined;
 }"""
+SOAK = int(os.environ.get("PLANCK_NB_SOAK", "0"))
+"""Above 0 for long runs; each number has other random sets."""
 SHARED = "window.jupyterapp.shell.currentWidget.content.model.sharedModel"
 
 
@@ -237,14 +239,14 @@ def accept(page: Page, name: str, operations: list[dict[str, Any]], strips: int)
 @pytest.mark.parametrize("seed", range(4))
 def test_random_sets_are_applied_as_the_model_says_and_taken_back(lab: Lab, open_notebook: Open, seed: int) -> None:
     """Two sets, after whose acceptance cells run and a person works elsewhere, are taken back, the first one first."""
-    random = Random(seed)
+    random = Random(seed + 4 * SOAK)
     notebook = open_notebook(
         lab.write(f"random{seed}.ipynb", f"{SETUP}\n{ADD}", *(f"x{at} = {at}\nx{at}" for at in range(29)))
     )
     page = notebook.page
     notebook.run_all()
     notebook.wait_idle()
-    for at in range(63 if "PLANCK_NB_SOAK" in os.environ else 5):
+    for at in range(63 if SOAK else 5):
         before = plain(cells_of(page))
         untouched = {cell["id"] for cell in random.sample(before[1:], 5)}  # for the person
         now, changed, rewritten = before[1:], set[str](), set[str]()

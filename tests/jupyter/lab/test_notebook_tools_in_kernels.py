@@ -55,6 +55,7 @@ class Page:
         session = kernel.client.session.session
         hello = {"client": client or session, "path": "work.ipynb", "version": "1", "protocol": protocol}
         self._send("comm_open", target_name="planck.lab", data=hello)
+        self._ask("comm_open", target_name="planck.ask", data={"client": hello["client"]})
 
     def receive(self, message: dict[str, Any]) -> None:
         content = message["content"]
@@ -75,7 +76,11 @@ class Page:
                     open_ = [change["id"] for change in each["changes"] if change["state"] == "open"]
                     if open_ and self.decision:
                         decisions = [{"change": name, "state": self.decision, "reason": "so"} for name in open_]
-                        self._send("comm_msg", data={"type": "decided", "set": each["id"], "decisions": decisions})
+                        decided = {"type": "decided", "request": "d", "set": each["id"], "decisions": decisions}
+                        self._ask("comm_msg", data=decided)
+
+    def _ask(self, kind: str, **content: object) -> None:
+        self._send(kind, comm_id=f"ask-{self.id}", **content)
 
     def _send(self, kind: str, **content: object) -> None:
         client = self.kernel.client
