@@ -153,7 +153,7 @@ class Extension:
         else:
             magics = self._magics
             self._link = NotebookLink(
-                self._shell, self.workspace, tools, lambda: magics.notebook(magics.notebook_names())
+                self._shell, self._controller, tools, lambda: magics.notebook(magics.notebook_names())
             )
             self._link.install()
             self.workspace.offer_kernel_tools(self._link)

@@ -3,9 +3,10 @@
 import type { JupyterFrontEndPlugin } from '@jupyterlab/application';
 
 import { highlighting } from './highlighting.ts';
+import { panel } from './panel-plugin.ts';
 import { proposals } from './proposals-plugin.ts';
 import { savedRuns } from './saved-runs.ts';
 
-const plugins: JupyterFrontEndPlugin<void>[] = [highlighting, proposals, savedRuns];
+const plugins: JupyterFrontEndPlugin<unknown>[] = [highlighting, proposals, panel, savedRuns];
 
 export default plugins;

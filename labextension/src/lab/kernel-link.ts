@@ -7,7 +7,7 @@ import { Signal } from '@lumino/signaling';
 
 import { ASK, HELLO, PROTOCOL, TALK } from './protocol.generated.ts';
 import { EXTENSION_URL, refusesScripts } from './scripts.ts';
-import type { Answer, CellChange, ChangeSet, Decision, FromKernel, FromPage, Hello, HelpStatus, Question } from './protocol.generated.ts';
+import type { Answer, CellChange, ChangeSet, Decision, FromKernel, FromPage, Hello, HelpStatus, Overview, Question } from './protocol.generated.ts';
 
 /** The version of the extension, which `build.py` fills in. */
 declare const VERSION: string;
@@ -26,6 +26,12 @@ export class KernelLink {
   /** The model that helps with cells, as far as the kernel knows it. */
   model = '';
   readonly changed = new Signal<this, void>(this);
+  /** What became of a decision about a waiting call: the obstacle, or an empty text. */
+  readonly approved = new Signal<this, string>(this);
+  /** Whether the kernel answers questions while a cell blocks it. */
+  isConcurrent = true;
+  private isAbsent = false;
+  private readonly overviews = new Map<string, (overview: Overview | null) => void>();
   private readonly context: NotebookContext;
   private readonly answers = new Map<string, (answer: Answer) => void>();
   private talk: Kernel.IComm | null = null;
@@ -51,6 +57,21 @@ export class KernelLink {
     return this.talk !== null && this.problem === '';
   }
 
+  /** What there is to talk to: no kernel, one that has not answered yet, one without the package, or the package. */
+  get state(): 'none' | 'unknown' | 'absent' | 'connected' {
+    if (this.kernel === null || this.kernel.isDisposed) return 'none';
+    return this.talk !== null ? 'connected' : this.isAbsent ? 'absent' : 'unknown';
+  }
+
+  /** Ask for what the side panel shows; `stored` is what it has of the history. Null if the kernel ends before. */
+  async overview(stored: number): Promise<Overview | null> {
+    if (this.ask === null || this.ask.isDisposed) return null;
+    const request = newId();
+    const answer = new Promise<Overview | null>((resolve) => this.overviews.set(request, resolve));
+    this.ask.send({ type: 'overview wanted', request, stored });
+    return answer;
+  }
+
   send(message: FromPage): void {
     if (this.talk !== null && !this.talk.isDisposed) this.talk.send(message as never);
   }
@@ -68,7 +89,7 @@ export class KernelLink {
 
   /** Ask the kernel, which answers also while a cell runs. */
   async question(asked: Asked): Promise<Answer> {
-    const request = crypto.randomUUID?.() ?? String(Math.random());
+    const request = newId();
     if (this.ask === null || this.ask.isDisposed) return refusal(request);
     const answer = new Promise<Answer>((resolve) => this.answers.set(request, resolve));
     this.ask.send({ ...asked, request } as never);
@@ -96,7 +117,12 @@ export class KernelLink {
     kernel.registerCommTarget(HELLO, () => void this.connect(kernel));
     void kernel.requestCommInfo({ target_name: HELLO }).then(
       ({ content }) => {
-        if (content.status === 'ok' && Object.keys(content.comms).length > 0) void this.connect(kernel);
+        if (content.status !== 'ok' || kernel !== this.kernel) return;
+        if (Object.keys(content.comms).length > 0) void this.connect(kernel);
+        else if (this.talk === null) {
+          this.isAbsent = true;
+          this.changed.emit();
+        }
       },
       () => {}, // the kernel is gone
     );
@@ -113,7 +139,7 @@ export class KernelLink {
     // This returns undefined: JupyterLab would handle the kernel's next message only after a returned promise.
     this.talk.onMsg = ({ content }): void => this.receive(content.data as unknown as FromKernel);
     this.talk.onClose = (): void => this.end();
-    this.ask.onMsg = ({ content }): void => this.receiveAnswer(content.data as unknown as Answer);
+    this.ask.onMsg = ({ content }): void => this.receiveAnswer(content.data as unknown as Answer | Overview);
     this.talk.open(hello as never);
     this.ask.open({ client: kernel.clientId });
   }
@@ -123,7 +149,11 @@ export class KernelLink {
       case 'welcome':
         this.problem = message.problem;
         this.model = message.model;
+        this.isConcurrent = message.concurrent;
         break;
+      case 'not approved':
+        this.approved.emit(message.problem);
+        return;
       case 'help status':
         if (message.state === '') this.help.delete(message.cell);
         else this.help.set(message.cell, message);
@@ -138,7 +168,12 @@ export class KernelLink {
     this.changed.emit();
   }
 
-  private receiveAnswer(answer: Answer): void {
+  private receiveAnswer(answer: Answer | Overview): void {
+    if (answer.type === 'overview') {
+      this.overviews.get(answer.request)?.(answer);
+      this.overviews.delete(answer.request);
+      return;
+    }
     this.answers.get(answer.request)?.(answer);
     this.answers.delete(answer.request);
   }
@@ -146,13 +181,20 @@ export class KernelLink {
   /** Forget the comms, which are gone with the kernel or its package. */
   private end(): void {
     this.talk = this.ask = null;
+    this.isAbsent = false;
     this.problem = '';
+    for (const resolve of this.overviews.values()) resolve(null);
+    this.overviews.clear();
     for (const [request, resolve] of this.answers) resolve(refusal(request));
     this.answers.clear();
     this.help.clear();
     this.sets = [];
     this.changed.emit();
   }
+}
+
+function newId(): string {
+  return crypto.randomUUID?.() ?? String(Math.random());
 }
 
 function refusal(request: string): Answer {

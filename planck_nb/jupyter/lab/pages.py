@@ -23,6 +23,7 @@ from planck_nb.jupyter.lab.protocol import (
     PROTOCOL,
     TALK,
     Answer,
+    Approve,
     Cells,
     CellsWanted,
     ChangeSet,
@@ -36,7 +37,10 @@ from planck_nb.jupyter.lab.protocol import (
     HelpStopped,
     HelpWanted,
     InverseWanted,
+    NotApproved,
     NotRun,
+    Overview,
+    OverviewWanted,
     Question,
     RunWanted,
     Sets,
@@ -109,6 +113,12 @@ class Pages:
         """Callbacks for a person's request for help, and for its end."""
         self.on_not_run: Callable[[str], None] = lambda _cell: None
         """Callback for a cell whose run never began."""
+        self.overview: Callable[[OverviewWanted], Overview] = lambda wanted: Overview(wanted.request, 0.0, 0.0)
+        """Returns what side panels show; it is called on any thread."""
+        self.on_approve: Callable[[Approve], str] = lambda _decision: ""
+        """Callback for a decision about a waiting call, which returns the obstacle."""
+        self.concurrent = True
+        """Whether the kernel answers questions while a cell blocks it."""
         self._statuses: dict[str, HelpStatus] = {}
         """By cell, for pages which connect later."""
 
@@ -262,7 +272,10 @@ class Pages:
             question = _QUESTIONS.validate_python(data)
         except ValidationError:
             return
+        answer: Answer | Overview
         match question:
+            case OverviewWanted():
+                answer = self.overview(question)
             case Claim():
                 problem = self._book.claim(question.set, question.changes, client)
                 answer = Answer(question.request, ok=not problem, problem=problem)
@@ -278,7 +291,7 @@ class Pages:
         for other in earlier:  # several views of a notebook in one page share a connection
             self._drop(other)
         self._pages[page.client] = page
-        page.send(Welcome(__version__, self.model(), problem=page.problem))
+        page.send(Welcome(__version__, self.model(), problem=page.problem, concurrent=self.concurrent))
         for status in () if page.problem else self._statuses.values():
             if status.state == "working":
                 page.send(status)
@@ -312,6 +325,8 @@ class Pages:
                 self.on_not_run(message.cell)
             case Focused():
                 self._focus(page, message.path)
+            case Approve():
+                page.send(NotApproved(self.on_approve(message)))
 
     def _set_reply(self, message: Cells | Started) -> None:
         reply = self._replies.get(message.request)

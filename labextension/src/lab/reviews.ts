@@ -1,0 +1,40 @@
+/** The notebooks of the page, for the parts of the extension that are about several. */
+
+import type { INotebookTracker } from '@jupyterlab/notebook';
+import { Token } from '@lumino/coreutils';
+import { Signal } from '@lumino/signaling';
+
+import type { NotebookReview } from './notebook-review.ts';
+
+export class Reviews {
+  readonly all = new Set<NotebookReview>();
+  /** Emitted when a notebook was opened or closed, or another one is in front. */
+  readonly changed = new Signal<this, void>(this);
+  private readonly notebooks: INotebookTracker;
+
+  constructor(notebooks: INotebookTracker) {
+    this.notebooks = notebooks;
+    notebooks.currentChanged.connect(() => this.changed.emit());
+  }
+
+  /** The notebook in front; another view of the same document counts. */
+  get current(): NotebookReview | null {
+    const context = this.notebooks.currentWidget?.context;
+    for (const review of this.all) if (review.panel.context === context) return review;
+    return null;
+  }
+
+  add(review: NotebookReview): void {
+    this.all.add(review);
+    this.changed.emit();
+  }
+
+  delete(review: NotebookReview): void {
+    this.all.delete(review);
+    this.changed.emit();
+  }
+}
+
+export type IReviews = Reviews;
+
+export const IReviews = new Token<IReviews>('@planck-nb/lab:IReviews', 'The notebooks of the page.');
