@@ -15,6 +15,7 @@ export class KernelCopy {
   private received = 0;
   private asked = -Infinity;
   private isAsking = false;
+  private isPast = false;
   private readonly question: (stored: number) => Promise<Overview | null>;
 
   /** `question` asks the kernel; it resolves to null if that ends. */
@@ -33,13 +34,24 @@ export class KernelCopy {
     this.overview = answer;
     this.history = answer.history ?? this.history;
     this.received = performance.now();
+    this.isPast = false;
     return true;
+  }
+
+  /** Take what is known for past: something has just ended. */
+  expire(): void {
+    this.isPast = true;
   }
 
   /** Forget a kernel that has ended. */
   clear(): void {
     this.overview = null;
     this.history = NOTHING;
+  }
+
+  /** Whether a cell runs, as far as this is known. */
+  isBusy(now: number): boolean {
+    return this.overview === null || this.overview.running || this.isPast || this.age(now) > OLD_SECONDS;
   }
 
   /** The copy's age in seconds. */

@@ -8,6 +8,7 @@ import { Panel } from './panel.ts';
 import { IReviews } from './reviews.ts';
 
 const COMMAND = 'planck:show-panel';
+const ASK = 'planck:ask-in-panel';
 const ICON = new LabIcon({
   name: 'planck:panel',
   svgstr:
@@ -25,6 +26,13 @@ export const panel: JupyterFrontEndPlugin<void> = {
     widget.title.icon = ICON;
     shell.add(widget, 'right', { rank: 950 });
     commands.addCommand(COMMAND, { label: 'Show Agents', icon: ICON, execute: () => shell.activateById(widget.id) });
-    palette?.addItem({ command: COMMAND, category: 'Planck' });
+    commands.addCommand(ASK, {
+      label: 'Ask About This Cell…',
+      execute: () => {
+        widget.askAboutCell();
+        shell.activateById(widget.id);
+      },
+    });
+    for (const command of [COMMAND, ASK]) palette?.addItem({ command, category: 'Planck' });
   },
 };

@@ -3,20 +3,21 @@
 import { Widget } from '@lumino/widgets';
 import { html, nothing, render } from 'lit-html';
 import type { TemplateResult } from 'lit-html';
-import { guard } from 'lit-html/directives/guard.js';
 import { repeat } from 'lit-html/directives/repeat.js';
 
 import { count, dollars } from '../model/format.ts';
-import { icon } from '../view/icons.ts';
 import type { Shape } from '../view/icons.ts';
 import type { ApprovalsView } from '../view/approvals-view.ts';
+import { AskBox } from './ask-box.ts';
 import { doing, KernelCopy, OLD_SECONDS, windowOf } from './kernel-copy.ts';
 import type { NotebookReview } from './notebook-review.ts';
+import { act, coded, glyph } from './panel-parts.ts';
 import type { AgentEntry, StoredSession } from './protocol.generated.ts';
 import type { Reviews } from './reviews.ts';
 import { addStyles, viewModule } from './styles.ts';
 
 const TICK_MS = 500;
+const WIDTH = '300px';
 const ROW = 44;
 /** What the actions add to the height of a row. */
 const ACTIONS = 32;
@@ -35,6 +36,7 @@ export class Panel extends Widget {
   private readonly activateNotebook: (review: NotebookReview) => void;
   private readonly shown = new Map<NotebookReview, Shown>();
   private readonly root = document.createElement('div');
+  private readonly box: AskBox;
   private timer = 0;
   private isOpen = false;
   private find = '';
@@ -48,8 +50,10 @@ export class Panel extends Widget {
     this.id = 'planck-panel';
     this.title.caption = 'Agents';
     this.addClass('planck-panel');
+    this.node.style.minWidth = WIDTH; // here, because the layout looks at it before the style sheet is there
     this.reviews = reviews;
     this.activateNotebook = activateNotebook;
+    this.box = new AskBox(reviews, (review) => this.shown.get(review)?.copy, () => this.draw());
     this.root.className = 'pk pk-panel';
     this.root.dataset['lmSuppressShortcuts'] = 'true';
     this.root.setAttribute('role', 'region');
@@ -82,16 +86,19 @@ export class Panel extends Widget {
     if (this.isVisible) this.onAfterShow();
   }
 
-  protected override onBeforeHide(): void {
-    clearInterval(this.timer);
-  }
-
   protected override onBeforeDetach(): void {
     clearInterval(this.timer);
   }
 
   protected override onActivateRequest(): void {
-    this.root.querySelector<HTMLElement>('button, input, textarea')?.focus();
+    this.draw();
+    (this.root.querySelector<HTMLElement>('textarea') ?? this.root.querySelector<HTMLElement>('button'))?.focus();
+  }
+
+  /** Ask about the active cell. */
+  askAboutCell(): void {
+    this.box.addCell();
+    this.draw();
   }
 
   /** Follow the notebooks of the page. */
@@ -114,17 +121,27 @@ export class Panel extends Widget {
     this.draw();
   }
 
-  /** Ask the kernels, at most once in a while, and only if a person can see the panel. */
+  /** Ask the kernels, at most once in a while, and only if a person can see the panel or a prompt waits. */
   private tick(): void {
-    if (!this.isVisible || document.hidden) return;
-    for (const [{ link }, { copy }] of this.shown)
-      if (link.isConnected) void copy.ask(performance.now()).then((isNew) => isNew && this.draw());
+    const isSeen = this.isVisible && !document.hidden;
+    const { awaited } = this.box;
+    if (!this.isVisible && awaited.size === 0) clearInterval(this.timer);
+    for (const [review, { copy }] of this.shown) {
+      if (!review.link.isConnected || !(isSeen || awaited.has(review))) continue;
+      void copy.ask(performance.now()).then((isNew) => {
+        if (!isNew) return;
+        this.box.next();
+        this.draw();
+      });
+    }
+    this.box.next();
     this.draw();
   }
 
   private draw(): void {
     if (!this.isVisible || this.isDisposed) return;
     render(this.content(), this.root);
+    this.box.attach();
   }
 
   private content(): TemplateResult {
@@ -137,8 +154,9 @@ export class Panel extends Widget {
       <div>${this.waiting(current)}</div>
       ${this.work(current)}
       ${copy?.overview && copy.overview.agents.length === 0 ? FIRST : nothing}
+      ${current !== null && copy?.overview ? this.box.content(current, copy) : nothing}
       ${current !== null && copy?.overview ? this.sessions(current, copy) : nothing}
-      ${copy?.overview ? usage(copy) : nothing}
+      ${copy?.overview?.stored ? usage(copy) : nothing}
     `;
   }
 
@@ -257,7 +275,7 @@ export class Panel extends Widget {
       this.top = 0;
       this.draw();
     }}>`;
-    const empty = problem !== '' ? problem : copy.overview?.stored === 0 ? 'Not read yet.' : wanted === '' ? 'None in this folder yet.' : 'No session has this in its name.';
+    const empty = problem !== '' ? problem : copy.overview?.stored === 0 ? (copy.isBusy(performance.now()) ? 'They are read when the kernel is free.' : 'They are read now.') : wanted === '' ? 'None in this folder yet.' : 'No session has this in its name.';
     return html`<h2>Sessions${door}</h2>
       ${this.isOpen ? search : nothing}
       ${found.length === 0 || problem !== '' ? html`<p class="pk-hint">${empty}</p>` : nothing}
@@ -307,7 +325,7 @@ export class Panel extends Widget {
 }
 
 const FIRST = html`<h2>Start here</h2><ol class="pk-first">
-  <li><b>Ask</b><span>In a cell that begins with <code>%%planck</code></span></li>
+  <li><b>Ask</b><span>Below, or in a cell that begins with <code>%%planck</code></span></li>
   <li><b>Show it your data</b><span>Type <code>@orders</code> in the question</span></li>
   <li><b>Stay in charge</b><span>It asks before it changes or runs anything</span></li>
 </ol>`;
@@ -319,16 +337,7 @@ function usage({ history }: KernelCopy): TemplateResult {
 }
 
 function said(title: string, text: string, action: TemplateResult | typeof nothing = nothing): TemplateResult {
-  const pieces = text.split(/`([^`]+)`/).map((piece, at) => (at % 2 === 1 ? html`<code>${piece}</code>` : piece));
-  return html`<div class="pk-age" role="status">${glyph('clock')}<span><b>${title}</b>${pieces}${action === nothing ? nothing : html`<br>${action}`}</span></div>`;
-}
-
-function act(label: string, does: () => void, kind = ''): TemplateResult {
-  return html`<button class="pk-btn" type="button" data-kind=${kind} @click=${does}>${label}</button>`;
-}
-
-function glyph(shape: Shape): unknown {
-  return guard([shape], () => icon(shape));
+  return html`<div class="pk-age" role="status">${glyph('clock')}<span><b>${title}</b>${coded(text)}${action === nothing ? nothing : html`<br>${action}`}</span></div>`;
 }
 
 function markOf({ status, waits_for: waits }: AgentEntry, isOld: boolean): TemplateResult {

@@ -72,7 +72,9 @@ export const proposals: JupyterFrontEndPlugin<IReviews> = {
           const cell = review.panel.content.widgets.find(({ node }) => node === element);
           if (cell !== undefined) return review.insertBelow(cell.model.id, source, run);
         }
-        return null;
+        const review = reviews.answers.get(element);
+        const below = review?.panel.content.activeCell?.model.id;
+        return review === undefined || below === undefined ? null : review.insertBelow(below, source, run);
       },
     };
     const contexts = new WeakSet<object>();

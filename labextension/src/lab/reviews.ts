@@ -8,6 +8,8 @@ import type { NotebookReview } from './notebook-review.ts';
 
 export class Reviews {
   readonly all = new Set<NotebookReview>();
+  /** Elements outside notebooks with an answer, and where its code may be inserted. */
+  readonly answers = new Map<HTMLElement, NotebookReview>();
   /** Emitted when a notebook was opened or closed, or another one is in front. */
   readonly changed = new Signal<this, void>(this);
   private readonly notebooks: INotebookTracker;

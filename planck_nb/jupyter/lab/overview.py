@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -94,7 +94,10 @@ class OverviewSource:
         self._displays: dict[tuple[str, str], ApprovalDisplay] = {}
         self._reading: asyncio.Task[None] | None = None
         self._read_again = 0.0
-        """When the history may be read again."""
+        """When the history is read again."""
+        self._pause_ends = 0.0
+        """When it may be read before, as there is something new in it."""
+        self._read_state: tuple[object, ...] = ()
 
     def install(self) -> None:
         """Follow the shell."""
@@ -160,7 +163,11 @@ class OverviewSource:
         self._copy_state(running=self._is_busy())
         if done is not None:
             done.set()
-        if (self._reading is None or self._reading.done()) and time.monotonic() >= self._read_again:
+        now = time.monotonic()
+        state = (self._workspace.session_id, *(len(agent.state.messages) for agent in self._agents()))
+        is_due = now >= self._read_again or (now >= self._pause_ends and state != self._read_state)
+        if is_due and (self._reading is None or self._reading.done()):
+            self._read_state = state
             with suppress(RuntimeError):  # without a running loop, as between the cells of ipykernel 6
                 asyncio.get_running_loop()
                 self._reading = spawn(self._read(), name="planck panel")
@@ -184,6 +191,9 @@ class OverviewSource:
         )
         self._copy = replace(self._copy, made=time.monotonic(), overview=overview)
 
+    def _agents(self) -> Collection[Agent]:
+        return named_agents(self._workspace).values()
+
     def _waiting(self) -> list[WaitingCall]:
         """Return the calls that wait, the first to expire first."""
         found = [
@@ -196,7 +206,7 @@ class OverviewSource:
                 call.deadline,
                 display,
             )
-            for agent in named_agents(self._workspace).values()
+            for agent in self._agents()
             for call in agent.state.pending_approvals
             if (display := self._display(agent, call.id)) is not None
         ]
@@ -227,6 +237,7 @@ class OverviewSource:
         except PlanckError as error:
             history = replace(self._copy.history, problem=str(error))
         now = time.monotonic()
-        self._read_again = now + max(_READ_SECONDS, _READ_SHARE * (now - started))
+        self._pause_ends = now + _READ_SHARE * (now - started)
+        self._read_again = max(self._pause_ends, now + _READ_SECONDS)
         if history != self._copy.history or not self._copy.stored:
             self._copy = replace(self._copy, stored=self._copy.stored + 1, history=history)
