@@ -134,7 +134,7 @@ export class AskBox {
       done: () => html`${act('Keep in the notebook', () => this.insert(prompt))}${act('Close', () => this.remove(prompt), 'bare')}`,
     }[state]();
     return html`<section class="planck-run" role="group" aria-label=${`Prompt to ${agent}`}>
-      <div class="planck-asked"><span class="pk-mark">${glyph(state === 'waiting' ? 'clock' : state === 'running' ? 'ring' : 'check')}</span><span><b>${agent}</b> ${text}</span></div>
+      <div class="planck-asked"><span class="pk-mark">${state === 'waiting' ? glyph('clock') : nothing}</span><span><b>${agent}</b> ${text}</span></div>
       ${says}${host}
       <div class="pk-row">${actions}</div>
     </section>`;
