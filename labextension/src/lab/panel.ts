@@ -256,7 +256,10 @@ export class Panel extends Widget {
         : html`<span class="planck-name">${agent.name}</span>`;
       return html`<li class="planck-row">${markOf(agent, isOld)}${name}<span class="planck-figure">${figure}</span><small>${says}</small></li>`;
     };
-    return html`<h2>At work<span>${busy} of ${all}</span></h2><ul class="planck-list">${repeat(rows, ({ key }) => key, row)}</ul>`;
+    const list = html`<ul class="planck-list">${repeat(rows, ({ key }) => key, row)}</ul>`;
+    const isLong = rows.length > WINDOW / ROW;
+    return html`<h2>At work<span>${busy} of ${all}</span></h2>
+      ${isLong ? html`<div class="planck-window" tabindex="0" role="group" aria-label="All agents">${list}</div>` : list}`;
   }
 
   private sessions(current: NotebookReview, copy: KernelCopy): TemplateResult {

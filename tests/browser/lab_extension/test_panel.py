@@ -81,3 +81,36 @@ def test_a_blocked_kernel_answers_with_its_copy_and_is_asked_seldom(lab: Lab, op
     assert page.evaluate("window.asked.length") <= count + 1, "a hidden panel asks nothing"
     assert cells_of(page)[2]["execution_count"] is not None
     page.evaluate(EXECUTE, "1")
+
+
+def test_calls_that_wait_in_another_notebook_are_decided_here(lab: Lab, open_notebook: Open, show: Show) -> None:
+    setup = f"{SETUP}\nagent('coder', [('bash', {{'command': 'echo one'}})], 'Done: one.')"
+    other = open_notebook(lab.write("other.ipynb", setup, "%%planck coder --tools bash\nSay one."), width=1400)
+    other.run_first(2)
+    expect(other.output(1)).to_contain_text("Waiting for you")
+    notebook = open_notebook(lab.write("here.ipynb", SETUP), width=1400)
+    page = notebook.page
+    notebook.run_first(1)
+    panel = show(page)
+    expect(panel.locator("h3")).to_have_text("other.ipynb")
+    row = panel.locator(".planck-row", has_text="coder")
+    expect(row).to_contain_text("other.ipynb")
+    button(panel.locator(".pk-ask"), "Deny").click()
+    expect(panel.locator(".pk-ask")).to_have_count(0)
+    expect(row).to_have_count(0)
+
+
+def test_without_a_kernel_or_the_package_the_panel_says_what_to_do(lab: Lab, open_notebook: Open, show: Show) -> None:
+    notebook = open_notebook(lab.write("none.ipynb", "%unload_ext planck_nb"), width=1400)
+    page = notebook.page
+    panel = show(page)
+    page.evaluate("window.jupyterapp.shell.currentWidget.sessionContext.shutdown()")
+    expect(panel).to_contain_text("No kernel")
+    notebook.screenshot("panel-none")
+    button(panel, "Start a kernel").click()
+    expect(panel).to_contain_text("planck_nb is not loaded")
+    button(panel, "Load planck_nb").click()
+    expect(panel).to_contain_text("Start here")
+    notebook.screenshot("panel-first")
+    notebook.run_only(0)
+    expect(panel).to_contain_text("planck_nb is not loaded")
