@@ -7,7 +7,7 @@ import math
 import time
 from collections import Counter
 from collections.abc import Callable, Container, Iterator
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 from planck_nb.ai.messages import AssistantMessage, ToolCallPart, ToolResultPart, Usage
@@ -148,7 +148,7 @@ class Limits:
         Returns:
             A new dictionary with every limit, in the units of the fields; None for no limit.
         """
-        return asdict(self)
+        return {name: getattr(self, name) for name in self.__dataclass_fields__}
 
     def apart_from(self, usual: Limits) -> dict[str, float | None]:
         """Return the limits with other values than the usual ones.

@@ -85,7 +85,7 @@ class TurnRunner:
         self._budget = budget
         self._participant = participant
         self._fallbacks = list(setup.fallbacks)
-        self._refused_media = RefusedMedia(setup.sendable, self._check_request)
+        self._refused_media = RefusedMedia(setup.sendable)
         self._asked = False
         self._next_request: Usage | None = None
         """The estimate of the next request, until it is sent."""
@@ -148,7 +148,8 @@ class TurnRunner:
         if isinstance(error, ContextOverflowError) and not self._fallbacks:
             raise await self._window.set_aside(error) from error
         prompts = [run.prompt for run in self.runs]
-        if await self._refused_media.leave_out(error, self._window.messages(), prompts, self.model):
+        messages = self._window.messages()
+        if await self._refused_media.leave_out(error, messages, prompts, self.model, self._check_request):
             return True
         if not isinstance(error, (ModelError, ProviderError)) or not self._fallbacks:
             return False

@@ -92,11 +92,22 @@ class ReplyText:
                     event.index = self.place(event.index)
                 result.append(event)
                 continue
+            if isinstance(event, TextChunk) and self._begins_plain(event.text):
+                self._is_plain = True
+                return [*result, *events[place - 1 :]]
             result.extend(self._convert(event))
             if self._may_end():
                 self._is_plain = True
+                self._texts.clear()  # they refer to this object
                 return [*result, *events[place:]]
         return result
+
+    def _begins_plain(self, text: str) -> bool:
+        """Tell if a first text excludes thinking and calls, as most do."""
+        if self._texts or self.inserted or self.tools or self.may_lack_opening:
+            return False
+        beginning = text.lstrip()[:1]
+        return beginning != "" and beginning not in [opening[:1] for opening, _ in self.tags]
 
     def _may_end(self) -> bool:
         """Tell if all later events stay unchanged."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -12,6 +12,7 @@ from IPython.core import completer as ipython
 from IPython.core.interactiveshell import InteractiveShell
 
 from planck_nb.base.errors import PlanckError
+from planck_nb.jupyter.lab.protocol import Names, Verbs, VerbWords
 from planck_nb.jupyter.notebook import Notebook
 from planck_nb.jupyter.parsing.arguments import count_positional
 from planck_nb.jupyter.parsing.kinds import RECIPIENT
@@ -24,6 +25,9 @@ from planck_nb.jupyter.verbs.verb_registry import VIEWING
 Matcher: TypeAlias = Callable[..., Any]
 
 _MAX_FILES = 100
+_MAX_VARIABLES = 1_000
+"""A page's share, for a busy kernel."""
+
 _LINE = re.compile(r"\s*(?:[^%=]+=\s*)?%planck[ \t]+(?P<written>.*)")
 _HEADER = re.compile(r"\s*%%planck(?:[ \t]+|$)(?P<written>.*)", re.MULTILINE)
 
@@ -49,6 +53,26 @@ def matcher(shell: InteractiveShell, notebook: Callable[[], Notebook]) -> Matche
 
     made: Matcher = ipython.context_matcher(identifier="planck")(match)
     return made
+
+
+def verbs() -> Verbs:
+    """Return the verbs and options for pages with a busy kernel."""
+    return Verbs({name: _words(verb) for name, verb in VERBS.items()}, _helps(OPTIONS))
+
+
+def _words(verb: Verb) -> VerbWords:
+    takes_agent = bool(verb.parameters) and verb.parameters[0].kind.placeholder == RECIPIENT.placeholder
+    options = _helps([*verb.options, *OF_EVERY_VERB])
+    return VerbWords(verb.summary, is_cell=verb.cell, takes_agent=takes_agent, options=options)
+
+
+def names(notebook: Notebook) -> Names:
+    """Return the names for pages with a busy kernel.
+
+    Args:
+        notebook: The notebook.
+    """
+    return Names(dict(RECIPIENT.suggest(notebook)), _variables(list(notebook.names)[-_MAX_VARIABLES:], notebook))
 
 
 def _legacy_matcher(shell: InteractiveShell, find: Callable[[str, int, str], tuple[str, dict[str, str]]]) -> Matcher:
@@ -109,8 +133,11 @@ def _mentions(word: str, notebook: Notebook) -> Suggestions:
         for resource in offers.resources
         if ":" in word or not resource.is_template
     }
-    variables = {f"@{name}": kind_of(value) for name, value in notebook.names.items() if name[0] != "_"}
-    return {**_files(word, notebook), **variables, **resources}
+    return {**_files(word, notebook), **_variables(notebook.names, notebook), **resources}
+
+
+def _variables(names: Iterable[str], notebook: Notebook) -> dict[str, str]:
+    return {f"@{name}": kind_of(notebook.names[name]) for name in names if name[0] != "_"}
 
 
 def _files(word: str, notebook: Notebook) -> Suggestions:
@@ -129,7 +156,7 @@ def _files(word: str, notebook: Notebook) -> Suggestions:
 
 
 def _after(words: Sequence[str], word: str, notebook: Notebook, *, header: bool) -> Suggestions:
-    """What can follow these words of a line, if it begins like `word`."""
+    """Return what follows these words in a line and begins like `word`."""
     verb = _verb(words, header=header)
     options = flags([*verb.options, *OF_EVERY_VERB] if verb else OPTIONS)
     flag, equals, _ = word.partition("=")
@@ -141,14 +168,18 @@ def _after(words: Sequence[str], word: str, notebook: Notebook, *, header: bool)
     if len(words) == 1 and words[0] in VIEWING:
         return {verb.name: verb.summary for verb in VERBS.values() if verb.shows}
     if word.startswith("-"):
-        return {flag: option.help for flag, option in options.items() if flag.startswith("--")}
+        return _helps(options.values())
     if verb:
         return _positional(verb, count_positional(words[1:], options), notebook)
     return {} if count_positional(words, options) else _first(words, word, notebook, header=header)
 
 
+def _helps(options: Iterable[Option]) -> dict[str, str]:
+    return {f"--{option.name}": option.help for option in options}
+
+
 def _first(words: Sequence[str], word: str, notebook: Notebook, *, header: bool) -> Suggestions:
-    """What the first word that is not an option can be."""
+    """Return suggestions for the first word besides options."""
     agents = RECIPIENT.suggest(notebook)
     verbs = {each.name: each.summary for each in VERBS.values() if each.cell or not header}
     if header:

@@ -23,7 +23,7 @@ from planck_nb.base.errors import PlanckError, UsageError
 from planck_nb.base.programs import hidden_sentence, installed_modules
 from planck_nb.base.terminal_markdown import supports_styles, to_terminal
 from planck_nb.config import Config
-from planck_nb.jupyter.completion import matcher
+from planck_nb.jupyter.completion import matcher, names, verbs
 from planck_nb.jupyter.controller import Controller
 from planck_nb.jupyter.frontend import is_terminal, kernel_handles_clicks
 from planck_nb.jupyter.ipython.blocked_loop import BlockedLoop
@@ -42,6 +42,7 @@ from planck_nb.jupyter.kernel_tools.surroundings import NO_MAGIC
 from planck_nb.jupyter.kernel_tools.tool_definitions import KernelTools
 from planck_nb.jupyter.lab.notebook_link import NotebookLink
 from planck_nb.jupyter.magics import STOPPED, PlanckMagics, in_one_line, interrupted
+from planck_nb.jupyter.notebook import Notebook
 from planck_nb.jupyter.notebook_answers import background_line
 from planck_nb.jupyter.parsing import syntax
 from planck_nb.jupyter.transcript.answer import Answer
@@ -125,7 +126,7 @@ class Extension:
         self._shell = shell
         self._controller = controller
         self._magics = PlanckMagics(shell, controller)
-        self._completion = matcher(shell, lambda: self._magics.notebook(self._magics.notebook_names()))
+        self._completion = matcher(shell, self._notebook)
         self._thread = threading.get_ident()
         self._warm_up = WarmUp()
         self._is_terminal = is_terminal(shell)
@@ -151,10 +152,8 @@ class Extension:
         if self._is_terminal:
             self.workspace.offer_kernel_tools(tools)
         else:
-            magics = self._magics
-            self._link = NotebookLink(
-                self._shell, self._controller, tools, lambda: magics.notebook(magics.notebook_names())
-            )
+            self._link = NotebookLink(self._shell, self._controller, tools, self._notebook)
+            self._link.pages.verbs, self._link.pages.names = verbs, lambda: names(self._notebook())
             self._link.install()
             self.workspace.offer_kernel_tools(self._link)
             self._controller.news_for = self._link.news
@@ -196,6 +195,9 @@ class Extension:
         self._shell.display_formatter.ipython_display_formatter.pop(Answer, None)
         self._shell.display_formatter.formatters["text/plain"].pop(Answer, None)
         self._shell.display_formatter.formatters["text/plain"].pop(Run, None)
+
+    def _notebook(self) -> Notebook:
+        return self._magics.notebook(self._magics.notebook_names())
 
     @no_var_expand
     @needs_local_scope

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import re
 from pathlib import Path
 
 import pytest
 from support.agents import Hold, Listening, calling, kinds, paired, prompts, said, until
+from support.wire import CHAT, CHAT_HELLO, client, replying
 
 from planck_nb import Agent, Session
 from planck_nb.agent.context.system_prompt import SystemPromptParts
@@ -301,3 +303,19 @@ async def test_a_notebook_shows_an_agent_at_a_glance() -> None:
     assert rows["status"] == "idle"
     assert rows["messages"] == "2"
     assert rows["description"] == "Reads &lt;b&gt; &amp; writes."
+
+
+async def test_a_turn_leaves_nothing_to_the_garbage_collector() -> None:
+    """Objects in a cycle live until a collection, and each collection looks at all others."""
+    agent = Agent(model=CHAT, client=client(replying(CHAT_HELLO)))
+    await agent.prompt("the first loads what all later ones use")
+    gc.collect()
+    gc.set_debug(gc.DEBUG_SAVEALL)
+    try:
+        await agent.prompt("go")
+        gc.collect()
+        left = {type(each).__name__ for each in gc.garbage if type(each).__module__.startswith("planck_nb.")}
+    finally:
+        gc.set_debug(0)
+        gc.garbage.clear()
+    assert left == set()

@@ -10,7 +10,7 @@ import pytest
 from support.kernel import TIMEOUT, Kernel, running_kernel
 
 from planck_nb import Config, Workspace
-from planck_nb.jupyter.completion import suggest
+from planck_nb.jupyter.completion import names, suggest, verbs
 from planck_nb.jupyter.controller import Controller
 from planck_nb.jupyter.notebook import Notebook
 from planck_nb.jupyter.verbs import VERBS
@@ -124,6 +124,23 @@ async def test_every_verb_and_every_option_is_offered_with_a_description(noteboo
         _, options = suggest(line, 0, line, notebook)
         assert all(options.values())
         assert set(options) >= {f"--{option.name}" for option in verb.options} | {"--debug", "--help"}
+
+
+async def test_a_page_knows_what_the_kernel_offers(notebook: Notebook) -> None:
+    known, named = verbs(), names(notebook)
+    _, first = suggest("%planck ", 0, "%planck ", notebook)
+    assert {**{name: verb.about for name, verb in known.verbs.items()}, **named.agents} == {
+        text.strip('"'): described for text, described in first.items()
+    }
+    _, stopped = suggest("%planck stop ", 0, "%planck stop ", notebook)
+    assert known.verbs["stop"].takes_agent
+    assert [text.strip('"') for text in stopped] == list(named.agents)
+    assert {name for name, verb in known.verbs.items() if verb.is_cell} == {
+        name for name, verb in VERBS.items() if verb.cell
+    }
+    for line, options in (("%planck --", known.options), ("%planck stop --", known.verbs["stop"].options)):
+        assert suggest(line, 0, line, notebook)[1] == options
+    assert set(named.variables) == {"@add", "@orders"}
 
 
 @pytest.fixture(scope="module")

@@ -70,17 +70,17 @@ class Server:
     def __init__(self, reply: bytes = b"") -> None:
         self._socket = socket.create_server(("127.0.0.1", 0))
         self._reply = reply
-        self._kept: list[socket.socket] = []
         self.requested = threading.Event()
         port = self._socket.getsockname()[1]
         self.options = f"--model openai:x --base-url http://127.0.0.1:{port}/v1"
-        threading.Thread(target=self._serve, daemon=True).start()
+        self._thread = threading.Thread(target=self._serve, daemon=True)
+        self._thread.start()
 
     def _serve(self) -> None:
-        with contextlib.suppress(OSError):
+        with contextlib.ExitStack() as connections, contextlib.suppress(OSError):
             while True:
                 connection, _ = self._socket.accept()
-                self._kept.append(connection)
+                connections.enter_context(connection)
                 connection.recv(65_536)
                 self.requested.set()
                 if self._reply:
@@ -88,6 +88,8 @@ class Server:
                     connection.close()
 
     def close(self) -> None:
+        self._socket.shutdown(socket.SHUT_RDWR)  # wakes the thread
+        self._thread.join()
         self._socket.close()
 
 

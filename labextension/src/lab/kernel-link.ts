@@ -7,7 +7,7 @@ import { Signal } from '@lumino/signaling';
 
 import { ASK, HELLO, PROTOCOL, TALK } from './protocol.generated.ts';
 import { EXTENSION_URL, refusesScripts } from './scripts.ts';
-import type { Answer, CellChange, ChangeSet, Decision, FromKernel, FromPage, Hello, HelpStatus, Overview, Question } from './protocol.generated.ts';
+import type { Answer, CellChange, ChangeSet, Decision, FromKernel, FromPage, Hello, HelpStatus, Names, Overview, Question, Verbs } from './protocol.generated.ts';
 
 /** The version of the extension, which `build.py` fills in. */
 declare const VERSION: string;
@@ -15,6 +15,9 @@ declare const VERSION: string;
 export type NotebookContext = DocumentRegistry.IContext<INotebookModel>;
 
 type Asked = Question extends infer Each ? (Each extends Question ? Omit<Each, 'request'> : never) : never;
+
+/** The connections on this page. */
+export const links = new WeakMap<NotebookContext, KernelLink>();
 
 export class KernelLink {
   /** Sets to review on this page. */
@@ -25,6 +28,9 @@ export class KernelLink {
   readonly help = new Map<string, HelpStatus>();
   /** The model that helps with cells, as far as the kernel knows it. */
   model = '';
+  /** What can be completed, as after the last cell. */
+  verbs: Verbs | null = null;
+  names: Names | null = null;
   readonly changed = new Signal<this, void>(this);
   /** What became of a decision about a waiting call: the obstacle, or an empty text. */
   readonly approved = new Signal<this, string>(this);
@@ -44,6 +50,7 @@ export class KernelLink {
   constructor(context: NotebookContext, wanted: (link: KernelLink, message: FromKernel) => void) {
     this.context = context;
     this.wanted = wanted;
+    links.set(context, this);
     const session = context.sessionContext;
     session.kernelChanged.connect(() => this.follow());
     session.statusChanged.connect((_, status) => {
@@ -154,6 +161,12 @@ export class KernelLink {
       case 'not approved':
         this.approved.emit(message.problem);
         return;
+      case 'verbs':
+        this.verbs = message;
+        return;
+      case 'names':
+        this.names = message;
+        return;
       case 'help status':
         if (message.state === '') this.help.delete(message.cell);
         else this.help.set(message.cell, message);
@@ -188,6 +201,7 @@ export class KernelLink {
     for (const [request, resolve] of this.answers) resolve(refusal(request));
     this.answers.clear();
     this.help.clear();
+    this.verbs = this.names = null;
     this.sets = [];
     this.changed.emit();
   }

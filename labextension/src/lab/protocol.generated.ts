@@ -53,6 +53,25 @@ export interface Welcome {
   readonly type: 'welcome';
 }
 
+export interface VerbWords {
+  readonly about: string;
+  readonly is_cell: boolean;
+  readonly takes_agent: boolean;
+  readonly options: Readonly<Record<string, string>>;
+}
+
+export interface Verbs {
+  readonly verbs: Readonly<Record<string, VerbWords>>;
+  readonly options: Readonly<Record<string, string>>;
+  readonly type: 'verbs';
+}
+
+export interface Names {
+  readonly agents: Readonly<Record<string, string>>;
+  readonly variables: Readonly<Record<string, string>>;
+  readonly type: 'names';
+}
+
 export interface Sets {
   readonly sets: readonly ChangeSet[];
   readonly type: 'sets';
@@ -252,7 +271,7 @@ export interface NotApproved {
   readonly type: 'not approved';
 }
 
-export type FromKernel = Welcome | Sets | CellsWanted | RunWanted | HelpStatus | NotApproved;
+export type FromKernel = Welcome | Verbs | Names | Sets | CellsWanted | RunWanted | HelpStatus | NotApproved;
 
 export type FromPage = Cells | Started | NotRun | Decided | TakenBack | Focused | HelpWanted | HelpStopped | Approve;
 

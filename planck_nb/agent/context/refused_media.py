@@ -8,12 +8,15 @@ from __future__ import annotations
 import base64
 import re
 from collections.abc import Awaitable, Callable, Collection, Sequence
+from typing import TypeAlias
 
 from planck_nb.agent.context.sendable import MediaMessage, SendableHistory, latest_reply
 from planck_nb.ai.messages import FilePart, Message, ToolResultMessage, UserMessage, UserPart
 from planck_nb.ai.models import Model
 from planck_nb.ai.status_errors import is_about_documents, is_about_unreadable_images
 from planck_nb.base.errors import PlanckError, ProviderError, UnsupportedFeatureError
+
+Check: TypeAlias = Callable[[Sequence[Message], Model], Awaitable[object]]
 
 _DOCUMENTS = frozenset({"file"})
 _IMAGES = frozenset({"image"})
@@ -36,19 +39,20 @@ class RefusedMedia:
 
     Args:
         sendable: Leaves it out of the requests to the model.
-        check: Builds a request of these messages alone for the model. Raises `UnsupportedFeatureError` if it cannot.
     """
 
-    def __init__(
-        self, sendable: SendableHistory, check: Callable[[Sequence[Message], Model], Awaitable[object]]
-    ) -> None:
+    def __init__(self, sendable: SendableHistory) -> None:
         self._sendable = sendable
-        self._check = check
         self._tried: dict[tuple[str, frozenset[str]], list[MediaMessage]] = {}
         """By model and kinds, the messages without whose parts a request was sent once more."""
 
     async def leave_out(
-        self, error: PlanckError, messages: Sequence[Message], prompts: Collection[UserMessage], model: Model
+        self,
+        error: PlanckError,
+        messages: Sequence[Message],
+        prompts: Collection[UserMessage],
+        model: Model,
+        check: Check,
     ) -> bool:
         """Leave out of later requests to the model what it refused.
 
@@ -57,13 +61,14 @@ class RefusedMedia:
             messages: The messages that it had.
             prompts: The prompts of the turn.
             model: The model that was asked.
+            check: Builds a request of messages alone for it. Raises `UnsupportedFeatureError` if it cannot.
 
         Returns:
             Whether the same request can be sent again without it.
         """
         if isinstance(error, UnsupportedFeatureError) and error.about_media:
             own, others = self._messages_with(_MEDIA, messages, prompts, model)
-            if own and not await self._can_be_sent(own, model):
+            if own and not await _can_be_sent(own, model, check):
                 self._sendable.leave_out(own, model, _MEDIA, _UNSUPPORTED)
                 return False
             self._sendable.leave_out(others, model, _MEDIA, _UNSUPPORTED)
@@ -119,12 +124,13 @@ class RefusedMedia:
                 (own if any(message is prompt for prompt in prompts) else others).append(message)
         return own, others
 
-    async def _can_be_sent(self, messages: Sequence[Message], model: Model) -> bool:
-        try:
-            await self._check(messages, model)
-        except UnsupportedFeatureError:
-            return False
-        return True
+
+async def _can_be_sent(messages: Sequence[Message], model: Model, check: Check) -> bool:
+    try:
+        await check(messages, model)
+    except UnsupportedFeatureError:
+        return False
+    return True
 
 
 def blamed_parts(words: str, messages: Sequence[MediaMessage], sent: Sequence[UserPart]) -> list[UserPart]:

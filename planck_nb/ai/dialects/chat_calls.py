@@ -18,31 +18,30 @@ class StreamedCalls:
     """Calls in one reply.
 
     Args:
-        next_index: Returns the index for a new part.
         opaque_fields: Fields to be sent back to the server unread.
     """
 
-    def __init__(self, next_index: Callable[[], int], opaque_fields: frozenset[str]) -> None:
-        self._next_index = next_index
+    def __init__(self, opaque_fields: frozenset[str]) -> None:
         self._opaque_fields = opaque_fields
         self._calls: list[_StreamedCall] = []
         self._by_id: dict[str, _StreamedCall] = {}
         self._by_place: dict[object, _StreamedCall] = {}
 
-    def feed(self, delta: JsonObject, place: object) -> list[StreamEvent]:
+    def feed(self, delta: JsonObject, place: object, next_index: Callable[[], int]) -> list[StreamEvent]:
         """Decode one delta.
 
         Args:
             delta: An entry in `tool_calls`.
             place: Its index; its position if the index is missing; None if it stands alone, and belongs to the last
                 call.
+            next_index: Returns the index for a new part.
 
         Returns:
             The events. A call starts with its arguments, because only then is its name complete.
         """
         function = delta.get("function") or {}
         name, arguments = _text(function.get("name")), _arguments(function.get("arguments"))
-        call = self._find(_text(delta.get("id")), place, name, arguments)
+        call = self._find(_text(delta.get("id")), place, name, arguments, next_index)
         for source in (delta, function):
             if not self._opaque_fields.isdisjoint(source):
                 call.fields |= {name: value for name, value in source.items() if name in self._opaque_fields and value}
@@ -60,7 +59,9 @@ class StreamedCalls:
         """Fields to be sent back to the server, by part index."""
         return {call.index: state for call in self._calls if (state := call.state())}
 
-    def _find(self, call_id: str, place: object, name: str, arguments: str) -> _StreamedCall:
+    def _find(
+        self, call_id: str, place: object, name: str, arguments: str, next_index: Callable[[], int]
+    ) -> _StreamedCall:
         """Find the call for a delta, or begin one."""
         call = self._by_id.get(call_id) if call_id else None
         if call is not None and name and place is not None and self._by_place.get(place) is not call:
@@ -73,7 +74,7 @@ class StreamedCalls:
             if call is not None and not is_rest and _begins_another(call, call_id, name, arguments):
                 call = None
         if call is None:
-            call = _StreamedCall(self._next_index())
+            call = _StreamedCall(next_index())
             self._calls.append(call)
         if place is not None:
             self._by_place[place] = call

@@ -130,7 +130,7 @@ class ChatDecoder:
         self._counts = TokenCounts(model)
         self._rules = rules_of(model)
         self._usage_word = _usage_word(self._rules.usage_places)
-        self._calls = StreamedCalls(self._next, self._rules.opaque_fields)
+        self._calls = StreamedCalls(self._rules.opaque_fields)
         self._finished = False
 
     def feed(self, data: bytes) -> Iterable[StreamEvent]:
@@ -210,9 +210,10 @@ class ChatDecoder:
         events: list[StreamEvent] = []
         for position, call in enumerate(calls):
             index = call.get("index")
-            events += self._calls.feed(call, (None if len(calls) == 1 else position) if index is None else index)
+            place = (None if len(calls) == 1 else position) if index is None else index
+            events += self._calls.feed(call, place, self._next)
         if isinstance(function := delta.get("function_call"), dict):  # as it was before there were several
-            events += self._calls.feed({"function": function}, "function_call")
+            events += self._calls.feed({"function": function}, "function_call", self._next)
         return events
 
     def _end_for(self, word: str) -> None:

@@ -45,7 +45,7 @@ class NotebookLink:
         self.book = ChangeBook(self._session)
         loop = _kernel_loop()
         self.pages = Pages(self.book, loop)
-        self.runs = CellRuns(shell, self._load)
+        self.runs = CellRuns(shell, self._update)
         self._notebook_tools = NotebookTools(
             shell,
             workspace,
@@ -92,8 +92,9 @@ class NotebookLink:
         """
         return "\n".join(f"[{outcome(change)}]" for change in self.book.news(agent_id))
 
-    def _load(self) -> None:
-        """Load a session's proposals; the last cell may have opened it."""
+    def _update(self) -> None:
+        """Follow the last cell, which may have opened a session."""
+        self.pages.tell_names()
         with suppress(RuntimeError):  # without a running loop, as in tests
             asyncio.get_running_loop()
             spawn(self.book.load(), name="planck cell changes")

@@ -37,6 +37,7 @@ from planck_nb.jupyter.lab.protocol import (
     HelpStopped,
     HelpWanted,
     InverseWanted,
+    Names,
     NotApproved,
     NotRun,
     Overview,
@@ -46,6 +47,7 @@ from planck_nb.jupyter.lab.protocol import (
     Sets,
     Started,
     TakenBack,
+    Verbs,
     Welcome,
 )
 from planck_nb.jupyter.live.widget import Widget
@@ -119,6 +121,10 @@ class Pages:
         """Callback for a decision about a waiting call, which returns the obstacle."""
         self.concurrent = True
         """Whether the kernel answers questions while a cell blocks it."""
+        self.verbs: Callable[[], Verbs] = lambda: Verbs({}, {})
+        self.names: Callable[[], Names] = lambda: Names({}, {})
+        """Callbacks for what pages complete while the kernel is busy."""
+        self._names = Names({}, {})
         self._statuses: dict[str, HelpStatus] = {}
         """By cell, for pages which connect later."""
 
@@ -189,6 +195,14 @@ class Pages:
         for page in self._pages.values():
             if not page.problem:
                 page.send(status)
+
+    def tell_names(self) -> None:
+        """Have all pages know changed names."""
+        if not self._pages:
+            return
+        names, self._names = self._names, self.names()
+        for page in self._pages.values() if names != self._names else ():
+            page.send(self._names)
 
     def tell_again(self, cell: str) -> None:
         """Show the latest progress with a cell once more.
@@ -292,6 +306,9 @@ class Pages:
             self._drop(other)
         self._pages[page.client] = page
         page.send(Welcome(__version__, self.model(), problem=page.problem, concurrent=self.concurrent))
+        self._names = self.names()
+        for words in () if page.problem else (self.verbs(), self._names):
+            page.send(words)
         for status in () if page.problem else self._statuses.values():
             if status.state == "working":
                 page.send(status)

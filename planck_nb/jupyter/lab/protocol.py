@@ -6,6 +6,7 @@ side speaks first; on `planck.ask` the page asks, and the kernel answers at once
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
@@ -128,6 +129,41 @@ class Welcome:
     problem: str = ""
     concurrent: bool = True
     type: Literal["welcome"] = "welcome"
+
+
+@dataclass(frozen=True, slots=True)
+class VerbWords:
+    """A verb for completion.
+
+    Args:
+        about: Its summary.
+        is_cell: Whether cells may begin with it.
+        takes_agent: Whether an agent's name follows.
+        options: Its options, each with a description.
+    """
+
+    about: str
+    is_cell: bool
+    takes_agent: bool
+    options: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Verbs:
+    """The verbs by name, and the options for prompts with their descriptions."""
+
+    verbs: Mapping[str, VerbWords]
+    options: Mapping[str, str]
+    type: Literal["verbs"] = "verbs"
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """Agents and variables after the last cell, each with a description."""
+
+    agents: Mapping[str, str]
+    variables: Mapping[str, str]
+    type: Literal["names"] = "names"
 
 
 @dataclass(frozen=True, slots=True)
@@ -490,6 +526,6 @@ class NotApproved:
     type: Literal["not approved"] = "not approved"
 
 
-FromKernel: TypeAlias = Welcome | Sets | CellsWanted | RunWanted | HelpStatus | NotApproved
+FromKernel: TypeAlias = Welcome | Verbs | Names | Sets | CellsWanted | RunWanted | HelpStatus | NotApproved
 FromPage: TypeAlias = Cells | Started | NotRun | Decided | TakenBack | Focused | HelpWanted | HelpStopped | Approve
 Question: TypeAlias = Claim | InverseWanted | OverviewWanted
