@@ -34,7 +34,7 @@ interface Prompt {
   readonly review: NotebookReview;
   readonly agent: string;
   readonly text: string;
-  /** The cell that it stands for. */
+  /** The cell with the same effect. */
   readonly source: string;
   readonly host: HTMLElement;
   state: 'waiting' | 'running' | 'done';
@@ -66,7 +66,7 @@ export class AskBox {
     this.along.add('cell');
   }
 
-  /** Send what waits for a kernel that is free now, and forget notebooks that were closed. */
+  /** Send what waits for a free kernel, and forget closed notebooks. */
   next(): void {
     for (const prompt of [...this.prompts]) {
       if (!this.reviews.all.has(prompt.review)) this.remove(prompt);
@@ -107,7 +107,7 @@ export class AskBox {
       ${repeat(this.prompts.filter(({ review }) => review === current), (prompt) => prompt, (prompt) => this.prompt(prompt))}`;
   }
 
-  /** Attach the answers that are in the document now. */
+  /** Attach the answers in the document. */
   attach(): void {
     for (const { area, host } of this.prompts) {
       if (area === null || area.isDisposed || area.isAttached || !host.isConnected) continue;
@@ -154,7 +154,7 @@ export class AskBox {
     this.redraw();
   }
 
-  /** Whether a prompt would be answered at once: no cell runs, as far as kernel and page say. */
+  /** Whether a prompt would be answered at once, as far as kernel and page know. */
   private isFree(review: NotebookReview): boolean {
     if (!review.link.isConnected || (this.copyOf(review)?.isBusy(performance.now()) ?? true)) return false;
     if (this.prompts.some((other) => other.review === review && other.state === 'running')) return false;
@@ -175,7 +175,7 @@ export class AskBox {
       this.copyOf(review)?.expire();
       this.redraw();
     };
-    void area.future.done.then(end, end); // a kernel that ends says so in its notebook
+    void area.future.done.then(end, end); // an ended kernel is shown in the notebook
     host.replaceChildren();
     this.redraw();
   }
@@ -191,7 +191,7 @@ export class AskBox {
     const at = this.prompts.indexOf(prompt);
     if (at >= 0) this.prompts.splice(at, 1);
     this.reviews.answers.delete(prompt.host);
-    if (prompt.state === 'waiting' && this.text === '') this.text = prompt.text; // nothing that was typed is lost
+    if (prompt.state === 'waiting' && this.text === '') this.text = prompt.text; // it can be sent again
     prompt.area?.dispose();
     this.redraw();
   }

@@ -1,4 +1,4 @@
-/** A page's copy of what a kernel's agents do: asked for seldom, kept while the kernel does not answer. */
+/** A page's copy for a kernel's agents: asked for seldom, and kept while the kernel is silent. */
 
 import type { AgentEntry, Overview, Stored } from './protocol.generated.ts';
 
@@ -23,7 +23,7 @@ export class KernelCopy {
     this.question = question;
   }
 
-  /** Ask if it is time, given the milliseconds of a clock. Resolves to whether the copy is new. */
+  /** Ask if it is time, given a clock in milliseconds. Resolves to whether the copy is new. */
   async ask(now: number): Promise<boolean> {
     if (this.isAsking || now - this.asked < ASK_MS) return false;
     this.isAsking = true;
@@ -72,7 +72,7 @@ export function doing({ status, waits_for: waits }: AgentEntry, isOld: boolean):
   return { streaming: isOld ? 'Was writing' : 'Writing', executing_tools: isOld ? 'Was using tools' : 'Uses tools' }[status];
 }
 
-/** The rows to draw of many with one height, and the space before and after them. `more` is the open row's extra height. */
+/** The rows to draw among many with one height, and the space before and after them. `more` is the open row's extra height. */
 export function windowOf(
   count: number,
   { top, height, row, open, more }: { top: number; height: number; row: number; open: number; more: number },

@@ -32,7 +32,7 @@ export class KernelLink {
   verbs: Verbs | null = null;
   names: Names | null = null;
   readonly changed = new Signal<this, void>(this);
-  /** What became of a decision about a waiting call: the obstacle, or an empty text. */
+  /** The obstacle to a decision about a waiting call, or an empty text. */
   readonly approved = new Signal<this, string>(this);
   /** Whether the kernel answers questions while a cell blocks it. */
   isConcurrent = true;
@@ -64,13 +64,13 @@ export class KernelLink {
     return this.talk !== null && this.problem === '';
   }
 
-  /** What there is to talk to: no kernel, one that has not answered yet, one without the package, or the package. */
+  /** Whether a kernel is missing, silent so far, without the package, or connected. */
   get state(): 'none' | 'unknown' | 'absent' | 'connected' {
     if (this.kernel === null || this.kernel.isDisposed) return 'none';
     return this.talk !== null ? 'connected' : this.isAbsent ? 'absent' : 'unknown';
   }
 
-  /** Ask for what the side panel shows; `stored` is what it has of the history. Null if the kernel ends before. */
+  /** Ask for what the side panel shows; `stored` is its present history. Null if the kernel ends before. */
   async overview(stored: number): Promise<Overview | null> {
     if (this.ask === null || this.ask.isDisposed) return null;
     const request = newId();

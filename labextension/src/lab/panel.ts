@@ -19,13 +19,13 @@ import { addStyles, viewModule } from './styles.ts';
 const TICK_MS = 500;
 const WIDTH = '300px';
 const ROW = 44;
-/** What the actions add to the height of a row. */
+/** What the actions add to a row's height. */
 const ACTIONS = 32;
 const WINDOW = 352;
 /** How many sessions are shown before all are asked for. */
 const RECENT = 3;
 
-/** A kernel of this page, and what is shown of it. */
+/** What is shown for a notebook's kernel. */
 interface Shown {
   readonly copy: KernelCopy;
   approvals: ApprovalsView | null;
@@ -101,7 +101,7 @@ export class Panel extends Widget {
     this.draw();
   }
 
-  /** Follow the notebooks of the page. */
+  /** Follow the page's notebooks. */
   private follow(): void {
     for (const review of this.shown.keys()) if (!this.reviews.all.has(review)) this.shown.delete(review);
     for (const review of this.reviews.all) {
@@ -203,7 +203,7 @@ export class Panel extends Widget {
     this.draw();
   }
 
-  /** The calls that wait, in all kernels of the page. */
+  /** The waiting calls in all kernels. */
   private waiting(current: NotebookReview | null): TemplateResult | typeof nothing {
     const now = performance.now();
     const parts: TemplateResult[] = [];
@@ -285,7 +285,7 @@ export class Panel extends Widget {
       ${this.isOpen ? this.window(current, copy, found) : html`<ul class="planck-list">${repeat(found.slice(0, RECENT), ({ id }) => id, (session) => this.session(current, copy, session))}</ul>`}`;
   }
 
-  /** All sessions, of which only those in sight are in the document. */
+  /** All sessions; only those in sight are in the document. */
   private window(current: NotebookReview, copy: KernelCopy, found: readonly StoredSession[]): TemplateResult {
     const open = found.findIndex(({ id }) => id === this.opened);
     const { first, last, before, after } = windowOf(found.length, { top: this.top, height: WINDOW, row: ROW, open, more: ACTIONS });
@@ -320,7 +320,7 @@ export class Panel extends Widget {
     </li>`;
   }
 
-  /** Put a line of the magic into a cell below the active one, so that the notebook says what was done. */
+  /** Put a magic line into a cell below the active one, so that the notebook has it. */
   private insert(current: NotebookReview, line: string, run: boolean): void {
     const below = current.panel.content.activeCell?.model.id;
     if (below !== undefined) current.insertBelow(below, line, run);
@@ -353,7 +353,7 @@ function nameOf({ panel }: NotebookReview): string {
   return panel.context.path.split('/').at(-1) ?? '';
 }
 
-/** How a line names a session: by its name if that is a plain word that no other has, else by its id. */
+/** How a line names a session: by a plain and unique name, else by its id. */
 function wordFor({ id, name }: StoredSession, all: readonly StoredSession[]): string {
   const isPlain = /^[a-z0-9][\w.-]*$/i.test(name) && name !== 'last';
   return isPlain && all.every((other) => other.id === id || other.name !== name) ? name : id;

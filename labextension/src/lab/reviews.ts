@@ -1,4 +1,4 @@
-/** The notebooks of the page, for the parts of the extension that are about several. */
+/** The page's notebooks, for parts which are about several. */
 
 import type { INotebookTracker } from '@jupyterlab/notebook';
 import { Token } from '@lumino/coreutils';
@@ -19,7 +19,7 @@ export class Reviews {
     notebooks.currentChanged.connect(() => this.changed.emit());
   }
 
-  /** The notebook in front; another view of the same document counts. */
+  /** The notebook in front; another view with the same document counts. */
   get current(): NotebookReview | null {
     const context = this.notebooks.currentWidget?.context;
     for (const review of this.all) if (review.panel.context === context) return review;
@@ -39,4 +39,4 @@ export class Reviews {
 
 export type IReviews = Reviews;
 
-export const IReviews = new Token<IReviews>('@planck-nb/lab:IReviews', 'The notebooks of the page.');
+export const IReviews = new Token<IReviews>('@planck-nb/lab:IReviews', 'All notebooks on the page.');

@@ -1,4 +1,7 @@
-"""What the side panel shows: a copy, which is there also while a cell blocks the kernel."""
+"""Copies of the kernel's state for side panels.
+
+They are there also while a cell blocks the kernel.
+"""
 
 from __future__ import annotations
 
@@ -35,12 +38,15 @@ from planck_nb.jupyter.live.run_actions import SCOPES
 from planck_nb.workspace.agent_names import full_name, named_agents
 
 FRESH_SECONDS = 0.1
-"""How long an answer waits for a new copy: while a cell blocks, there is none."""
+"""An answer's wait for a new copy.
+
+While a cell blocks, it is in vain.
+"""
 
 _READ_SECONDS = 10.0
-"""How old sessions and usage may be before they are read again."""
+"""Highest age for sessions and usage."""
 _READ_SHARE = 10
-"""Reading them takes at most one in this many seconds."""
+"""Reading them takes at most one in so many seconds."""
 
 _SESSIONS = """
 SELECT session_id AS id, session_name AS name, messages, cost_usd, epoch(greatest(created, last)) AS used
@@ -94,9 +100,9 @@ class OverviewSource:
         self._displays: dict[tuple[str, str], ApprovalDisplay] = {}
         self._reading: asyncio.Task[None] | None = None
         self._read_again = 0.0
-        """When the history is read again."""
+        """Time to read the history again."""
         self._pause_ends = 0.0
-        """When it may be read before, as there is something new in it."""
+        """Earliest time to do so for something new."""
         self._read_state: tuple[object, ...] = ()
 
     def install(self) -> None:
@@ -109,11 +115,11 @@ class OverviewSource:
         if self._reading is not None:
             self._reading.cancel()
 
-    def answer(self, wanted: OverviewWanted) -> Overview:
+    def answer(self, question: OverviewWanted) -> Overview:
         """Return the newest copy, on any thread.
 
         Args:
-            wanted: The panel's question.
+            question: The panel's question.
         """
         if threading.get_ident() == self._thread:  # ipykernel 6 has no other
             self._refresh()
@@ -123,10 +129,10 @@ class OverviewSource:
                 self._loop.call_soon_threadsafe(self._refresh, is_fresh)
                 is_fresh.wait(FRESH_SECONDS)
         copy = self._copy
-        history = None if wanted.stored == copy.stored else copy.history
+        history = None if question.stored == copy.stored else copy.history
         age = max(0.0, time.monotonic() - copy.made)
         return replace(
-            copy.overview, request=wanted.request, age=age, now=time.time(), stored=copy.stored, history=history
+            copy.overview, request=question.request, age=age, now=time.time(), stored=copy.stored, history=history
         )
 
     def decide(self, decision: Approve) -> str:
@@ -158,17 +164,17 @@ class OverviewSource:
     def _before_cell(self, _info: object) -> None:
         self._copy_state(running=True)
 
-    def _refresh(self, done: threading.Event | None = None) -> None:
+    def _refresh(self, event: threading.Event | None = None) -> None:
         """Copy the state, and read the history if it is due."""
         self._copy_state(running=self._is_busy())
-        if done is not None:
-            done.set()
+        if event is not None:
+            event.set()
         now = time.monotonic()
         state = (self._workspace.session_id, *(len(agent.state.messages) for agent in self._agents()))
         is_due = now >= self._read_again or (now >= self._pause_ends and state != self._read_state)
         if is_due and (self._reading is None or self._reading.done()):
             self._read_state = state
-            with suppress(RuntimeError):  # without a running loop, as between the cells of ipykernel 6
+            with suppress(RuntimeError):  # outside the loop, as between cells in ipykernel 6
                 asyncio.get_running_loop()
                 self._reading = spawn(self._read(), name="planck panel")
 
@@ -196,7 +202,7 @@ class OverviewSource:
 
     def _waiting(self) -> list[WaitingCall]:
         """Return the calls that wait, the first to expire first."""
-        found = [
+        calls = [
             WaitingCall(
                 agent.id,
                 full_name(self._workspace, agent),
@@ -210,13 +216,16 @@ class OverviewSource:
             for call in agent.state.pending_approvals
             if (display := self._display(agent, call.id)) is not None
         ]
-        self._displays = {(call.agent, call.id): call.display for call in found}
-        return sorted(found, key=lambda call: call.deadline)
+        self._displays = {(call.agent, call.id): call.display for call in calls}
+        return sorted(calls, key=lambda call: call.deadline)
 
     def _display(self, agent: Agent, call_id: str) -> ApprovalDisplay | None:
-        """Return what a call would do, as its first copy had it: the file may change meanwhile."""
-        if (known := self._displays.get((agent.id, call_id))) is not None:
-            return known
+        """Return what a call would do, as in its first copy.
+
+        The file may change meanwhile.
+        """
+        if (display := self._displays.get((agent.id, call_id))) is not None:
+            return display
         for event in reversed(agent.events.since(0)):
             if isinstance(event, ApprovalRequest) and event.id == call_id:
                 return approval_display(event)
@@ -224,20 +233,20 @@ class OverviewSource:
 
     async def _read(self) -> None:
         """Read the sessions and today's usage."""
-        started = time.monotonic()
+        start = time.monotonic()
         today = datetime.now().astimezone().replace(hour=0, minute=0, second=0, microsecond=0).astimezone(UTC)
         try:
-            found = records(await self._workspace.query_async(_SESSIONS))
+            rows = records(await self._workspace.query_async(_SESSIONS))
             [usage] = records(await self._workspace.query_async(_TODAY.format(since=f"{today:%Y-%m-%d %H:%M:%S}")))
             sessions = tuple(
                 StoredSession(row["id"], row["name"], int(row["messages"] or 0), row["cost_usd"], row["used"])
-                for row in found
+                for row in rows
             )
             history = Stored(sessions, usage["cost"], bool(usage["unpriced"]), int(usage["tokens"]))
         except PlanckError as error:
             history = replace(self._copy.history, problem=str(error))
         now = time.monotonic()
-        self._pause_ends = now + _READ_SHARE * (now - started)
+        self._pause_ends = now + _READ_SHARE * (now - start)
         self._read_again = max(self._pause_ends, now + _READ_SECONDS)
         if history != self._copy.history or not self._copy.stored:
             self._copy = replace(self._copy, stored=self._copy.stored + 1, history=history)

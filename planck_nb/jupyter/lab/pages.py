@@ -116,11 +116,11 @@ class Pages:
         self.on_not_run: Callable[[str], None] = lambda _cell: None
         """Callback for a cell whose run never began."""
         self.overview: Callable[[OverviewWanted], Overview] = lambda wanted: Overview(wanted.request, 0.0, 0.0)
-        """Returns what side panels show; it is called on any thread."""
+        """Callback for side panels, on any thread."""
         self.on_approve: Callable[[Approve], str] = lambda _decision: ""
         """Callback for a decision about a waiting call, which returns the obstacle."""
         self.concurrent = True
-        """Whether the kernel answers questions while a cell blocks it."""
+        """The kernel answers questions also during a cell."""
         self.verbs: Callable[[], Verbs] = lambda: Verbs({}, {})
         self.names: Callable[[], Names] = lambda: Names({}, {})
         """Callbacks for what pages complete while the kernel is busy."""

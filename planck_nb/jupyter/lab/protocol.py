@@ -445,7 +445,7 @@ class StoredSession:
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """What the panel shows from the history.
+    """Sessions and usage.
 
     Args:
         sessions: The sessions, the last used first.
@@ -520,7 +520,7 @@ class Approve:
 
 @dataclass(frozen=True, slots=True)
 class NotApproved:
-    """Why a decision about a waiting call has no effect."""
+    """The obstacle to a decision; empty without one."""
 
     problem: str
     type: Literal["not approved"] = "not approved"
