@@ -7,7 +7,7 @@ import { Signal } from '@lumino/signaling';
 
 import { ASK, HELLO, PROTOCOL, TALK } from './protocol.generated.ts';
 import { EXTENSION_URL, refusesScripts } from './scripts.ts';
-import type { Answer, CellChange, ChangeSet, Decision, FromKernel, FromPage, Hello, HelpStatus, Names, Overview, Question, Verbs } from './protocol.generated.ts';
+import type { Activity, Answer, CellChange, ChangeSet, Decision, FromKernel, FromPage, Hello, HelpStatus, Names, Overview, Question, Verbs } from './protocol.generated.ts';
 
 /** The version of the extension, which `build.py` fills in. */
 declare const VERSION: string;
@@ -34,6 +34,10 @@ export class KernelLink {
   readonly changed = new Signal<this, void>(this);
   /** The obstacle to a decision about a waiting call, or an empty text. */
   readonly approved = new Signal<this, string>(this);
+  /** The agents' activity, null before it is known. */
+  activity: Activity | null = null;
+  /** Emitted with the activity before. */
+  readonly activityChanged = new Signal<this, Activity | null>(this);
   /** Whether the kernel answers questions while a cell blocks it. */
   isConcurrent = true;
   private isAbsent = false;
@@ -145,7 +149,7 @@ export class KernelLink {
     this.ask = kernel.createComm(ASK);
     // This returns undefined: JupyterLab would handle the kernel's next message only after a returned promise.
     this.talk.onMsg = ({ content }): void => this.receive(content.data as unknown as FromKernel);
-    this.talk.onClose = (): void => this.end();
+    this.talk.onClose = (): void => this.end(true);
     this.ask.onMsg = ({ content }): void => this.receiveAnswer(content.data as unknown as Answer | Overview);
     this.talk.open(hello as never);
     this.ask.open({ client: kernel.clientId });
@@ -158,6 +162,9 @@ export class KernelLink {
         this.model = message.model;
         this.isConcurrent = message.concurrent;
         break;
+      case 'activity':
+        this.show(message);
+        return;
       case 'not approved':
         this.approved.emit(message.problem);
         return;
@@ -181,6 +188,12 @@ export class KernelLink {
     this.changed.emit();
   }
 
+  private show(activity: Activity | null): void {
+    const before = this.activity;
+    this.activity = activity;
+    this.activityChanged.emit(before);
+  }
+
   private receiveAnswer(answer: Answer | Overview): void {
     if (answer.type === 'overview') {
       this.overviews.get(answer.request)?.(answer);
@@ -192,9 +205,10 @@ export class KernelLink {
   }
 
   /** Forget the comms, which are gone with the kernel or its package. */
-  private end(): void {
+  private end(isAbsent = false): void {
     this.talk = this.ask = null;
-    this.isAbsent = false;
+    this.isAbsent = isAbsent;
+    this.show(null);
     this.problem = '';
     for (const resolve of this.overviews.values()) resolve(null);
     this.overviews.clear();

@@ -42,6 +42,8 @@ export class Panel extends Widget {
   private find = '';
   private opened = '';
   private top = 0;
+  /** Whether a person has opened the panel, and the prompt box is still to come. */
+  private wantsFocus = false;
   /** What a person has to know about the last action. */
   private said = '';
 
@@ -86,13 +88,18 @@ export class Panel extends Widget {
     if (this.isVisible) this.onAfterShow();
   }
 
+  protected override onAfterHide(): void {
+    this.wantsFocus = false;
+  }
+
   protected override onBeforeDetach(): void {
     clearInterval(this.timer);
   }
 
   protected override onActivateRequest(): void {
+    this.wantsFocus = true;
     this.draw();
-    (this.root.querySelector<HTMLElement>('textarea') ?? this.root.querySelector<HTMLElement>('button'))?.focus();
+    if (this.wantsFocus) this.root.querySelector<HTMLElement>('button')?.focus();
   }
 
   /** Ask about the active cell. */
@@ -142,6 +149,11 @@ export class Panel extends Widget {
     if (!this.isVisible || this.isDisposed) return;
     render(this.content(), this.root);
     this.box.attach();
+    const box = this.wantsFocus ? this.root.querySelector<HTMLElement>('textarea') : null;
+    if (box === null) return;
+    const { activeElement } = document;
+    if (activeElement === null || activeElement === document.body || this.node.contains(activeElement)) box.focus();
+    this.wantsFocus = false;
   }
 
   private content(): TemplateResult {

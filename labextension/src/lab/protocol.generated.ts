@@ -271,7 +271,14 @@ export interface NotApproved {
   readonly type: 'not approved';
 }
 
-export type FromKernel = Welcome | Verbs | Names | Sets | CellsWanted | RunWanted | HelpStatus | NotApproved;
+export interface Activity {
+  readonly working: number;
+  readonly waiting: number;
+  readonly cost: number | null;
+  readonly type: 'activity';
+}
+
+export type FromKernel = Welcome | Verbs | Names | Sets | CellsWanted | RunWanted | HelpStatus | NotApproved | Activity;
 
 export type FromPage = Cells | Started | NotRun | Decided | TakenBack | Focused | HelpWanted | HelpStopped | Approve;
 

@@ -5,6 +5,7 @@ import { Token } from '@lumino/coreutils';
 import { Signal } from '@lumino/signaling';
 
 import type { NotebookReview } from './notebook-review.ts';
+import type { Activity } from './protocol.generated.ts';
 
 export class Reviews {
   readonly all = new Set<NotebookReview>();
@@ -12,6 +13,8 @@ export class Reviews {
   readonly answers = new Map<HTMLElement, NotebookReview>();
   /** Emitted when a notebook was opened or closed, or another one is in front. */
   readonly changed = new Signal<this, void>(this);
+  /** Emitted with a notebook and the activity before. */
+  readonly activityChanged = new Signal<this, readonly [NotebookReview, Activity | null]>(this);
   private readonly notebooks: INotebookTracker;
 
   constructor(notebooks: INotebookTracker) {
@@ -28,6 +31,7 @@ export class Reviews {
 
   add(review: NotebookReview): void {
     this.all.add(review);
+    review.link.activityChanged.connect((_, before) => this.activityChanged.emit([review, before]));
     this.changed.emit();
   }
 

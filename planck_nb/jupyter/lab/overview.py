@@ -24,6 +24,7 @@ from planck_nb.jupyter.agent_rows import agent_rows
 from planck_nb.jupyter.charts.history_rows import records
 from planck_nb.jupyter.controller import Controller
 from planck_nb.jupyter.lab.protocol import (
+    Activity,
     AgentEntry,
     Approve,
     Overview,
@@ -42,6 +43,9 @@ FRESH_SECONDS = 0.1
 
 While a cell blocks, it is in vain.
 """
+
+_TELL_SECONDS = 1.0
+"""Shortest time between two messages about activity."""
 
 _READ_SECONDS = 10.0
 """Highest age for sessions and usage."""
@@ -98,6 +102,11 @@ class OverviewSource:
         self._thread = threading.get_ident()
         self._copy = _Copy(time.monotonic(), Overview("", 0.0, 0.0))
         self._displays: dict[tuple[str, str], ApprovalDisplay] = {}
+        self.tell: Callable[[Activity], None] = lambda _activity: None
+        """Callback for new activity."""
+        self._following: asyncio.Task[None] | None = None
+        self._activity: Activity | None = None
+        """The last one told."""
         self._reading: asyncio.Task[None] | None = None
         self._read_again = 0.0
         """Time to read the history again."""
@@ -112,8 +121,16 @@ class OverviewSource:
     def remove(self) -> None:
         """Undo `install`."""
         self._shell.events.unregister("pre_run_cell", self._before_cell)
-        if self._reading is not None:
-            self._reading.cancel()
+        for task in (self._reading, self._following):
+            if task is not None:
+                task.cancel()
+
+    def follow(self) -> None:
+        """Tell a new page about the agents' activity, and all pages from now on."""
+        self._activity = None
+        self._tell()
+        if self._following is None or self._following.done():
+            self._following = spawn(self._follow(), name="planck activity")
 
     def answer(self, question: OverviewWanted) -> Overview:
         """Return the newest copy, on any thread.
@@ -163,6 +180,33 @@ class OverviewSource:
 
     def _before_cell(self, _info: object) -> None:
         self._copy_state(running=True)
+        if self._following is not None and self._following.done():  # another session was opened
+            self.follow()
+
+    async def _follow(self) -> None:
+        while True:
+            events = self._workspace.subscribe()
+            try:
+                await anext(events)
+            except StopAsyncIteration:  # this session is closed
+                return
+            finally:
+                events.close()
+            await asyncio.sleep(_TELL_SECONDS)
+            self._tell()
+
+    def _tell(self) -> None:
+        """Tell the activity if it is new."""
+        states = [agent.state for agent in self._agents()]
+        costs = [state.cost for state in states if state.cost is not None]
+        activity = Activity(
+            sum(state.status != "idle" for state in states),
+            sum(len(state.pending_approvals) for state in states),
+            sum(costs) if costs else None,
+        )
+        if activity != self._activity:
+            self._activity = activity
+            self.tell(activity)
 
     def _refresh(self, event: threading.Event | None = None) -> None:
         """Copy the state, and read the history if it is due."""

@@ -22,6 +22,7 @@ from planck_nb.jupyter.lab.protocol import (
     HELLO,
     PROTOCOL,
     TALK,
+    Activity,
     Answer,
     Approve,
     Cells,
@@ -119,6 +120,8 @@ class Pages:
         """Callback for side panels, on any thread."""
         self.on_approve: Callable[[Approve], str] = lambda _decision: ""
         """Callback for a decision about a waiting call, which returns the obstacle."""
+        self.on_page: Callable[[], None] = lambda: None
+        """Callback for a new page."""
         self.concurrent = True
         """The kernel answers questions also during a cell."""
         self.verbs: Callable[[], Verbs] = lambda: Verbs({}, {})
@@ -203,6 +206,16 @@ class Pages:
         names, self._names = self._names, self.names()
         for page in self._pages.values() if names != self._names else ():
             page.send(self._names)
+
+    def tell_activity(self, activity: Activity) -> None:
+        """Show the agents' activity on all pages.
+
+        Args:
+            activity: The activity.
+        """
+        for page in self._pages.values():
+            if not page.problem:
+                page.send(activity)
 
     def tell_again(self, cell: str) -> None:
         """Show the latest progress with a cell once more.
@@ -316,6 +329,7 @@ class Pages:
         if doubtful:
             spawn(self._look_for(doubtful), name="planck pages")
         self._show()
+        self.on_page()
 
     async def _look_for(self, pages: list[Page]) -> None:
         """Drop pages lost without a word, as after a reload."""

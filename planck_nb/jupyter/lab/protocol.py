@@ -526,6 +526,22 @@ class NotApproved:
     type: Literal["not approved"] = "not approved"
 
 
-FromKernel: TypeAlias = Welcome | Verbs | Names | Sets | CellsWanted | RunWanted | HelpStatus | NotApproved
+@dataclass(frozen=True, slots=True)
+class Activity:
+    """The agents' activity for the status bar and notifications.
+
+    Args:
+        working: How many agents work.
+        waiting: How many calls wait for approval.
+        cost: US dollars for all agents since the kernel's start, None for unknown prices alone.
+    """
+
+    working: int
+    waiting: int
+    cost: float | None = None
+    type: Literal["activity"] = "activity"
+
+
+FromKernel: TypeAlias = Welcome | Verbs | Names | Sets | CellsWanted | RunWanted | HelpStatus | NotApproved | Activity
 FromPage: TypeAlias = Cells | Started | NotRun | Decided | TakenBack | Focused | HelpWanted | HelpStopped | Approve
 Question: TypeAlias = Claim | InverseWanted | OverviewWanted

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from browser.lab_extension.test_cell_commands import activate
+from browser.lab_extension.test_cell_commands import CONTENT, activate
 from browser.lab_extension.test_panel import WAITS
 from browser.lab_extension.test_proposals import SETUP, button, cells_of
 from playwright.sync_api import Locator, Page, expect
@@ -28,11 +28,16 @@ def test_the_active_cell_goes_along_and_the_answer_becomes_a_cell(
     notebook.run_first(2)
     notebook.wait_idle(cells=2)
     panel = show(page)
+    page.evaluate("window.jupyterapp.shell.collapseRight()")
     activate(page, 1)
+    page.evaluate(f"{CONTENT}.activate()")
+    page.keyboard.press("Control+Shift+Space")
+    expect(panel.get_by_label("Prompt", exact=True)).to_be_focused()
+    expect(button(panel, "cell 2")).to_have_attribute("aria-pressed", "true")
+    page.keyboard.type("What is x?")
     panel.get_by_label("Agent").select_option("analyst")
-    button(panel, "+ cell 2").click()
     button(panel, "+ output").click()
-    panel.get_by_label("Prompt", exact=True).fill("What is x?")
+    panel.get_by_label("Prompt", exact=True).focus()
     notebook.screenshot("panel-ask")
     page.keyboard.press("Enter")
     answer = panel.locator(".planck-answer")

@@ -34,7 +34,7 @@ def fill(texts):
     text = lambda at: texts[at % len(texts)]
     now = time.time()
     agents = tuple(
-        AgentEntry(f"{text(at)}{at}", text(at), ("idle", "streaming", "executing_tools")[at % 3], text(at), text(at), at / 9)
+        AgentEntry(f"{text(at)}{at}", text(at), ("idle", "streaming", "executing_tools")[at % 3], text(at), "", at / 9)
         for at in range(50)
     )
     def call(at):

@@ -114,19 +114,7 @@ def test_a_journey(lab: Lab, open_notebook: Open, window: Window, environment: P
     expect(page.locator(".planck-help")).to_contain_text("Runs now")
     expect(notebook.output(4)).to_contain_text("0.5")
 
-    # Ask in the side panel, and keep the answer.
-    page.evaluate("window.jupyterapp.commands.execute('planck:show-panel')")
-    panel = page.locator(".pk-panel")
-    panel.get_by_label("Agent").select_option("guide")
-    panel.get_by_label("Prompt", exact=True).fill("Hello?")
-    page.keyboard.press("Enter")
-    expect(panel.locator(".planck-answer")).to_contain_text("Hello.")
-    notebook.screenshot(f"panel-{environment.name}")
-    button(panel, "Keep in the notebook").click()
-    expect(panel.locator(".planck-answer")).to_have_count(0)
-    assert cells_of(page)[5]["source"] == "%%planck guide\nHello?"
-    expect(notebook.output(5)).to_contain_text("Hello.")
-
+    ask_in_the_panel(notebook, environment.name)
     if environment.name != "collaboration":  # its server writes the file when it likes, and asks about other changes
         # Without a kernel, the run looks as it did.
         notebook.save()
@@ -135,6 +123,22 @@ def test_a_journey(lab: Lab, open_notebook: Open, window: Window, environment: P
         expect(run).to_contain_text("It is two now.")
     assert [line for line in window.said if "planck" in line] == []
     assert [url for url in asked if not url.startswith((lab.url, "blob:", "data:"))] == []
+
+
+def ask_in_the_panel(notebook: Notebook, name: str) -> None:
+    """Ask in the side panel, and keep the answer."""
+    page = notebook.page
+    page.evaluate("window.jupyterapp.commands.execute('planck:show-panel')")
+    panel = page.locator(".pk-panel")
+    panel.get_by_label("Agent").select_option("guide")
+    panel.get_by_label("Prompt", exact=True).fill("Hello?")
+    page.keyboard.press("Enter")
+    expect(panel.locator(".planck-answer")).to_contain_text("Hello.")
+    notebook.screenshot(f"panel-{name}")
+    button(panel, "Keep in the notebook").click()
+    expect(panel.locator(".planck-answer")).to_have_count(0)
+    assert cells_of(page)[5]["source"] == "%%planck guide\nHello?"
+    expect(notebook.output(5)).to_contain_text("Hello.")
 
 
 TYPE = f"""() => {{

@@ -26,6 +26,10 @@ ASKED = """() => {
     });
 }"""
 """Keeps when the page asks for an overview, and, below zero, when it gets one."""
+INTERRUPT = """() => {
+    const panels = [...window.jupyterapp.shell.widgets('main')];
+    panels.find(panel => panel.title.label === 'news.ipynb').sessionContext.session.kernel.interrupt();
+}"""
 
 
 def test_a_waiting_call_is_allowed_from_the_panel(lab: Lab, open_notebook: Open, window: Window, show: Show) -> None:
@@ -114,3 +118,27 @@ def test_without_a_kernel_or_the_package_the_panel_says_what_to_do(lab: Lab, ope
     notebook.screenshot("panel-first")
     notebook.run_only(0)
     expect(panel).to_contain_text("planck_nb is not loaded")
+
+
+def test_the_status_bar_tells_who_works_and_a_notification_what_happens_elsewhere(
+    lab: Lab, open_notebook: Open
+) -> None:
+    setup = f"{SETUP}\nagent('coder', [('bash', {{'command': 'echo one'}})], 'Done: one.')"
+    other = open_notebook(lab.write("news.ipynb", setup, "%%planck coder --tools bash\nSay one."), width=1400)
+    page = other.page
+    other.run_first(1)
+    other.wait_idle(cells=1)
+    other.run_only(1)
+    status = page.locator(".planck-status")
+    expect(status).to_have_text("1 agent works · 1 waits for you")
+    other.screenshot("panel-status")
+    open_notebook(lab.write("front.ipynb", "1"), width=1400)
+    status.get_by_role("button").click()
+    panel = page.locator(".pk-panel")
+    expect(panel).to_contain_text("news.ipynb")
+    page.evaluate("window.jupyterapp.shell.collapseRight()")
+    page.evaluate(INTERRUPT)
+    expect(status).to_be_hidden()
+    page.locator(".jp-Notification-Status").click()
+    expect(page.locator(".jp-Notification-List")).to_contain_text("The agents in news.ipynb have finished.")
+    page.locator(".jp-Notification-Status").click()
