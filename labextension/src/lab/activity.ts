@@ -3,7 +3,7 @@
 import { dollars } from '../model/format.ts';
 import type { Activity } from './protocol.generated.ts';
 
-/** All notebooks' activity in one line; empty if no kernel has agents at work and none was paid for. */
+/** The activity in all notebooks as one line, which may be empty. */
 export function summary(activities: readonly Activity[]): string {
   const working = sum(activities.map((activity) => activity.working));
   const waiting = sum(activities.map((activity) => activity.waiting));
@@ -15,7 +15,7 @@ export function summary(activities: readonly Activity[]): string {
   return parts.join(' · ');
 }
 
-/** What a person who looks elsewhere should know; empty for nothing. */
+/** A sentence for a person who looks elsewhere; may be empty. */
 export function news(before: Activity | null, now: Activity | null, notebook: string): string {
   if (before === null || now === null) return '';
   if (now.waiting > before.waiting) return `An agent in ${notebook} waits for you.`;

@@ -97,9 +97,10 @@ export class Panel extends Widget {
   }
 
   protected override onActivateRequest(): void {
-    this.wantsFocus = true;
     this.draw();
-    if (this.wantsFocus) this.root.querySelector<HTMLElement>('button')?.focus();
+    const box = this.root.querySelector<HTMLElement>('textarea');
+    this.wantsFocus = box === null;
+    (box ?? this.root.querySelector<HTMLElement>('button'))?.focus();
   }
 
   /** Ask about the active cell. */

@@ -126,7 +126,7 @@ class OverviewSource:
                 task.cancel()
 
     def follow(self) -> None:
-        """Tell a new page about the agents' activity, and all pages from now on."""
+        """Tell all pages about the agents' activity from now on."""
         self._activity = None
         self._tell()
         if self._following is None or self._following.done():
