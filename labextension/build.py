@@ -38,7 +38,17 @@ SHARED = (
     "@jupyter/ydoc",
 )
 """The packages that JupyterLab shares with extensions."""
-BUNDLED = ("highlight.js", "markdown-it", "temml", "entities", "linkify-it", "mdurl", "punycode.js", "uc.micro")
+BUNDLED = (
+    "highlight.js",
+    "lit-html",
+    "markdown-it",
+    "temml",
+    "entities",
+    "linkify-it",
+    "mdurl",
+    "punycode.js",
+    "uc.micro",
+)
 
 
 def sources() -> list[Path]:

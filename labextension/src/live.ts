@@ -7,6 +7,7 @@ import type { Widget } from './view/kernel-status.ts';
 import { partsFrom } from './widget/parts.ts';
 import type { Load } from './widget/parts.ts';
 import { Announcer } from './view/announcer.ts';
+import { ApprovalsView } from './view/approvals-view.ts';
 import { NotebookCell } from './view/notebook-cell.ts';
 import type { NotebookManager } from './view/notebook-cell.ts';
 import { decorate } from './view/saved-output.ts';
@@ -63,7 +64,7 @@ export function decorateAlone(output: HTMLElement, manager: NotebookManager): vo
   decorate(output, [], null, new NotebookCell(manager, output), announcer, true);
 }
 
-export { addStyle };
+export { addStyle, ApprovalsView };
 
 export default ({ model }: { model: Model }, load: Load): ((context: { el: HTMLElement }) => () => void) => {
   const connection = new Connection((command) => model.send(command));

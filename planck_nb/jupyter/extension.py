@@ -152,7 +152,7 @@ class Extension:
         if self._is_terminal:
             self.workspace.offer_kernel_tools(tools)
         else:
-            self._link = NotebookLink(self._shell, self.workspace, tools, self._notebook)
+            self._link = NotebookLink(self._shell, self._controller, tools, self._notebook)
             self._link.pages.verbs, self._link.pages.names = verbs, lambda: names(self._notebook())
             self._link.install()
             self.workspace.offer_kernel_tools(self._link)

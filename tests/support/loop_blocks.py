@@ -56,10 +56,10 @@ def loop_blocks() -> Iterator[LoopBlocks]:
         original(handle)
         blocks.note(handle, time.thread_time() - began - (blocks.collecting - collecting))
 
-    Handle._run = run  # type: ignore[method-assign]  # asyncio measures wall time only, in its debug mode
+    Handle._run = run  # type: ignore[method-assign, assignment]  # asyncio measures wall time only, in its debug mode
     gc.callbacks.append(blocks.collected)
     try:
         yield blocks
     finally:
         gc.callbacks.remove(blocks.collected)
-        Handle._run = original  # type: ignore[method-assign]
+        Handle._run = original  # type: ignore[method-assign, assignment]

@@ -200,7 +200,7 @@ export class CellHelp {
 }
 
 /** The selected text in a cell's editor, or in its rendered Markdown. */
-function selectionIn(cell: Cell): string {
+export function selectionIn(cell: Cell): string {
   const { editor } = cell;
   const isRendered = cell.model.type === 'markdown' && (cell as MarkdownCell).rendered;
   if (editor !== null && !isRendered) {

@@ -7,16 +7,26 @@ import type { CompletionHandler, ICompletionContext, ICompletionProvider } from 
 import { Text } from '@jupyterlab/coreutils';
 import { NotebookPanel } from '@jupyterlab/notebook';
 
-import { links } from './kernel-link.ts';
 import { offerAt } from './planck-cells.ts';
+import { IReviews } from './reviews.ts';
 
-const provider: ICompletionProvider = {
-  identifier: '@planck-nb/lab:completion',
-  rank: 600,
-  renderer: null,
-  isApplicable: async ({ widget }) => widget instanceof NotebookPanel && runsACell(widget),
-  fetch: async ({ text, offset }, { widget }: ICompletionContext) => {
-    const { verbs = null, names = null } = (widget instanceof NotebookPanel && links.get(widget.context)) || {};
+class Provider implements ICompletionProvider {
+  readonly identifier = '@planck-nb/lab:completion';
+  readonly rank = 600;
+  readonly renderer = null;
+  private readonly reviews: IReviews;
+
+  constructor(reviews: IReviews) {
+    this.reviews = reviews;
+  }
+
+  async isApplicable({ widget }: ICompletionContext): Promise<boolean> {
+    return widget instanceof NotebookPanel && runsACell(widget);
+  }
+
+  async fetch({ text, offset }: CompletionHandler.IRequest, { widget }: ICompletionContext): Promise<Reply> {
+    const { verbs = null, names = null } =
+      (widget instanceof NotebookPanel && this.reviews.of(widget)?.link) || {};
     const cursor = Text.charIndexToJsIndex(offset, text);
     const offer = verbs === null || names === null ? null : offerAt(text, cursor, verbs, names);
     if (offer === null) return { start: offset, end: offset, items: [] };
@@ -24,8 +34,10 @@ const provider: ICompletionProvider = {
       ([written, about]): CompletionHandler.ICompletionItem => ({ label: written, insertText: quoted(written), type: about }),
     );
     return { start: Text.jsIndexToCharIndex(offer.start, text), end: offset, items };
-  },
-};
+  }
+}
+
+type Reply = CompletionHandler.ICompletionItemsReply;
 
 /** Whether a cell runs. The kernel's status says it late, and is "busy" for a widget's message too. */
 function runsACell({ content: { model } }: NotebookPanel): boolean {
@@ -41,6 +53,8 @@ export const completion: JupyterFrontEndPlugin<void> = {
   id: '@planck-nb/lab:completion',
   description: 'Completes %planck while the kernel is busy.',
   autoStart: true,
+  requires: [IReviews],
   optional: [ICompletionProviderManager],
-  activate: (_app, manager: ICompletionProviderManager | null) => manager?.registerProvider(provider),
+  activate: (_app, reviews: IReviews, manager: ICompletionProviderManager | null) =>
+    manager?.registerProvider(new Provider(reviews)),
 };

@@ -4,9 +4,10 @@ import type { JupyterFrontEndPlugin } from '@jupyterlab/application';
 
 import { completion } from './completion.ts';
 import { highlighting } from './highlighting.ts';
+import { panel } from './panel-plugin.ts';
 import { proposals } from './proposals-plugin.ts';
 import { savedRuns } from './saved-runs.ts';
 
-const plugins: JupyterFrontEndPlugin<void>[] = [completion, highlighting, proposals, savedRuns];
+const plugins: JupyterFrontEndPlugin<unknown>[] = [completion, highlighting, proposals, panel, savedRuns];
 
 export default plugins;

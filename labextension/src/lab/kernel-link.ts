@@ -7,7 +7,7 @@ import { Signal } from '@lumino/signaling';
 
 import { ASK, HELLO, PROTOCOL, TALK } from './protocol.generated.ts';
 import { EXTENSION_URL, refusesScripts } from './scripts.ts';
-import type { Answer, CellChange, ChangeSet, Decision, FromKernel, FromPage, Hello, HelpStatus, Names, Question, Verbs } from './protocol.generated.ts';
+import type { Activity, Answer, CellChange, ChangeSet, Decision, FromKernel, FromPage, Hello, HelpStatus, Names, Overview, Question, Verbs } from './protocol.generated.ts';
 
 /** The version of the extension, which `build.py` fills in. */
 declare const VERSION: string;
@@ -15,9 +15,6 @@ declare const VERSION: string;
 export type NotebookContext = DocumentRegistry.IContext<INotebookModel>;
 
 type Asked = Question extends infer Each ? (Each extends Question ? Omit<Each, 'request'> : never) : never;
-
-/** The connections on this page. */
-export const links = new WeakMap<NotebookContext, KernelLink>();
 
 export class KernelLink {
   /** Sets to review on this page. */
@@ -34,6 +31,16 @@ export class KernelLink {
   readonly changed = new Signal<this, void>(this);
   /** What a person has to know about a kernel that has ended. */
   readonly lost = new Signal<this, string>(this);
+  /** The obstacle to a decision about a waiting call, or an empty text. */
+  readonly approved = new Signal<this, string>(this);
+  /** The agents' activity, null before it is known. */
+  activity: Activity | null = null;
+  /** Emitted with the activity before. */
+  readonly activityChanged = new Signal<this, Activity | null>(this);
+  /** Whether the kernel answers questions while a cell blocks it. */
+  isConcurrent = true;
+  private isAbsent = false;
+  private readonly overviews = new Map<string, (overview: Overview | null) => void>();
   private readonly context: NotebookContext;
   private readonly answers = new Map<string, (answer: Answer) => void>();
   private talk: Kernel.IComm | null = null;
@@ -46,7 +53,6 @@ export class KernelLink {
   constructor(context: NotebookContext, wanted: (link: KernelLink, message: FromKernel) => void) {
     this.context = context;
     this.wanted = wanted;
-    links.set(context, this);
     const session = context.sessionContext;
     session.kernelChanged.connect(() => this.follow());
     session.statusChanged.connect((_, status) => {
@@ -58,6 +64,21 @@ export class KernelLink {
 
   get isConnected(): boolean {
     return this.talk !== null && this.problem === '';
+  }
+
+  /** Whether a kernel is missing, silent so far, without the package, or connected. */
+  get state(): 'none' | 'unknown' | 'absent' | 'connected' {
+    if (this.kernel === null || this.kernel.isDisposed) return 'none';
+    return this.talk !== null ? 'connected' : this.isAbsent ? 'absent' : 'unknown';
+  }
+
+  /** Ask for what the side panel shows; `stored` is its present history. Null if the kernel ends before. */
+  async overview(stored: number): Promise<Overview | null> {
+    if (this.ask === null || this.ask.isDisposed) return null;
+    const request = newId();
+    const answer = new Promise<Overview | null>((resolve) => this.overviews.set(request, resolve));
+    this.ask.send({ type: 'overview wanted', request, stored });
+    return answer;
   }
 
   send(message: FromPage): void {
@@ -82,7 +103,7 @@ export class KernelLink {
 
   /** Ask the kernel, which answers also while a cell runs. */
   async question(asked: Asked): Promise<Answer> {
-    const request = crypto.randomUUID?.() ?? String(Math.random());
+    const request = newId();
     if (this.ask === null || this.ask.isDisposed) return refusal(request);
     const answer = new Promise<Answer>((resolve) => this.answers.set(request, resolve));
     this.ask.send({ ...asked, request } as never);
@@ -114,7 +135,12 @@ export class KernelLink {
     kernel.registerCommTarget(HELLO, () => void this.connect(kernel));
     void kernel.requestCommInfo({ target_name: HELLO }).then(
       ({ content }) => {
-        if (content.status === 'ok' && Object.keys(content.comms).length > 0) void this.connect(kernel);
+        if (content.status !== 'ok' || kernel !== this.kernel) return;
+        if (Object.keys(content.comms).length > 0) void this.connect(kernel);
+        else if (this.talk === null) {
+          this.isAbsent = true;
+          this.changed.emit();
+        }
       },
       () => {}, // the kernel is gone
     );
@@ -130,8 +156,8 @@ export class KernelLink {
     this.ask = kernel.createComm(ASK);
     // This returns undefined: JupyterLab would handle the kernel's next message only after a returned promise.
     this.talk.onMsg = ({ content }): void => this.receive(content.data as unknown as FromKernel);
-    this.talk.onClose = (): void => this.end();
-    this.ask.onMsg = ({ content }): void => this.receiveAnswer(content.data as unknown as Answer);
+    this.talk.onClose = (): void => this.end(true);
+    this.ask.onMsg = ({ content }): void => this.receiveAnswer(content.data as unknown as Answer | Overview);
     this.talk.open(hello as never);
     this.ask.open({ client: kernel.clientId });
   }
@@ -141,7 +167,14 @@ export class KernelLink {
       case 'welcome':
         this.problem = message.problem;
         this.model = message.model;
+        this.isConcurrent = message.concurrent;
         break;
+      case 'activity':
+        this.setActivity(message);
+        return;
+      case 'not approved':
+        this.approved.emit(message.problem);
+        return;
       case 'verbs':
         this.verbs = message;
         return;
@@ -162,7 +195,18 @@ export class KernelLink {
     this.changed.emit();
   }
 
-  private receiveAnswer(answer: Answer): void {
+  private setActivity(activity: Activity | null): void {
+    const before = this.activity;
+    this.activity = activity;
+    this.activityChanged.emit(before);
+  }
+
+  private receiveAnswer(answer: Answer | Overview): void {
+    if (answer.type === 'overview') {
+      this.overviews.get(answer.request)?.(answer);
+      this.overviews.delete(answer.request);
+      return;
+    }
     this.answers.get(answer.request)?.(answer);
     this.answers.delete(answer.request);
   }
@@ -177,9 +221,13 @@ export class KernelLink {
   }
 
   /** Forget the comms, which are gone with the kernel or its package. */
-  private end(): void {
+  private end(isAbsent = false): void {
     this.talk = this.ask = null;
+    this.isAbsent = isAbsent;
+    this.setActivity(null);
     this.problem = '';
+    for (const resolve of this.overviews.values()) resolve(null);
+    this.overviews.clear();
     for (const [request, resolve] of this.answers) resolve(refusal(request));
     this.answers.clear();
     this.help.clear();
@@ -197,6 +245,10 @@ export function isApplied({ state }: CellChange): boolean {
 const PROPOSALS_ENDED =
   'The kernel has ended: load planck_nb in the next one, and `%planck resume latest` shows the open proposals again.';
 const HELP_ENDED = 'The kernel has ended, and the help with the cell too; ask for it again.';
+
+function newId(): string {
+  return crypto.randomUUID?.() ?? String(Math.random());
+}
 
 function refusal(request: string): Answer {
   const problem = 'The kernel has ended or has not loaded planck_nb; run `%load_ext planck_nb`.';

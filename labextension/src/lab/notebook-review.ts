@@ -1,7 +1,7 @@
 /** A notebook's proposed changes: their effects now, and a person's decisions. */
 
 import { CodeCellModel } from '@jupyterlab/cells';
-import type { Cell, CodeCell, ICellModel } from '@jupyterlab/cells';
+import type { Cell, CodeCell, ICellModel, ICodeCellModel } from '@jupyterlab/cells';
 import { NotebookActions } from '@jupyterlab/notebook';
 import type { Notebook, NotebookPanel } from '@jupyterlab/notebook';
 import { Signal } from '@lumino/signaling';
@@ -143,16 +143,19 @@ export class NotebookReview {
     void content.scrollToCell(cell).then(() => cell.node.scrollIntoView({ block: 'nearest' }));
   }
 
-  /** Insert a code cell below another one; run it, or put the cursor at its end. Returns whether it is there. */
-  insertBelow(below: string, source: string, run = false): boolean {
+  /**
+   * Insert a code cell below another one, perhaps with outputs; run it, or put the cursor at its end. Returns whether
+   * it is there.
+   */
+  insertBelow(below: string, source: string, run = false, outputs: readonly object[] = []): boolean {
     const id = newId();
-    const cell = { id, cell_type: 'code', source, metadata: {}, outputs: [], execution_count: null };
+    const cell = { id, cell_type: 'code', source, metadata: {}, outputs: [...outputs], execution_count: null };
     const planned = this.planOf([{ kind: 'insert', cell, after: [below] }]);
     if (!planned) return false;
     apply(this.shared, planned, run || this.isTrusted);
     this.show(id);
     if (run) this.run(id);
-    else this.write(id);
+    else if (outputs.length === 0) this.write(id);
     return true;
   }
 
@@ -381,7 +384,8 @@ function isAllowed(model: ICellModel, name: 'editable' | 'deletable'): boolean {
 
 const TEXTS = ['text/plain', 'application/vnd.jupyter.stdout', 'application/vnd.jupyter.stderr', 'application/vnd.jupyter.error', 'text/markdown'];
 
-function outputText({ outputs }: CodeCellModel): string {
+/** A cell's outputs as bounded text. */
+export function outputText({ outputs }: ICodeCellModel): string {
   const parts: string[] = [];
   let left = OUTPUT_CHARACTERS;
   for (let at = 0; at < (outputs?.length ?? 0) && left > 0; at++) {

@@ -17,11 +17,21 @@ export function* namesIn(text: string): Generator<readonly [number, number]> {
 
 const HEADER = '%%planck\n';
 
-/** The beginning of a prompt about a text, which is code for the agent: nothing in it is a name or an instruction. */
-export function promptAbout(text: string, language: string): string {
+/** A text as code for the agent: nothing in it is a name or an instruction. */
+export function fenced(text: string, language: string): string {
   const runs = text.match(/`+/g) ?? [];
   const fence = '`'.repeat(Math.max(3, ...runs.map((run) => run.length + 1)));
-  return `${HEADER}${fence}${language}\n${text.replace(/\n$/, '')}\n${fence}\n\n`;
+  return `${fence}${language}\n${text.replace(/\n$/, '')}\n${fence}\n`;
+}
+
+/** The beginning of a prompt about a text. */
+export function promptAbout(text: string, language: string): string {
+  return `${HEADER}${fenced(text, language)}\n`;
+}
+
+/** A prompt to an agent, by default without a name, with texts that go along. */
+export function promptTo(agent: string, parts: readonly string[], text: string): string {
+  return [agent === '' ? '%%planck' : `%%planck ${agent}`, ...parts, text.trim()].join('\n');
 }
 
 /** A text as a prompt. */

@@ -10,6 +10,7 @@ import { LabIcon } from '@jupyterlab/ui-components';
 import { ACTIONS, CellHelp } from './cell-help.ts';
 import type { Offer } from './cell-help.ts';
 import { NotebookReview } from './notebook-review.ts';
+import { IReviews, Reviews } from './reviews.ts';
 import type { HelpWanted } from './protocol.generated.ts';
 import { ReviewBar } from './review-view.ts';
 import { addStyles } from './styles.ts';
@@ -54,23 +55,26 @@ function icon(name: string, path: string): LabIcon {
   return new LabIcon({ name: `planck:${name}`, svgstr });
 }
 
-export const proposals: JupyterFrontEndPlugin<void> = {
+export const proposals: JupyterFrontEndPlugin<IReviews> = {
   id: '@planck-nb/lab:proposals',
   description: 'Shows the changes to cells that agents propose.',
   autoStart: true,
   requires: [INotebookTracker, IEditorServices],
   optional: [ICommandPalette],
+  provides: IReviews,
   activate: ({ commands }, notebooks: INotebookTracker, editors: IEditorServices, palette: ICommandPalette | null) => {
     const bars = new Map<NotebookPanel, ReviewBar>();
     const helps = new Map<NotebookPanel, CellHelp>();
-    const reviews = new Set<NotebookReview>();
+    const reviews = new Reviews(notebooks);
     globalThis.planckCells = {
       insertBelow: (element, source, run) => {
-        for (const review of reviews) {
+        for (const review of reviews.all) {
           const cell = review.panel.content.widgets.find(({ node }) => node === element);
           if (cell !== undefined) return review.insertBelow(cell.model.id, source, run);
         }
-        return null;
+        const review = reviews.answers.get(element);
+        const below = review?.panel.content.activeCell?.model.id;
+        return review === undefined || below === undefined ? null : review.insertBelow(below, source, run);
       },
     };
     const contexts = new WeakSet<object>();
@@ -132,5 +136,6 @@ export const proposals: JupyterFrontEndPlugin<void> = {
     notebooks.forEach(add);
     notebooks.widgetAdded.connect((_, panel) => add(panel));
     notebooks.currentChanged.connect(tellCommands);
+    return reviews;
   },
 };

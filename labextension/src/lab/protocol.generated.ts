@@ -49,6 +49,7 @@ export interface Welcome {
   readonly model: string;
   readonly protocol: number;
   readonly problem: string;
+  readonly concurrent: boolean;
   readonly type: 'welcome';
 }
 
@@ -184,8 +185,104 @@ export interface Answer {
   readonly type: 'answer';
 }
 
-export type FromKernel = Welcome | Verbs | Names | Sets | CellsWanted | RunWanted | HelpStatus;
+export interface OverviewWanted {
+  readonly request: string;
+  readonly stored: number;
+  readonly type: 'overview wanted';
+}
 
-export type FromPage = Cells | Started | NotRun | Focused | HelpWanted | HelpStopped;
+export interface AgentEntry {
+  readonly name: string;
+  readonly team: string;
+  readonly status: 'idle' | 'streaming' | 'executing_tools';
+  readonly waits_for: string;
+  readonly model: string;
+  readonly cost: number | null;
+}
 
-export type Question = Claim | Decided | InverseWanted | TakenBack;
+export interface ApprovalDisplay {
+  readonly key: string;
+  readonly effects: readonly (readonly ['read' | 'write' | 'execute' | 'network', string])[];
+  readonly folder: string;
+  readonly cwd: string;
+  readonly reason: string;
+  readonly arguments: readonly (readonly [string, string, 'text' | 'number' | 'boolean' | 'json' | 'cut'])[];
+  readonly replaced: readonly string[];
+  readonly change: readonly (readonly [' ' | '-' | '+' | '@', string])[] | null;
+  readonly commands: readonly string[];
+  readonly rule: string;
+  readonly whole: boolean;
+  readonly sandboxed: boolean | null;
+  readonly overwrites: boolean;
+  readonly for_prompt: boolean;
+}
+
+export interface WaitingCall {
+  readonly agent: string;
+  readonly agent_name: string;
+  readonly role: '' | 'orchestrator' | 'worker';
+  readonly id: string;
+  readonly name: string;
+  readonly deadline: number;
+  readonly display: ApprovalDisplay;
+}
+
+export interface StoredSession {
+  readonly id: string;
+  readonly name: string;
+  readonly messages: number;
+  readonly cost: number | null;
+  readonly used: number;
+}
+
+export interface Stored {
+  readonly sessions: readonly StoredSession[];
+  readonly cost: number | null;
+  readonly unpriced: boolean;
+  readonly tokens: number;
+  readonly problem: string;
+}
+
+export interface Overview {
+  readonly request: string;
+  readonly age: number;
+  readonly now: number;
+  readonly running: boolean;
+  readonly default: string;
+  readonly session: string;
+  readonly agents: readonly AgentEntry[];
+  readonly teams: readonly string[];
+  readonly waiting: readonly WaitingCall[];
+  readonly stored: number;
+  readonly history: Stored | null;
+  readonly type: 'overview';
+}
+
+export interface Approve {
+  readonly agent_id: string;
+  readonly id: string;
+  readonly allow: boolean;
+  readonly args: Readonly<Record<string, unknown>> | null;
+  readonly remember: boolean;
+  readonly scope: 'agent' | 'role' | 'all' | 'prompt' | null;
+  readonly reason: string;
+  readonly type: 'approve';
+}
+
+export interface NotApproved {
+  readonly problem: string;
+  readonly type: 'not approved';
+}
+
+export interface Activity {
+  readonly working: number;
+  readonly waiting: number;
+  readonly cost: number | null;
+  readonly type: 'activity';
+}
+
+export type FromKernel = Welcome | Verbs | Names | Sets | CellsWanted | RunWanted | HelpStatus | NotApproved | Activity;
+
+export type FromPage = Cells | Started | NotRun | Focused | HelpWanted | HelpStopped | Approve;
+
+export type Question = Claim | Decided | InverseWanted | OverviewWanted | TakenBack;

@@ -1,6 +1,7 @@
 /** The extension's own styles, and the views' styles, once a page. */
 
 import { EXTENSION_URL } from './scripts.ts';
+import panelStyle from './panel.css';
 import style from './review.css';
 
 /** The file with the views' code, filled in by `build.py`. */
@@ -14,7 +15,7 @@ export function addStyles(): void {
   if (added) return;
   added = true;
   const tag = document.createElement('style');
-  tag.textContent = style;
+  tag.textContent = style + panelStyle;
   document.head.append(tag);
   void viewModule().then((view) => view.addStyle(document.body));
 }

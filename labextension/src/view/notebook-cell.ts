@@ -77,8 +77,9 @@ export class NotebookCell {
     return true;
   }
 
+  /** The cell, or what our extension shows an answer in. */
   private get cell(): HTMLElement | null {
-    return this.inside.closest<HTMLElement>('.jp-Cell');
+    return this.inside.closest<HTMLElement>('.jp-Cell, .planck-answer');
   }
 }
 

@@ -10,15 +10,16 @@ from IPython.core.interactiveshell import InteractiveShell
 
 from planck_nb.agent.calling.tool import Tool
 from planck_nb.base.async_tasks import spawn
+from planck_nb.jupyter.controller import Controller
 from planck_nb.jupyter.frontend import kernel_handles_clicks
 from planck_nb.jupyter.ipython.compat import idle_loop
 from planck_nb.jupyter.lab.cell_help import CellHelp
 from planck_nb.jupyter.lab.change_book import ChangeBook
 from planck_nb.jupyter.lab.notebook_tools import CellRuns, NotebookTools, outcome
+from planck_nb.jupyter.lab.overview import OverviewSource
 from planck_nb.jupyter.lab.pages import Pages
 from planck_nb.jupyter.notebook import Notebook
 from planck_nb.sessions import Session
-from planck_nb.workspace import Workspace
 from planck_nb.workspace.toolbox import ToolSource
 
 
@@ -27,7 +28,7 @@ class NotebookLink:
 
     Args:
         shell: The shell, which has a kernel.
-        workspace: Its workspace.
+        controller: Its controller.
         kernel_tools: The kernel tools.
         notebook: Returns the notebook as verbs see it.
     """
@@ -35,14 +36,15 @@ class NotebookLink:
     def __init__(
         self,
         shell: InteractiveShell,
-        workspace: Workspace,
+        controller: Controller,
         kernel_tools: ToolSource,
         notebook: Callable[[], Notebook],
     ) -> None:
-        self._workspace = workspace
+        self._workspace = workspace = controller.workspace
         self._kernel_tools = kernel_tools
         self.book = ChangeBook(self._session)
-        self.pages = Pages(self.book, _kernel_loop())
+        loop = _kernel_loop()
+        self.pages = Pages(self.book, loop)
         self.runs = CellRuns(shell, self._update)
         self._notebook_tools = NotebookTools(
             shell,
@@ -53,6 +55,8 @@ class NotebookLink:
             executed_cells=lambda: notebook().controller.cells,
             hears=lambda: kernel_handles_clicks(shell.kernel),
         )
+        self.pages.concurrent = kernel_handles_clicks(shell.kernel)
+        self.overview = OverviewSource(shell, controller, loop, is_busy=lambda: self.runs.is_busy)
         self.help = CellHelp(notebook, self.pages, self.book, self.runs, attempts=workspace.config.fix_attempts)
 
     def install(self) -> None:
@@ -60,6 +64,9 @@ class NotebookLink:
         self.pages.model = lambda: self._workspace.config.default_model or ""
         self.pages.on_help, self.pages.on_stop = self.help.start, self.help.stop
         self.pages.on_not_run = self.runs.give_up
+        self.pages.overview, self.pages.on_approve = self.overview.answer, self.overview.decide
+        self.pages.on_page, self.overview.tell = self.overview.follow, self.pages.tell_activity
+        self.overview.install()
         self.runs.install()
         self.pages.install()
 
@@ -67,6 +74,7 @@ class NotebookLink:
         """Undo `install`."""
         self.help.end()
         self.pages.remove()
+        self.overview.remove()
         self.runs.remove()
 
     def tools(self) -> Mapping[str, Tool]:

@@ -22,7 +22,9 @@ from planck_nb.jupyter.lab.protocol import (
     HELLO,
     PROTOCOL,
     TALK,
+    Activity,
     Answer,
+    Approve,
     Cells,
     CellsWanted,
     ChangeSet,
@@ -37,7 +39,10 @@ from planck_nb.jupyter.lab.protocol import (
     HelpWanted,
     InverseWanted,
     Names,
+    NotApproved,
     NotRun,
+    Overview,
+    OverviewWanted,
     Question,
     RunWanted,
     Sets,
@@ -111,6 +116,14 @@ class Pages:
         """Callbacks for a person's request for help, and for its end."""
         self.on_not_run: Callable[[str], None] = lambda _cell: None
         """Callback for a cell whose run never began."""
+        self.overview: Callable[[OverviewWanted], Overview] = lambda wanted: Overview(wanted.request, 0.0, 0.0)
+        """Callback for side panels, on any thread."""
+        self.on_approve: Callable[[Approve], str] = lambda _decision: ""
+        """Callback for a decision about a waiting call, which returns the obstacle."""
+        self.on_page: Callable[[], None] = lambda: None
+        """Callback for a new page."""
+        self.concurrent = True
+        """The kernel answers questions also during a cell."""
         self.verbs: Callable[[], Verbs] = lambda: Verbs({}, {})
         self.names: Callable[[], Names] = lambda: Names({}, {})
         """Callbacks for what pages complete while the kernel is busy."""
@@ -193,6 +206,16 @@ class Pages:
         names, self._names = self._names, self.names()
         for page in self._pages.values() if names != self._names else ():
             page.send(self._names)
+
+    def tell_activity(self, activity: Activity) -> None:
+        """Show the agents' activity on all pages.
+
+        Args:
+            activity: The activity.
+        """
+        for page in self._pages.values():
+            if not page.problem:
+                page.send(activity)
 
     def tell_again(self, cell: str) -> None:
         """Show the latest progress with a cell once more.
@@ -277,7 +300,10 @@ class Pages:
             question = _QUESTIONS.validate_python(data)
         except ValidationError:
             return
+        answer: Answer | Overview
         match question:
+            case OverviewWanted():
+                answer = self.overview(question)
             case Claim():
                 problem = self._book.claim(question.set, question.changes, client)
                 answer = Answer(question.request, ok=not problem, problem=problem)
@@ -300,7 +326,7 @@ class Pages:
         for other in earlier:  # several views of a notebook in one page share a connection
             self._drop(other)
         self._pages[page.client] = page
-        page.send(Welcome(__version__, self.model(), problem=page.problem))
+        page.send(Welcome(__version__, self.model(), problem=page.problem, concurrent=self.concurrent))
         self._names = self.names()
         for words in () if page.problem else (self.verbs(), self._names):
             page.send(words)
@@ -311,6 +337,7 @@ class Pages:
         if doubtful:
             spawn(self._look_for(doubtful), name="planck pages")
         self._show()
+        self.on_page()
 
     async def _look_for(self, pages: list[Page]) -> None:
         """Drop pages lost without a word, as after a reload."""
@@ -333,6 +360,8 @@ class Pages:
                 self.on_not_run(message.cell)
             case Focused():
                 self._focus(page, message.path)
+            case Approve():
+                page.send(NotApproved(self.on_approve(message)))
 
     def _set_reply(self, message: Cells | Started) -> None:
         reply = self._replies.get(message.request)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 from planck_nb.base.json_types import JsonObject
+from planck_nb.jupyter.live.approval_display import ApprovalDisplay
 
 PROTOCOL = 1
 """The version for messages and change sets."""
@@ -119,12 +120,14 @@ class Welcome:
         model: The model for help with cells; may be unknown.
         protocol: The messages' version.
         problem: Which side to update if the versions differ.
+        concurrent: Whether the kernel answers questions while a cell blocks it.
     """
 
     version: str
     model: str = ""
     protocol: int = PROTOCOL
     problem: str = ""
+    concurrent: bool = True
     type: Literal["welcome"] = "welcome"
 
 
@@ -369,6 +372,185 @@ class Answer:
     type: Literal["answer"] = "answer"
 
 
-FromKernel: TypeAlias = Welcome | Verbs | Names | Sets | CellsWanted | RunWanted | HelpStatus
-FromPage: TypeAlias = Cells | Started | NotRun | Focused | HelpWanted | HelpStopped
-Question: TypeAlias = Claim | Decided | InverseWanted | TakenBack
+# The side panel
+
+
+@dataclass(frozen=True, slots=True)
+class OverviewWanted:
+    """A request for what the side panel shows.
+
+    Args:
+        request: The request.
+        stored: The `stored` in the last overview, 0 before; what the page has already is left out.
+    """
+
+    request: str
+    stored: int = 0
+    type: Literal["overview wanted"] = "overview wanted"
+
+
+@dataclass(frozen=True, slots=True)
+class AgentEntry:
+    """An agent in the side panel.
+
+    Args:
+        name: Its name in prompts.
+        team: Its team's name; may be empty.
+        status: What it does.
+        waits_for: What it waits for; may be empty.
+        model: Its model.
+        cost: US dollars so far, None for an unknown price.
+    """
+
+    name: str
+    team: str
+    status: Literal["idle", "streaming", "executing_tools"]
+    waits_for: str
+    model: str
+    cost: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingCall:
+    """A call that waits for approval.
+
+    Args:
+        agent: The agent's id.
+        agent_name: Its name.
+        role: Its role in its team; may be empty.
+        id: The call's id.
+        name: The tool.
+        deadline: When it is denied, in seconds since the epoch.
+        display: What it would do.
+    """
+
+    agent: str
+    agent_name: str
+    role: Literal["", "orchestrator", "worker"]
+    id: str
+    name: str
+    deadline: float
+    display: ApprovalDisplay
+
+
+@dataclass(frozen=True, slots=True)
+class StoredSession:
+    """A session in the notebook's folder.
+
+    Args:
+        id: Its id.
+        name: Its name.
+        messages: How many it has.
+        cost: US dollars, None for an unknown price.
+        used: When it was last used, in seconds since the epoch.
+    """
+
+    id: str
+    name: str
+    messages: int
+    cost: float | None
+    used: float
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """Sessions and usage.
+
+    Args:
+        sessions: The sessions, the last used first.
+        cost: US dollars today, None for unknown prices alone.
+        unpriced: Whether some prices today are unknown.
+        tokens: The tokens today.
+        problem: Why the history cannot be read; may be empty.
+    """
+
+    sessions: tuple[StoredSession, ...] = ()
+    cost: float | None = None
+    unpriced: bool = False
+    tokens: int = 0
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """The kernel's answer to `OverviewWanted`, from its last copy.
+
+    Args:
+        request: The request.
+        age: The copy's age in seconds.
+        now: The kernel's time, in seconds since the epoch.
+        running: Whether a cell was running then.
+        default: The agent or team for prompts without a name.
+        session: The notebook's session, empty before the first prompt.
+        agents: All agents.
+        teams: The names of running teams.
+        waiting: The calls that wait for approval.
+        stored: A number for the state of `history`, 0 before it was read.
+        history: Sessions and usage; None if the page has them.
+    """
+
+    request: str
+    age: float
+    now: float
+    running: bool = False
+    default: str = ""
+    session: str = ""
+    agents: tuple[AgentEntry, ...] = ()
+    teams: tuple[str, ...] = ()
+    waiting: tuple[WaitingCall, ...] = ()
+    stored: int = 0
+    history: Stored | None = None
+    type: Literal["overview"] = "overview"
+
+
+@dataclass(frozen=True, slots=True)
+class Approve:
+    """A person's decision about a waiting call.
+
+    Args:
+        agent_id: The agent's id.
+        id: The call's id.
+        allow: Whether it may run.
+        args: Edited arguments; None for none.
+        remember: Whether calls like it are allowed, too.
+        scope: The agents of a remembered decision.
+        reason: Why it is denied, for the agent.
+    """
+
+    agent_id: str
+    id: str
+    allow: bool
+    args: JsonObject | None = None
+    remember: bool = False
+    scope: Literal["agent", "role", "all", "prompt"] | None = None
+    reason: str = ""
+    type: Literal["approve"] = "approve"
+
+
+@dataclass(frozen=True, slots=True)
+class NotApproved:
+    """The obstacle to a decision; empty without one."""
+
+    problem: str
+    type: Literal["not approved"] = "not approved"
+
+
+@dataclass(frozen=True, slots=True)
+class Activity:
+    """The agents' activity for the status bar and notifications.
+
+    Args:
+        working: How many agents work.
+        waiting: How many calls wait for approval.
+        cost: US dollars for all agents since the kernel's start, None for unknown prices alone.
+    """
+
+    working: int
+    waiting: int
+    cost: float | None = None
+    type: Literal["activity"] = "activity"
+
+
+FromKernel: TypeAlias = Welcome | Verbs | Names | Sets | CellsWanted | RunWanted | HelpStatus | NotApproved | Activity
+FromPage: TypeAlias = Cells | Started | NotRun | Focused | HelpWanted | HelpStopped | Approve
+Question: TypeAlias = Claim | Decided | InverseWanted | OverviewWanted | TakenBack

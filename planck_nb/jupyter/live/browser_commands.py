@@ -114,7 +114,7 @@ def _read_decision(fields: JsonObject, arguments_of: ArgumentsOf) -> BrowserComm
             "agent_id": None | str() as agent_id,
             "scope": None | str() as scope,
         }:
-            changes = {**arguments_of(agent_id, call_id), **_as_edited(args)} if args else None
+            changes = {**arguments_of(agent_id, call_id), **as_edited(args)} if args else None
             return lambda actions: actions.decide(
                 call_id,
                 allow=allow,
@@ -128,8 +128,12 @@ def _read_decision(fields: JsonObject, arguments_of: ArgumentsOf) -> BrowserComm
             return None
 
 
-def _as_edited(args: JsonObject) -> JsonObject:
-    """Return the arguments with original characters and without lone surrogates."""
+def as_edited(args: JsonObject) -> JsonObject:
+    """Return edited arguments with original characters and without lone surrogates.
+
+    Args:
+        args: The arguments from the browser.
+    """
     clean: JsonObject = json.loads(encodable(json.dumps(_literal(args), ensure_ascii=False)))
     return clean
 

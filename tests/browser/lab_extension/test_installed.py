@@ -75,7 +75,7 @@ def test_jupyterlab_lists_the_extension_as_compatible(environment: Path) -> None
 @pytest.mark.parametrize("environment", ENVIRONMENTS, indirect=True)
 def test_a_journey(lab: Lab, open_notebook: Open, window: Window, environment: Path) -> None:
     setup = f"{SETUP}\nagent('analyst', {READ!r}, {PROPOSED!r}, 'It is **two** now.')"
-    setup += "\nagent('helper', 'No zero.\\n```python\\nc = 1 / 2\\nc\\n```')"
+    setup += "\nagent('helper', 'No zero.\\n```python\\nc = 1 / 2\\nc\\n```')\nagent('guide', 'Hello.')"
     cells = (setup, "a = 1", "b = 1\nb", "%%planck analyst --tools notebook\nMake it two.", "c = 1 / 0\nc")
     notebook = open_notebook(lab.write("journey.ipynb", *cells), width=1400)
     page = notebook.page
@@ -116,6 +116,7 @@ def test_a_journey(lab: Lab, open_notebook: Open, window: Window, environment: P
     expect(page.locator(".planck-help")).to_contain_text("Runs now")
     expect(notebook.output(4)).to_contain_text("0.5")
 
+    ask_in_the_panel(notebook, environment.name)
     if environment.name != "collaboration":  # its server writes the file when it likes, and asks about other changes
         # Without a kernel, the run looks as it did.
         notebook.save()
@@ -124,6 +125,22 @@ def test_a_journey(lab: Lab, open_notebook: Open, window: Window, environment: P
         expect(run).to_contain_text("It is two now.")
     assert [line for line in window.said if "planck" in line] == []
     assert [url for url in asked if not url.startswith((lab.url, "blob:", "data:"))] == []
+
+
+def ask_in_the_panel(notebook: Notebook, name: str) -> None:
+    """Ask in the side panel, and keep the answer."""
+    page = notebook.page
+    page.evaluate("window.jupyterapp.commands.execute('planck:show-panel')")
+    panel = page.locator(".pk-panel")
+    panel.get_by_label("Agent").select_option("guide")
+    panel.get_by_label("Prompt", exact=True).fill("Hello?")
+    page.keyboard.press("Enter")
+    expect(panel.locator(".planck-answer")).to_contain_text("Hello.")
+    notebook.screenshot(f"panel-{name}")
+    button(panel, "Keep in the notebook").click()
+    expect(panel.locator(".planck-answer")).to_have_count(0)
+    assert cells_of(page)[5]["source"] == "%%planck guide\nHello?"
+    expect(notebook.output(5)).to_contain_text("Hello.")
 
 
 TYPE = f"""() => {{

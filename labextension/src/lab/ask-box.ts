@@ -1,0 +1,222 @@
+/** The prompt box in the side panel: a prompt to an agent runs as its magic, and its answer streams below the box. */
+
+import type { CodeCell } from '@jupyterlab/cells';
+import { OutputArea, OutputAreaModel } from '@jupyterlab/outputarea';
+import { MessageLoop } from '@lumino/messaging';
+import { Widget } from '@lumino/widgets';
+import { html, nothing } from 'lit-html';
+import type { TemplateResult } from 'lit-html';
+import { live } from 'lit-html/directives/live.js';
+import { repeat } from 'lit-html/directives/repeat.js';
+
+import { selectionIn } from './cell-help.ts';
+import type { KernelCopy } from './kernel-copy.ts';
+import { outputText } from './notebook-review.ts';
+import type { NotebookReview } from './notebook-review.ts';
+import { act, coded, glyph } from './panel-parts.ts';
+import { fenced, promptTo } from './planck-cells.ts';
+import type { Reviews } from './reviews.ts';
+
+/** What may go along with a prompt. */
+const PARTS = ['cell', 'selection', 'output'] as const;
+type Part = (typeof PARTS)[number];
+
+/** What is there to go along now: the words on its button, and its text. */
+interface Offer {
+  readonly part: Part;
+  readonly label: string;
+  readonly detail: string;
+  readonly text: string;
+}
+
+/** A prompt, from the moment in which it was sent until its answer is put away. */
+interface Prompt {
+  readonly review: NotebookReview;
+  readonly agent: string;
+  readonly text: string;
+  /** The cell with the same effect. */
+  readonly source: string;
+  readonly host: HTMLElement;
+  state: 'waiting' | 'running' | 'done';
+  area: OutputArea | null;
+}
+
+export class AskBox {
+  private readonly reviews: Reviews;
+  private readonly copyOf: (review: NotebookReview) => KernelCopy | undefined;
+  private readonly redraw: () => void;
+  private readonly prompts: Prompt[] = [];
+  private readonly along = new Set<Part>();
+  private text = '';
+  private agent = '';
+
+  constructor(reviews: Reviews, copyOf: (review: NotebookReview) => KernelCopy | undefined, redraw: () => void) {
+    this.reviews = reviews;
+    this.copyOf = copyOf;
+    this.redraw = redraw;
+  }
+
+  /** The notebooks whose prompts wait for their kernels. */
+  get awaited(): ReadonlySet<NotebookReview> {
+    return new Set(this.prompts.filter(({ state }) => state === 'waiting').map(({ review }) => review));
+  }
+
+  /** Let the active cell go along. */
+  addCell(): void {
+    this.along.add('cell');
+  }
+
+  /** Send what waits for a free kernel, and forget closed notebooks. */
+  next(): void {
+    for (const prompt of [...this.prompts]) {
+      if (!this.reviews.all.has(prompt.review)) this.remove(prompt);
+      else if (prompt.state === 'waiting' && this.isFree(prompt.review)) this.run(prompt);
+    }
+  }
+
+  content(current: NotebookReview, copy: KernelCopy): TemplateResult {
+    const offers = offersOf(current);
+    const { agents = [], teams = [], default: usual = 'planck' } = copy.overview ?? {};
+    const names = [...new Set([usual, ...teams, ...agents.map(({ name }) => name)])];
+    const agent = names.includes(this.agent) ? this.agent : usual;
+    const send = (): void => this.send(current, agent, agent === usual ? '' : agent, offers);
+    const key = (event: KeyboardEvent): void => {
+      if (event.key !== 'Enter' || event.shiftKey || event.isComposing) return;
+      event.preventDefault();
+      send();
+    };
+    const type = (event: Event): void => {
+      this.text = (event.target as HTMLTextAreaElement).value;
+      this.redraw();
+    };
+    const choose = (event: Event): void => {
+      this.agent = (event.target as HTMLSelectElement).value;
+      this.redraw();
+    };
+    const isFree = this.isFree(current);
+    const magic = agent === usual ? '%%planck' : `%%planck ${agent}`;
+    return html`<h2>Ask</h2><div class="planck-box">
+        ${offers.length === 0 ? nothing : html`<div class="pk-chips" role="group" aria-label="Goes along">${offers.map((offer) => this.chip(offer))}</div>`}
+        <textarea aria-label="Prompt" rows="3" placeholder=${`Ask ${agent}, or type @ and the name of your data`} .value=${live(this.text)} @input=${type} @keydown=${key}></textarea>
+        <div class="planck-boxfoot">
+          <select class="pk-field" aria-label="Agent" .value=${live(agent)} @change=${choose}>${names.map((name) => html`<option value=${name} ?selected=${name === agent}>${name}</option>`)}</select>
+          ${act(isFree ? 'Send' : 'Queue', send)}
+        </div>
+      </div>
+      <p class="pk-hint">${coded(`As a cell that begins with \`${magic}\`. Enter sends.`)}</p>
+      ${repeat(this.prompts.filter(({ review }) => review === current), (prompt) => prompt, (prompt) => this.prompt(prompt))}`;
+  }
+
+  /** Attach the answers in the document. */
+  attach(): void {
+    for (const { area, host } of this.prompts) {
+      if (area === null || area.isDisposed || area.isAttached || !host.isConnected) continue;
+      Widget.attach(area, host);
+      MessageLoop.sendMessage(area, Widget.Msg.AfterShow);
+    }
+  }
+
+  private chip({ part, label, detail }: Offer): TemplateResult {
+    const isOn = this.along.has(part);
+    const toggle = (): void => {
+      if (!this.along.delete(part)) this.along.add(part);
+      this.redraw();
+    };
+    return html`<button class="pk-btn pk-chip" type="button" aria-pressed=${isOn} title=${isOn ? 'Goes along with the prompt' : 'Let it go along'} @click=${toggle}>${isOn ? '' : '+ '}${label}<small>${detail}</small></button>`;
+  }
+
+  private prompt(prompt: Prompt): TemplateResult {
+    const { state, agent, text, host } = prompt;
+    const says = state === 'waiting' ? html`<p class="pk-hint" role="status">Waits until the kernel is free.</p>` : nothing;
+    const actions = {
+      waiting: () => act('Withdraw', () => this.remove(prompt), 'bare'),
+      running: () => nothing,
+      done: () => html`${act('Keep in the notebook', () => this.insert(prompt))}${act('Close', () => this.remove(prompt), 'bare')}`,
+    }[state]();
+    return html`<section class="planck-run" role="group" aria-label=${`Prompt to ${agent}`}>
+      <div class="planck-asked"><span class="pk-mark">${state === 'waiting' ? glyph('clock') : nothing}</span><span><b>${agent}</b> ${text}</span></div>
+      ${says}${host}
+      <div class="pk-row">${actions}</div>
+    </section>`;
+  }
+
+  private send(review: NotebookReview, agent: string, name: string, offers: readonly Offer[]): void {
+    const text = this.text.trim();
+    if (text === '') return;
+    const parts = offers.filter(({ part }) => this.along.has(part)).map((offer) => offer.text);
+    const host = document.createElement('div');
+    host.className = 'planck-answer';
+    this.prompts.push({ review, agent, text, source: promptTo(name, parts, text), host, state: 'waiting', area: null });
+    this.reviews.answers.set(host, review);
+    this.text = '';
+    this.along.clear();
+    this.next();
+    this.redraw();
+  }
+
+  /** Whether a prompt would be answered at once, as far as kernel and page know. */
+  private isFree(review: NotebookReview): boolean {
+    if (!review.link.isConnected || (this.copyOf(review)?.isBusy(performance.now()) ?? true)) return false;
+    if (this.prompts.some((other) => other.review === review && other.state === 'running')) return false;
+    return review.panel.content.widgets.every(({ model }) => model.type !== 'code' || (model as CodeCell['model']).executionState !== 'running');
+  }
+
+  private run(prompt: Prompt): void {
+    const { review, host, source: code } = prompt;
+    const kernel = review.panel.context.sessionContext.session?.kernel;
+    if (!kernel) return;
+    prompt.state = 'running';
+    const model = new OutputAreaModel({ trusted: true });
+    const area = new OutputArea({ model, rendermime: review.panel.content.rendermime });
+    prompt.area = area;
+    area.future = kernel.requestExecute({ code, store_history: false, stop_on_error: false });
+    const end = (): void => {
+      prompt.state = 'done';
+      this.copyOf(review)?.expire();
+      this.redraw();
+    };
+    void area.future.done.then(end, end); // an ended kernel is shown in the notebook
+    host.replaceChildren();
+    this.redraw();
+  }
+
+  /** Put prompt and answer into the notebook, below the active cell. */
+  private insert(prompt: Prompt): void {
+    const { review, source, area } = prompt;
+    const below = review.panel.content.activeCell?.model.id;
+    if (below !== undefined && review.insertBelow(below, source, false, area?.model.toJSON() ?? [])) this.remove(prompt);
+  }
+
+  private remove(prompt: Prompt): void {
+    const at = this.prompts.indexOf(prompt);
+    if (at >= 0) this.prompts.splice(at, 1);
+    this.reviews.answers.delete(prompt.host);
+    if (prompt.state === 'waiting' && this.text === '') this.text = prompt.text; // it can be sent again
+    prompt.area?.dispose();
+    this.redraw();
+  }
+}
+
+/** What of the active cell may go along. */
+function offersOf({ panel }: NotebookReview): readonly Offer[] {
+  const { activeCell: cell, activeCellIndex: at, model, codeMimetype } = panel.content;
+  if (cell === null || cell.isDisposed) return [];
+  const source = cell.model.sharedModel.getSource();
+  const isCode = cell.model.type === 'code';
+  const language = cell.model.mimeType === codeMimetype ? (model?.defaultKernelLanguage ?? '') : 'markdown';
+  const number = `cell ${at + 1}`;
+  const offers: Offer[] = [];
+  if (source.trim() !== '') offers.push({ part: 'cell', label: number, detail: '', text: `The notebook's ${number}:\n\n${fenced(source, language)}` });
+  const selection = selectionIn(cell);
+  if (selection.trim() !== '') {
+    const lines = selection.trimEnd().split('\n').length;
+    offers.push({ part: 'selection', label: 'selection', detail: lines === 1 ? '1 line' : `${lines} lines`, text: `Selected in ${number}:\n\n${fenced(selection, language)}` });
+  }
+  const output = isCode ? outputText((cell as CodeCell).model) : '';
+  if (output.trim() !== '') {
+    const { outputs } = (cell as CodeCell).model;
+    const hasError = Array.from({ length: outputs.length }, (_, each) => outputs.get(each).type).includes('error');
+    offers.push({ part: 'output', label: 'output', detail: hasError ? 'error' : '', text: `The output of ${number}:\n\n${fenced(output, '')}` });
+  }
+  return offers;
+}
