@@ -62,4 +62,4 @@ def loop_blocks() -> Iterator[LoopBlocks]:
         yield blocks
     finally:
         gc.callbacks.remove(blocks.collected)
-        Handle._run = original  # type: ignore[method-assign, assignment]
+        Handle._run = original  # type: ignore[method-assign]
