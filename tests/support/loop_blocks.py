@@ -56,7 +56,7 @@ def loop_blocks() -> Iterator[LoopBlocks]:
         original(handle)
         blocks.note(handle, time.thread_time() - began - (blocks.collecting - collecting))
 
-    Handle._run = run  # type: ignore[method-assign, assignment]  # asyncio measures wall time only, in its debug mode
+    Handle._run = run  # type: ignore[assignment,method-assign]  # asyncio measures wall time only, in its debug mode
     gc.callbacks.append(blocks.collected)
     try:
         yield blocks

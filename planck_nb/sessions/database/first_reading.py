@@ -53,6 +53,9 @@ def reading_reports(report: Report) -> Iterator[None]:
 
     Args:
         report: Called on the query's thread with the bytes read so far and in the end.
+
+    Returns:
+        A context manager.
     """
     token = _reports.set(report)
     try:
