@@ -26,7 +26,7 @@ export class KernelLink {
   /** The model that helps with cells, as far as the kernel knows it. */
   model = '';
   readonly changed = new Signal<this, void>(this);
-  /** What a person has to know about a kernel that has ended. */
+  /** The sentence for a person about an ended kernel. */
   readonly lost = new Signal<this, string>(this);
   private readonly context: NotebookContext;
   private readonly answers = new Map<string, (answer: Answer) => void>();

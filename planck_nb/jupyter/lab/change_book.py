@@ -61,7 +61,7 @@ class ChangeBook:
         self.on_change: Callable[[], None] = lambda: None
         """Called after each change."""
         self.run_on_loop: Callable[[Callable[[], None]], None] = lambda function: function()
-        """Runs a function on the event loop."""
+        """Called with work for the event loop."""
 
     def sets(self) -> tuple[ChangeSet, ...]:
         """Return the sets."""

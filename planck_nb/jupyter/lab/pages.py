@@ -329,7 +329,7 @@ class Pages:
         self._prefer(page.client)
 
     def _prefer(self, client: str) -> None:
-        """Let a page act and show the sets: a person looks at it, or has decided there."""
+        """Let a page act and show the sets."""
         if client in self._pages and next(reversed(self._pages)) != client:
             self._pages[client] = self._pages.pop(client)
             self._show()
