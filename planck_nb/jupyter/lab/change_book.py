@@ -202,6 +202,17 @@ class ChangeBook:
                 if entry.changes.path == before:
                     entry.changes = replace(entry.changes, path=path)
 
+    def is_applied(self, set_id: str) -> bool:
+        """Return whether changes in a set were accepted.
+
+        Args:
+            set_id: The set.
+        """
+        with self._lock:
+            entry = self._entries.get(set_id)
+            changes = () if entry is None else entry.changes.changes
+            return any(change.state in ("accepted", "edited") for change in changes)
+
     def inverse(self, set_id: str) -> tuple[JsonObject, ...]:
         """Return the operations to take a set back.
 

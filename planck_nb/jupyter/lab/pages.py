@@ -273,7 +273,8 @@ class Pages:
                 answer = Answer(question.request, ok=True)
             case InverseWanted():
                 inverse = self._book.inverse(question.set)
-                answer = Answer(question.request, ok=bool(inverse), inverse=inverse)
+                is_applied = self._book.is_applied(question.set)  # what a set inserts and deletes needs no operation
+                answer = Answer(question.request, ok=is_applied, inverse=inverse)
             case TakenBack():
                 self._book.take_back(question.set)
                 answer = Answer(question.request, ok=True)
