@@ -29,7 +29,7 @@ export class KernelLink {
   verbs: Verbs | null = null;
   names: Names | null = null;
   readonly changed = new Signal<this, void>(this);
-  /** What a person has to know about a kernel that has ended. */
+  /** The sentence for a person about an ended kernel. */
   readonly lost = new Signal<this, string>(this);
   /** The obstacle to a decision about a waiting call, or an empty text. */
   readonly approved = new Signal<this, string>(this);

@@ -61,7 +61,7 @@ class ChangeBook:
         self.on_change: Callable[[], None] = lambda: None
         """Called after each change."""
         self.run_on_loop: Callable[[Callable[[], None]], None] = lambda function: function()
-        """Runs a function on the event loop."""
+        """Called with work for the event loop."""
 
     def sets(self) -> tuple[ChangeSet, ...]:
         """Return the sets."""
@@ -201,6 +201,17 @@ class ChangeBook:
             for entry in self._entries.values():
                 if entry.changes.path == before:
                     entry.changes = replace(entry.changes, path=path)
+
+    def is_applied(self, set_id: str) -> bool:
+        """Return whether changes in a set were accepted.
+
+        Args:
+            set_id: The set.
+        """
+        with self._lock:
+            entry = self._entries.get(set_id)
+            changes = () if entry is None else entry.changes.changes
+            return any(change.state in ("accepted", "edited") for change in changes)
 
     def inverse(self, set_id: str) -> tuple[JsonObject, ...]:
         """Return the operations to take a set back.

@@ -313,7 +313,8 @@ class Pages:
                 answer = Answer(question.request, ok=True)
             case InverseWanted():
                 inverse = self._book.inverse(question.set)
-                answer = Answer(question.request, ok=bool(inverse), inverse=inverse)
+                is_applied = self._book.is_applied(question.set)  # what a set inserts and deletes needs no operation
+                answer = Answer(question.request, ok=is_applied, inverse=inverse)
             case TakenBack():
                 self._book.take_back(question.set)
                 answer = Answer(question.request, ok=True)
@@ -375,7 +376,7 @@ class Pages:
         self._prefer(page.client)
 
     def _prefer(self, client: str) -> None:
-        """Let a page act and show the sets: a person looks at it, or has decided there."""
+        """Let a page act and show the sets."""
         if client in self._pages and next(reversed(self._pages)) != client:
             self._pages[client] = self._pages.pop(client)
             self._show()

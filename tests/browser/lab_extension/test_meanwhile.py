@@ -404,6 +404,19 @@ def test_a_change_is_taken_back_while_a_cell_blocks_the_kernel(lab: Lab, open_no
     page.evaluate(EXECUTE, f"assert {states} == ['taken back'], {states}")
 
 
+def test_a_set_without_an_effect_is_taken_back_too(lab: Lab, open_notebook: Open) -> None:
+    notebook = opened(lab, open_notebook, "nothing.ipynb", "a = 1")
+    page = notebook.page
+    insert = {"id": "n", "kind": "insert", "cell": "new", "after": "c1", "source": "n = 1"}
+    add(page, "s", insert, {"id": "d", "kind": "delete", "cell": "new", "before": "n = 1"})
+    page.evaluate("window.jupyterapp.commands.execute('planck:review')")
+    bar = page.locator(f"{OWN} .planck-review")
+    button(bar, "Accept the 2 ready").click()
+    button(bar, "Take back").click()
+    expect(bar).to_contain_text("Variables and files stay as they are.")
+    expect(bar.locator(".pk-strip")).to_have_count(0)
+
+
 @pytest.fixture
 def plain_kernel(lab: Lab) -> str:
     """A kernel of the same environment which has not loaded our package."""
