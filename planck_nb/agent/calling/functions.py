@@ -12,6 +12,7 @@ from typing import Any, TypeAlias, cast, get_args, get_type_hints, overload
 from planck_nb.agent.calling.docstrings import documented
 from planck_nb.agent.calling.json_schema import drop_infinite
 from planck_nb.agent.calling.tool import DEFAULT_TIMEOUT, Tool, ToolContext, is_context
+from planck_nb.agent.calling.worker_calls import Submits, call_on, check_function
 from planck_nb.agent.effect import Effect, EffectKind
 from planck_nb.ai.server_tools import SERVER_TOOLS, ServerTool
 from planck_nb.base.errors import ToolError, UsageError, did_you_mean
@@ -36,6 +37,7 @@ def tool(
     timeout: float | None = DEFAULT_TIMEOUT,
     touches: EffectDeclaration | None = None,
     guidance: str = "",
+    on: Submits | None = None,
 ) -> Callable[[Callable[..., Any]], Tool]: ...
 
 
@@ -48,6 +50,7 @@ def tool(
     timeout: float | None = DEFAULT_TIMEOUT,
     touches: EffectDeclaration | None = None,
     guidance: str = "",
+    on: Submits | None = None,
 ) -> Tool | Callable[[Callable[..., Any]], Tool]:
     """Make a tool from a Python function; use it as `@tool`, `@tool(name=…)` or `tool(function)`.
 
@@ -66,12 +69,16 @@ def tool(
         touches: What a call affects: a function that returns the effects from the arguments as the model wrote them,
             or a list of kinds such as `["read", "network"]`. None declares nothing.
         guidance: A sentence or two for the system prompt on how to use the tool well.
+        on: Where calls run: anything with `submit`, such as a process pool of `concurrent.futures`, a Dask client or an
+            ipyparallel executor, whose workers have planck_nb. Arguments are checked and approved here; results are
+            converted there. Stopping a call that has begun gives it up; it ends by itself.
 
     Returns:
         The tool, or a decorator that makes it if no function is given.
 
     Raises:
-        UsageError: If a JSON object cannot supply the function's parameters, or `touches` has an unknown kind.
+        UsageError: If a JSON object cannot supply the function's parameters, `touches` has an unknown kind, or `on` is
+            given for an async function.
 
     Example:
         >>> @tool
@@ -86,7 +93,7 @@ def tool(
     declared = None if touches is None else _declaration(touches)
 
     def make(function: Callable[..., Any]) -> Tool:
-        made = _from_function(function, name=name, description=description, timeout=timeout)
+        made = _from_function(function, name=name, description=description, timeout=timeout, on=on)
         return replace(made, touches=declared, guidance=guidance)
 
     return make if function is None else make(function)
@@ -159,7 +166,12 @@ def _declaration(touches: EffectDeclaration) -> Callable[[JsonObject], Iterable[
 
 
 def _from_function(
-    function: Callable[..., Any], *, name: str | None, description: str | None, timeout: float | None
+    function: Callable[..., Any],
+    *,
+    name: str | None,
+    description: str | None,
+    timeout: float | None,
+    on: Submits | None,
 ) -> Tool:
     from pydantic import ValidationError  # noqa: PLC0415 - 50 ms, paid with the first function tool
 
@@ -179,13 +191,20 @@ def _from_function(
         bound = {key: getattr(values, attribute) for key, attribute in field_names.items()}
         return bound if context_name is None else {**bound, context_name: context}
 
-    if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
+    if on is not None:
+        check_function(called, on, function)
+
+        async def execute_elsewhere(args: JsonObject, context: ToolContext) -> object:
+            return await call_on(on, called, function, bind(args, context), context)
+
+        execute: Callable[..., object] = execute_elsewhere
+    elif inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
 
         async def execute_async(args: JsonObject, context: ToolContext) -> object:
             value = function(**bind(args, context))
             return await value if inspect.isawaitable(value) else value
 
-        execute: Callable[..., object] = execute_async
+        execute = execute_async
     else:
 
         def execute_sync(args: JsonObject, context: ToolContext) -> object:

@@ -241,7 +241,7 @@ class Tool:
                 raise ToolError(
                     f"{self.name} did not return within {self.timeout:g} s and was given up; ask for less at once."
                 ) from error
-            raise ToolError(_failure(error)) from error
+            raise ToolError(failure_text(error)) from error
         finally:
             stopped.set()
 
@@ -368,9 +368,10 @@ def is_context(annotation: object) -> bool:
     return annotation is ToolContext or (wraps and ToolContext in get_args(annotation))
 
 
-def _failure(error: BaseException) -> str:
+def failure_text(error: BaseException) -> str:
+    """Return a function's exception in words for the model."""
     if isinstance(error, BaseExceptionGroup):  # such as a task group's, whose own message says nothing
-        return "; ".join(dict.fromkeys(map(_failure, error.exceptions)))
+        return "; ".join(dict.fromkeys(map(failure_text, error.exceptions)))
     message = str(error).strip()
     return f"{type(error).__name__}: {message}" if message else type(error).__name__
 
