@@ -64,6 +64,7 @@ ${F(d,"")}`})}return c}var an={sessions:[],cost:null,unpriced:!1,tokens:0,proble
 .planck-row > small { grid-column: 2 / -1; font-size: var(--pk-fs-meta); line-height: 16px; color: var(--pk-fg2); overflow: hidden; text-overflow: ellipsis; white-space: nowrap; }
 .planck-row > .pk-acts { grid-column: 2 / -1; display: flex; margin: 4px 0 0 -8px; padding: 0; position: relative; z-index: 1; }
 .planck-window { max-height: 352px; overflow: auto; overscroll-behavior: contain; scrollbar-width: thin; }
+.planck-window .pk-spin { animation: none; }   /* each ring that turns is painted with every frame */
 .pk-panel .planck-find { display: block; width: calc(100% - 24px); margin: 0 12px 8px; }
 .planck-sum { padding: 0 12px 12px; font-size: 16px; line-height: 24px; font-weight: 500; }
 .planck-sum small { font-size: var(--pk-fs-meta); font-weight: 400; color: var(--pk-fg2); margin-inline-start: 4px; }
