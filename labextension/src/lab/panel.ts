@@ -281,7 +281,7 @@ export class Panel extends Widget {
     const found = this.isOpen && wanted !== '' ? sessions.filter(({ name, id }) => name.toLowerCase().includes(wanted) || id === wanted) : sessions;
     const toggle = (): void => {
       this.isOpen = !this.isOpen;
-      this.find = '';
+      this.find = this.opened = '';
       this.top = 0;
       this.draw();
     };
