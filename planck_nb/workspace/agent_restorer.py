@@ -49,7 +49,7 @@ async def restore_agents(
 ) -> list[str]:
     """Create agents of the session again.
 
-    Other tasks run now and then, so the names must be reserved; the reservations end here.
+    Other tasks run now and then, so the names must be reserved.
 
     Args:
         found: What was found of them.
@@ -98,7 +98,6 @@ async def restore_agents(
         problems += each.problems
         if each.record.unfinished:
             unfinished.append(agent)
-    factory.registry.reserved.clear()
     for agent in unfinished:
         await append_message(agent, UserMessage(INTERRUPTED))
     return problems

@@ -225,7 +225,10 @@ class SessionNavigation:
         records = (agent.record for agent in agents)
         current.registry.reserved.update((record.identity.team_id, name_of(record)) for record in records)
         restoring = restore_agents(agents, current.factory, current.toolbox, find, self.teams)
-        return await uninterrupted(asyncio.ensure_future(restoring))
+        try:
+            return await uninterrupted(asyncio.ensure_future(restoring))
+        finally:
+            current.registry.reserved.clear()
 
     @staticmethod
     async def _read_ahead(session: Session, found: Sequence[FoundAgent]) -> None:
