@@ -21,9 +21,11 @@ from planck_nb.ai.messages import Usage
 from planck_nb.ai.models import Model
 from planck_nb.ai.request import Options
 from planck_nb.base.event_log import EventLog
+from planck_nb.base.ids import NewId
 from planck_nb.sessions import Session
 from planck_nb.sessions.members import AgentRecord
 from planck_nb.workspace.agent_registry import AgentRegistry
+from planck_nb.workspace.map_settings import ItemSettings
 
 
 @dataclass
@@ -137,6 +139,31 @@ class AgentFactory:
             "fallbacks": self.fallbacks(),
             "on_compact": Compactor.build(ratio=self.compact_ratio),
         }
+
+    def create_item(self, item_id: str, name: str, like: ItemSettings) -> Agent:
+        """Create an agent for one item of a map. It is not registered, and not restored with the session.
+
+        Args:
+            item_id: Its id, which no agent of the session has had.
+            name: The item's key or number.
+            like: The settings.
+
+        Returns:
+            The agent, without a history.
+        """
+        return Agent(
+            **{**self._shared(), "prompt_parts": like.prompt_parts},
+            id=NewId(item_id),
+            name=like.name,
+            type=like.type,
+            description=name,
+            model=like.model,
+            system_prompt=like.system_prompt,
+            tools=like.tools,
+            options=like.options,
+            limits=like.limits,
+            cwd=like.cwd,
+        )
 
     def restore(
         self,

@@ -1,0 +1,430 @@
+"""`Workspace.map`: many prompts, each answered by an agent of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from array import array
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterable
+from contextlib import suppress
+from dataclasses import dataclass, field, is_dataclass
+from typing import TYPE_CHECKING, Any
+
+from pydantic_core import to_jsonable_python
+
+from planck_nb.agent.output import OutputMismatch, OutputSpec
+from planck_nb.ai.providers import may_cost, rules_of
+from planck_nb.base.errors import LimitError, PlanckError, SessionError, UsageError
+from planck_nb.base.threads import run_in_thread
+from planck_nb.base.visible import series
+from planck_nb.sessions import Session, query_async
+from planck_nb.workspace.agent_factory import AgentFactory
+from planck_nb.workspace.map_settings import ItemSettings, MapPrompt, MapPrompts, digest
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_PAGE = 500
+"""Items that are read from the session at once."""
+
+_CHECKED_AT_ONCE = 1000
+"""Prompts that are checked before other tasks have a turn."""
+
+_KEY = "map:"
+"""What the keys of the session's metadata about maps begin with."""
+
+_COLUMNS = ("prompt", "error", "input_tokens", "output_tokens", "cost_usd", "seconds")
+
+
+@dataclass(frozen=True, slots=True)
+class MapItem:
+    """One finished item of a map.
+
+    Args:
+        name: Its key, or its number from 1.
+        prompt: The prompt.
+        answer: The structured answer if the map has an `output`, else the text; None if it failed.
+        error: Why it failed, empty if it did not.
+        input_tokens: Tokens read.
+        output_tokens: Tokens written.
+        cost: US dollars, None if the price is unknown.
+        seconds: How long it took.
+        agent_id: The agent that answered, by which the other views find it.
+    """
+
+    name: str
+    prompt: str
+    answer: Any
+    error: str
+    input_tokens: int
+    output_tokens: int
+    cost: float | None
+    seconds: float | None
+    agent_id: str
+
+
+@dataclass(slots=True)
+class _Stored:
+    """What the session has of a map's items, by their digests."""
+
+    done: dict[int, float] = field(default_factory=dict[int, float])
+    """The cost of each answered item."""
+    spent: dict[int, float] = field(default_factory=dict[int, float])
+    """What attempts without an answer have cost."""
+    attempts: dict[int, int] = field(default_factory=dict[int, int])
+    open: dict[int, tuple[str, int]] = field(default_factory=dict[int, tuple[str, int]])
+    """The agent and the length of the prompt of each item that was in flight."""
+    others: dict[int, tuple[str, float]] = field(default_factory=dict[int, tuple[str, float]])
+    """The settings and the cost of answers under other settings."""
+
+
+class MapRun:
+    """A running map: await it, or iterate over its items in order or as they finish.
+
+    Nothing of finished items stays in memory; they are read from the session.
+    """
+
+    def __init__(
+        self,
+        prompts: MapPrompts,
+        prepare: Callable[[], Awaitable[tuple[AgentFactory, ItemSettings]]],
+        *,
+        output: Any,  # noqa: ANN401 - any type
+        spec: OutputSpec | None,
+        concurrency: int,
+        cost: float | None,
+        again: bool,
+    ) -> None:
+        self._prompts, self._load = prompts, prepare
+        self._output, self._spec = output, spec
+        self._concurrency, self._bound, self._again = concurrency, cost, again
+        self.asked = 0
+        """Items that this run has asked."""
+        self.failed = 0
+        """Those of them that failed."""
+        self.stored = 0
+        """Items whose answers were stored already."""
+        self.cost = 0.0
+        """US dollars for all items so far, earlier attempts included, as far as prices are known."""
+        self.limit = ""
+        """A sentence if the limit of cost ended the map early."""
+        self.interrupted: list[str] = []
+        """Names of items that were in flight when an earlier process died, and are possibly paid twice."""
+        self.interrupted_cost = 0.0
+        """The most that these may have cost, in US dollars."""
+        self.skipped: list[str] = []
+        """Interrupted items whose tools may have changed something; `again=True` asks them again."""
+        self.stopped = False
+        """Whether `stop` ended it."""
+        self._order: array[int] = array("Q")
+        self._finished: array[int] = array("Q")
+        self._ended_items: set[int] = set()
+        self._met: set[int] = set()
+        self._changed = asyncio.Event()
+        self._settings_digest = ""
+        self._failure: BaseException | None = None
+        self._closed = False
+        self._workers: list[asyncio.Task[None]] = []
+        self._pull = asyncio.Lock()
+        self._task = asyncio.get_running_loop().create_task(self._supervise())
+        self._task.add_done_callback(_retrieved)
+
+    def __await__(self) -> Generator[object, None, MapRun]:
+        return self._own().__await__()
+
+    def __aiter__(self) -> AsyncIterator[MapItem]:
+        return self._items(self._order, ordered=True)
+
+    def __repr__(self) -> str:
+        total = "" if self._prompts.total is None else f" of {self._prompts.total:,}"
+        failed = f", {self.failed:,} failed" if self.failed else ""
+        state = "stopped, " if self.stopped else "" if self._task.done() else "running, "
+        return f"<MapRun {state}{len(self._finished):,}{total} items{failed}, ${self.cost:.4f}>"
+
+    def as_finished(self) -> AsyncIterator[MapItem]:
+        """Iterate over the items as they finish; equal prompts count once.
+
+        Returns:
+            An async iterator. It ends with the run, and raises what ended the run.
+        """
+        return self._items(self._finished, ordered=False)
+
+    def stop(self) -> None:
+        """Stop all items that are in flight, and start no more. What is stored stays."""
+        self.stopped = True
+        for worker in self._workers:
+            worker.cancel()
+
+    async def aclose(self) -> None:
+        """Stop, and return when nothing runs any more."""
+        self.stop()
+        await asyncio.wait([self._task])
+
+    async def frame(self) -> pd.DataFrame:
+        """Read the items from the session, in the order of the prompts.
+
+        Returns:
+            A row for each prompt that has ended: `prompt`, `answer` or the fields of the structured answer, `error`,
+            `input_tokens`, `output_tokens`, `cost_usd` and `seconds`. The index has the items' names.
+
+        Raises:
+            QueryError: The session cannot be read.
+        """
+        import pandas as pd  # noqa: PLC0415 - heavy
+
+        rows = await self._rows(None)
+        found = [rows[known] for known in self._order if known in rows]
+        table: list[dict[str, object]] = []
+        for row in found:
+            answer = self._answer(row["answer"])
+            fields = _fields(answer) or {"answer": answer}
+            named = {f"answer_{name}" if name in _COLUMNS else name: value for name, value in fields.items()}
+            table.append({"prompt": row["prompt"], **named, **{name: row[name] for name in _COLUMNS[1:]}})
+        return pd.DataFrame(table, index=[row["name"] for row in found])
+
+    async def _own(self) -> MapRun:
+        try:
+            await asyncio.shield(self._task)
+        except asyncio.CancelledError:
+            await self.aclose()
+            raise
+        return self
+
+    async def _supervise(self) -> None:
+        try:
+            await self._prepare()
+            if not self.stopped:
+                self._workers = [asyncio.create_task(self._work()) for _ in range(self._concurrency)]
+                await asyncio.gather(*self._workers, return_exceptions=True)
+                await self._session.flush()
+        except BaseException as error:
+            self._failure = self._failure or error
+            raise
+        finally:
+            for worker in self._workers:
+                worker.cancel()
+            await asyncio.gather(*self._workers, return_exceptions=True)
+            self._closed = True
+            self._changed.set()
+        if self._failure is not None:
+            raise self._failure
+
+    async def _prepare(self) -> None:
+        self._factory, self._settings = await self._load()
+        self._session: Session = self._factory.session
+        model, limits = self._settings.model, self._settings.limits
+        free = model.pricing is not None or limits.unknown_price is not None or not may_cost(model)
+        if self._bound is not None and not free and rules_of(model).cost is None:
+            raise LimitError(
+                f"The price of {model} is not known, so `cost` cannot hold; say what it costs with `unknown_price` in "
+                "the limits, or leave `cost` out."
+            )
+        parts = self._settings.digests(self._spec)
+        self._settings_digest = digest(json.dumps(parts, sort_keys=True))[:12]
+        self._known = await self._read_stored()
+        earlier = await run_in_thread(self._session.get_metadata)
+        await self._check(earlier, parts)
+        if earlier.get(_KEY + self._settings_digest) != parts:
+            await self._session.save_metadata({_KEY + self._settings_digest: parts})
+        self._source = self._prompts.read()
+
+    async def _read_stored(self) -> _Stored:
+        rows = await self._query("select agent_id, status, cost_usd, length(prompt) as size from map_items")
+        stored = _Stored()
+        for agent_id, status, cost, size in zip(*(rows[name].tolist() for name in rows), strict=True):
+            _, settings, known, attempt = agent_id.split("-")
+            paid = 0.0 if cost is None or cost != cost else cost  # noqa: PLR0124 - NaN
+            number = int(known, 16)
+            if settings != self._settings_digest:
+                if status == "done":
+                    stored.others[number] = settings, paid
+                continue
+            stored.attempts[number] = max(stored.attempts.get(number, 0), int(attempt))
+            if status == "done":
+                stored.done[number] = paid
+            elif status == "open":
+                stored.open[number] = agent_id, int(size)
+            if status != "done":
+                stored.spent[number] = stored.spent.get(number, 0.0) + paid
+        return stored
+
+    async def _check(self, earlier: dict[str, Any], parts: dict[str, str]) -> None:
+        """Check all prompts before one is asked, if they can be read twice, and what has changed for them."""
+        if self._prompts.total is None:
+            return
+        changed = 0
+        cost = 0.0
+        settings: set[str] = set()
+        count = 0
+        async for prompt in self._prompts.read():
+            count += 1
+            if count % _CHECKED_AT_ONCE == 0:
+                await asyncio.sleep(0)
+            if prompt.digest in self._known.others and prompt.digest not in self._known.done:
+                before, paid = self._known.others[prompt.digest]
+                changed, cost = changed + 1, cost + paid
+                settings.add(before)
+        if changed and not self._again:
+            raise UsageError(self._changed_sentence(changed, cost, settings, earlier, parts))
+
+    def _changed_sentence(
+        self, count: int, cost: float, settings: Iterable[str], earlier: dict[str, Any], parts: dict[str, str]
+    ) -> str:
+        old = [before for each in settings if isinstance(before := earlier.get(_KEY + each), dict)]
+        names = [name for name, value in parts.items() if any(before.get(name) != value for before in old)]
+        return (
+            f"The {series(names) or 'settings'} changed since {count:,} of these items were answered; `again=True` "
+            f"asks them again, for about ${cost:.4f}."
+        )
+
+    async def _work(self) -> None:
+        try:
+            while (prompt := await self._next()) is not None:
+                await self._ask(prompt)
+        except Exception as error:  # noqa: BLE001 - the other items that are in flight end first
+            self._failure = self._failure or error
+
+    async def _next(self) -> MapPrompt | None:
+        """The next prompt without a stored answer; None after the last one, a failure, or the limit of cost."""
+        async with self._pull:
+            while self._failure is None and not self.stopped and not self.limit:
+                if self._bound is not None and self.cost >= self._bound:
+                    self.limit = (
+                        f"The map has used up its {self._bound:g} US dollars; the answers are kept, and the same call "
+                        "with a higher `cost` asks the rest."
+                    )
+                    break
+                prompt = await anext(self._source, None)
+                if prompt is None:
+                    break
+                if await self._is_new(prompt):
+                    return prompt
+            return None
+
+    async def _is_new(self, prompt: MapPrompt) -> bool:
+        known, number = self._known, prompt.digest
+        self._order.append(number)
+        if number in self._met:
+            return False
+        self._met.add(number)
+        if number in known.done:
+            self.stored += 1
+            self.cost += known.done[number]
+            self._end(number)
+            return False
+        self.cost += known.spent.get(number, 0.0)
+        if number in known.others and not self._again:  # of an iterator, which could not be read in advance
+            settings, paid = known.others[number]
+            earlier = await run_in_thread(self._session.get_metadata)
+            raise UsageError(self._changed_sentence(1, paid, [settings], earlier, self._settings.digests(self._spec)))
+        if number in known.open:
+            agent_id, size = known.open[number]
+            self.interrupted.append(prompt.name)
+            self.interrupted_cost += self._settings.largest_cost(size)
+            if not self._again and await self._may_have_acted(agent_id):
+                self.skipped.append(prompt.name)
+                return False
+        return True
+
+    async def _may_have_acted(self, agent_id: str) -> bool:
+        """Whether an interrupted item has called a tool that may do more than read."""
+        if not self._settings.tools:
+            return False
+        rows = await self._query(f"select name, args from tool_calls where agent_id = '{agent_id}'")  # noqa: S608 - digests
+        tools = {tool.name: tool for tool in self._settings.tools}
+        for name, args in zip(rows["name"], rows["args"], strict=True):
+            effects = tools[name].touched(json.loads(args)) if name in tools else ()
+            if not effects or any(effect.kind != "read" for effect in effects):
+                return True
+        return False
+
+    async def _ask(self, prompt: MapPrompt) -> None:
+        attempt = self._known.attempts.get(prompt.digest, 0) + 1
+        item_id = f"map-{self._settings_digest}-{prompt.digest:016x}-{attempt}"
+        agent = self._factory.create_item(item_id, prompt.name, self._settings)
+        self.asked += 1
+        try:
+            await agent.prompt(prompt.text, output=self._output)
+        except SessionError:
+            raise
+        except PlanckError:
+            self.failed += 1
+        finally:
+            await agent.stop(removed=True)
+            self.cost += agent.info().cost or 0.0
+        self._end(prompt.digest)
+
+    def _end(self, number: int) -> None:
+        self._finished.append(number)
+        self._ended_items.add(number)
+        self._changed.set()
+
+    async def _items(self, numbers: array[int], *, ordered: bool) -> AsyncIterator[MapItem]:
+        position = 0
+        while True:
+            self._changed.clear()
+            page = numbers[position : position + _PAGE]
+            if ordered:
+                page = page[: next((i for i, number in enumerate(page) if number not in self._ended_items), len(page))]
+            if page:
+                rows = await self._rows(set(page))
+                for number in page:
+                    if number in rows:
+                        yield self._item(rows[number])
+                position += len(page)
+            elif not self._closed:
+                await self._changed.wait()
+            elif position < len(numbers):  # stopped, or left out
+                position += 1
+            else:
+                break
+        await asyncio.shield(self._task)
+
+    def _item(self, row: dict[str, Any]) -> MapItem:
+        return MapItem(
+            row["name"],
+            row["prompt"],
+            self._answer(row["answer"]),
+            row["error"] or "",
+            int(row["input_tokens"] or 0),
+            int(row["output_tokens"] or 0),
+            row["cost_usd"],
+            row["seconds"],
+            row["agent_id"],
+        )
+
+    def _answer(self, text: str | None) -> Any:  # noqa: ANN401 - of the type of `output`
+        if text is None or self._spec is None:
+            return text
+        with suppress(OutputMismatch):
+            return self._spec.read(text)
+        return None
+
+    async def _rows(self, numbers: set[int] | None) -> dict[int, dict[str, Any]]:
+        """The newest attempt of items, by digest."""
+        if not self._settings_digest:
+            return {}
+        digests = ", ".join(f"'{number:016x}'" for number in numbers or ())
+        wanted = f"and digest in ({digests})" if numbers is not None else ""
+        settings = f"where settings = '{self._settings_digest}' and status <> 'open'"
+        rows = await self._query(f"select * from map_items {settings} {wanted} order by started")  # noqa: S608 - digests
+        plain = rows.astype(object).where(rows.notna(), None).to_dict("records")
+        return {int(row["digest"], 16): {str(name): value for name, value in row.items()} for row in plain}
+
+    async def _query(self, sql: str) -> pd.DataFrame:
+        with suppress(SessionError):  # closed, or a full disk: what was written can be read
+            await self._session.flush()
+        return await query_async(self._session.directory, sql, only=self._session.info)
+
+
+def _fields(answer: object) -> dict[str, object]:
+    """The fields of a structured answer by name, none if it has none."""
+    if hasattr(type(answer), "model_dump") or is_dataclass(answer):
+        answer = to_jsonable_python(answer)
+    return {str(name): value for name, value in answer.items()} if isinstance(answer, dict) else {}
+
+
+def _retrieved(task: asyncio.Task[None]) -> None:
+    """Mark a failure as seen: whoever awaits the run gets it, and nobody else is told."""
+    if not task.cancelled():
+        task.exception()
