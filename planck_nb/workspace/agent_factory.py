@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from planck_nb.agent.agent import Agent
@@ -55,6 +55,8 @@ class AgentFactory:
     observers: Sequence[EventLog[AgentEvent]]
     fallbacks: Callable[[], Sequence[Model]]
     compact_ratio: float
+    live_items: set[str] = field(default_factory=set[str])
+    """The items of maps that are being asked, by the digests of their settings and prompts."""
 
     def create(
         self,
@@ -152,7 +154,12 @@ class AgentFactory:
             The agent, without a history.
         """
         return Agent(
-            **{**self._shared(), "prompt_parts": like.prompt_parts},
+            **{
+                **self._shared(),
+                "prompt_parts": like.prompt_parts,
+                # Observers keep the newest events; only those of tools, which may ask for approval, matter to somebody.
+                "observers": self.observers if like.tools else (),
+            },
             id=NewId(item_id),
             name=like.name,
             type=like.type,

@@ -72,8 +72,8 @@ class _Stored:
     spent: dict[int, float] = field(default_factory=dict[int, float])
     """What attempts without an answer have cost."""
     attempts: dict[int, int] = field(default_factory=dict[int, int])
-    open: dict[int, tuple[str, int]] = field(default_factory=dict[int, tuple[str, int]])
-    """The agent and the length of the prompt of each item that was in flight."""
+    open: dict[int, list[tuple[str, int]]] = field(default_factory=dict[int, list[tuple[str, int]]])
+    """The agent and the length of the prompt of each attempt that was in flight when its process died."""
     others: dict[int, tuple[str, float]] = field(default_factory=dict[int, tuple[str, float]])
     """The settings and the cost of answers under other settings."""
 
@@ -243,7 +243,7 @@ class MapRun:
             if status == "done":
                 stored.done[number] = paid
             elif status == "open":
-                stored.open[number] = agent_id, int(size)
+                stored.open.setdefault(number, []).append((agent_id, int(size)))
             if status != "done":
                 stored.spent[number] = stored.spent.get(number, 0.0) + paid
         return stored
@@ -307,6 +307,12 @@ class MapRun:
         if number in self._met:
             return False
         self._met.add(number)
+        if f"{self._settings_digest}-{number}" in self._factory.live_items:
+            raise UsageError(f"Item {prompt.name} is being asked by another map at the moment; await that one first.")
+        open_attempts = known.open.get(number, ())
+        if open_attempts:
+            self.interrupted.append(prompt.name)
+            self.interrupted_cost += sum(self._settings.largest_cost(size) for _, size in open_attempts)
         if number in known.done:
             self.stored += 1
             self.cost += known.done[number]
@@ -317,11 +323,8 @@ class MapRun:
             settings, paid = known.others[number]
             earlier = await run_in_thread(self._session.get_metadata)
             raise UsageError(self._changed_sentence(1, paid, [settings], earlier, self._settings.digests(self._spec)))
-        if number in known.open:
-            agent_id, size = known.open[number]
-            self.interrupted.append(prompt.name)
-            self.interrupted_cost += self._settings.largest_cost(size)
-            if not self._again and await self._may_have_acted(agent_id):
+        for agent_id, _ in () if self._again else open_attempts:
+            if await self._may_have_acted(agent_id):
                 self.skipped.append(prompt.name)
                 return False
         return True
@@ -343,6 +346,8 @@ class MapRun:
         item_id = f"map-{self._settings_digest}-{prompt.digest:016x}-{attempt}"
         agent = self._factory.create_item(item_id, prompt.name, self._settings)
         self.asked += 1
+        live = f"{self._settings_digest}-{prompt.digest}"
+        self._factory.live_items.add(live)
         try:
             await agent.prompt(prompt.text, output=self._output)
         except SessionError:
@@ -352,6 +357,7 @@ class MapRun:
         finally:
             await agent.stop(removed=True)
             self.cost += agent.info().cost or 0.0
+            self._factory.live_items.discard(live)
         self._end(prompt.digest)
 
     def _end(self, number: int) -> None:
