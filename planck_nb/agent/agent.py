@@ -312,11 +312,6 @@ class Agent:
         return tuple(self._setup.tools.values())
 
     @property
-    def prompt_parts(self) -> Callable[[], SystemPromptParts]:
-        """Returns what surrounds the system prompt; called at the start of each turn."""
-        return self._setup.load_prompt_parts
-
-    @property
     def status(self) -> Status:
         """Whether the agent is idle, streaming a reply, or executing tools."""
         return self._recorder.settled.status

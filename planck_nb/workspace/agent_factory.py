@@ -56,7 +56,7 @@ class AgentFactory:
     fallbacks: Callable[[], Sequence[Model]]
     compact_ratio: float
     live_items: set[str] = field(default_factory=set[str])
-    """The items of maps that are being asked, by the digests of their settings and prompts."""
+    """Map items in flight, by their digests."""
 
     def create(
         self,
@@ -143,10 +143,10 @@ class AgentFactory:
         }
 
     def create_item(self, item_id: str, name: str, like: ItemSettings) -> Agent:
-        """Create an agent for one item of a map. It is not registered, and not restored with the session.
+        """Create an unregistered agent for one map item.
 
         Args:
-            item_id: Its id, which no agent of the session has had.
+            item_id: Its id, new in the session.
             name: The item's key or number.
             like: The settings.
 
@@ -157,7 +157,7 @@ class AgentFactory:
             **{
                 **self._shared(),
                 "prompt_parts": like.prompt_parts,
-                # Observers keep the newest events; only those of tools, which may ask for approval, matter to somebody.
+                # Observers keep the newest events; only tools may ask somebody for approval.
                 "observers": self.observers if like.tools else (),
             },
             id=NewId(item_id),

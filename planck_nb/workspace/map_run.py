@@ -31,14 +31,14 @@ _CHECKED_AT_ONCE = 1000
 """Prompts that are checked before other tasks have a turn."""
 
 _KEY = "map:"
-"""What the keys of the session's metadata about maps begin with."""
+"""The beginning of metadata keys."""
 
 _COLUMNS = ("prompt", "error", "input_tokens", "output_tokens", "cost_usd", "seconds")
 
 
 @dataclass(frozen=True, slots=True)
 class MapItem:
-    """One finished item of a map.
+    """One finished item.
 
     Args:
         name: Its key, or its number from 1.
@@ -65,23 +65,47 @@ class MapItem:
 
 @dataclass(slots=True)
 class _Stored:
-    """What the session has of a map's items, by their digests."""
+    """A session's items by their digests."""
 
     done: dict[int, float] = field(default_factory=dict[int, float])
-    """The cost of each answered item."""
+    """Answered items' costs."""
     spent: dict[int, float] = field(default_factory=dict[int, float])
-    """What attempts without an answer have cost."""
+    """The costs for attempts without an answer."""
     attempts: dict[int, int] = field(default_factory=dict[int, int])
     open: dict[int, list[tuple[str, int]]] = field(default_factory=dict[int, list[tuple[str, int]]])
-    """The agent and the length of the prompt of each attempt that was in flight when its process died."""
+    """Agents and prompt lengths for attempts in flight at a death."""
     others: dict[int, tuple[str, float]] = field(default_factory=dict[int, tuple[str, float]])
-    """The settings and the cost of answers under other settings."""
+    """Answers' settings and costs under other settings."""
 
 
 class MapRun:
-    """A running map: await it, or iterate over its items in order or as they finish.
+    """A running map.
 
-    Nothing of finished items stays in memory; they are read from the session.
+    Await it, or iterate over its items in order or as they finish. They are read from the session, so memory stays
+    small. `Workspace.map` makes it.
+
+    Args:
+        prompts: The prompts.
+        prepare: Returns what creates agents, and their settings.
+        output: The type or JSON Schema for structured answers, None for text.
+        spec: The same as a specification.
+        concurrency: The most items in flight.
+        cost: US dollars for all items together, None if unlimited.
+        again: Whether to repeat items with other settings and interrupted ones.
+
+    Example:
+        >>> import asyncio, tempfile
+        >>> from pathlib import Path
+        >>> from planck_nb import Config, Workspace
+        >>> from planck_nb.testing import scripted_model
+        >>> async def main(folder):
+        ...     config = Config.load(environment={}, directory=folder, home=folder)
+        ...     async with Workspace(config) as workspace:
+        ...         run = workspace.map(["Is 7 prime?", "Is 11?"], model=scripted_model(["Yes."]))
+        ...         return [(item.name, item.answer) async for item in run]
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     asyncio.run(main(Path(folder)))
+        [('1', 'Yes.'), ('2', 'Yes.')]
     """
 
     def __init__(
@@ -99,23 +123,23 @@ class MapRun:
         self._output, self._spec = output, spec
         self._concurrency, self._bound, self._again = concurrency, cost, again
         self.asked = 0
-        """Items that this run has asked."""
+        """Items asked by this run."""
         self.failed = 0
-        """Those of them that failed."""
+        """Items without an answer."""
         self.stored = 0
         """Items whose answers were stored already."""
         self.cost = 0.0
-        """US dollars for all items so far, earlier attempts included, as far as prices are known."""
+        """US dollars so far, earlier attempts included."""
         self.limit = ""
-        """A sentence if the limit of cost ended the map early."""
+        """A sentence if the cost limit ended the map early."""
         self.interrupted: list[str] = []
-        """Names of items that were in flight when an earlier process died, and are possibly paid twice."""
+        """Items in flight at an earlier process's death, possibly paid twice."""
         self.interrupted_cost = 0.0
-        """The most that these may have cost, in US dollars."""
+        """Their largest possible cost in US dollars."""
         self.skipped: list[str] = []
-        """Interrupted items whose tools may have changed something; `again=True` asks them again."""
+        """Interrupted items whose tools may have acted; `again=True` asks them."""
         self.stopped = False
-        """Whether `stop` ended it."""
+        """True after `stop`."""
         self._order: array[int] = array("Q")
         self._finished: array[int] = array("Q")
         self._ended_items: set[int] = set()
@@ -137,9 +161,9 @@ class MapRun:
 
     def __repr__(self) -> str:
         total = "" if self._prompts.total is None else f" of {self._prompts.total:,}"
-        failed = f", {self.failed:,} failed" if self.failed else ""
+        failures = f", {self.failed:,} failed" if self.failed else ""
         state = "stopped, " if self.stopped else "" if self._task.done() else "running, "
-        return f"<MapRun {state}{len(self._finished):,}{total} items{failed}, ${self.cost:.4f}>"
+        return f"<MapRun {state}{len(self._finished):,}{total} items{failures}, ${self.cost:.4f}>"
 
     def as_finished(self) -> AsyncIterator[MapItem]:
         """Iterate over the items as they finish; equal prompts count once.
@@ -150,21 +174,21 @@ class MapRun:
         return self._items(self._finished, ordered=False)
 
     def stop(self) -> None:
-        """Stop all items that are in flight, and start no more. What is stored stays."""
+        """Stop all items in flight. Stored answers stay."""
         self.stopped = True
         for worker in self._workers:
             worker.cancel()
 
     async def aclose(self) -> None:
-        """Stop, and return when nothing runs any more."""
+        """Stop, and return after the last item's end."""
         self.stop()
         await asyncio.wait([self._task])
 
     async def frame(self) -> pd.DataFrame:
-        """Read the items from the session, in the order of the prompts.
+        """Read the items from the session, in the prompts' order.
 
         Returns:
-            A row for each prompt that has ended: `prompt`, `answer` or the fields of the structured answer, `error`,
+            A row for each finished prompt: `prompt`, `answer` or the structured answer's fields, `error`,
             `input_tokens`, `output_tokens`, `cost_usd` and `seconds`. The index has the items' names.
 
         Raises:
@@ -173,14 +197,14 @@ class MapRun:
         import pandas as pd  # noqa: PLC0415 - heavy
 
         rows = await self._rows(None)
-        found = [rows[known] for known in self._order if known in rows]
+        items = [rows[number] for number in self._order if number in rows]
         table: list[dict[str, object]] = []
-        for row in found:
+        for row in items:
             answer = self._answer(row["answer"])
             fields = _fields(answer) or {"answer": answer}
-            named = {f"answer_{name}" if name in _COLUMNS else name: value for name, value in fields.items()}
-            table.append({"prompt": row["prompt"], **named, **{name: row[name] for name in _COLUMNS[1:]}})
-        return pd.DataFrame(table, index=[row["name"] for row in found])
+            columns = {f"answer_{name}" if name in _COLUMNS else name: value for name, value in fields.items()}
+            table.append({"prompt": row["prompt"], **columns, **{name: row[name] for name in _COLUMNS[1:]}})
+        return pd.DataFrame(table, index=[row["name"] for row in items])
 
     async def _own(self) -> MapRun:
         try:
@@ -230,29 +254,29 @@ class MapRun:
 
     async def _read_stored(self) -> _Stored:
         rows = await self._query("select agent_id, status, cost_usd, length(prompt) as size from map_items")
-        stored = _Stored()
+        history = _Stored()
         for agent_id, status, cost, size in zip(*(rows[name].tolist() for name in rows), strict=True):
-            _, settings, known, attempt = agent_id.split("-")
-            paid = 0.0 if cost is None or cost != cost else cost  # noqa: PLR0124 - NaN
-            number = int(known, 16)
+            _, settings, code, attempt = agent_id.split("-")
+            dollars = 0.0 if cost is None or cost != cost else cost  # noqa: PLR0124 - NaN
+            number = int(code, 16)
             if settings != self._settings_digest:
                 if status == "done":
-                    stored.others[number] = settings, paid
+                    history.others[number] = settings, dollars
                 continue
-            stored.attempts[number] = max(stored.attempts.get(number, 0), int(attempt))
+            history.attempts[number] = max(history.attempts.get(number, 0), int(attempt))
             if status == "done":
-                stored.done[number] = paid
+                history.done[number] = dollars
             elif status == "open":
-                stored.open.setdefault(number, []).append((agent_id, int(size)))
+                history.open.setdefault(number, []).append((agent_id, int(size)))
             if status != "done":
-                stored.spent[number] = stored.spent.get(number, 0.0) + paid
-        return stored
+                history.spent[number] = history.spent.get(number, 0.0) + dollars
+        return history
 
     async def _check(self, earlier: dict[str, Any], parts: dict[str, str]) -> None:
-        """Check all prompts before one is asked, if they can be read twice, and what has changed for them."""
+        """Check all prompts first, if they can be read twice."""
         if self._prompts.total is None:
             return
-        changed = 0
+        count_again = 0
         cost = 0.0
         settings: set[str] = set()
         count = 0
@@ -261,16 +285,16 @@ class MapRun:
             if count % _CHECKED_AT_ONCE == 0:
                 await asyncio.sleep(0)
             if prompt.digest in self._known.others and prompt.digest not in self._known.done:
-                before, paid = self._known.others[prompt.digest]
-                changed, cost = changed + 1, cost + paid
+                before, dollars = self._known.others[prompt.digest]
+                count_again, cost = count_again + 1, cost + dollars
                 settings.add(before)
-        if changed and not self._again:
-            raise UsageError(self._changed_sentence(changed, cost, settings, earlier, parts))
+        if count_again and not self._again:
+            raise UsageError(self._changed_sentence(count_again, cost, settings, earlier, parts))
 
     def _changed_sentence(
         self, count: int, cost: float, settings: Iterable[str], earlier: dict[str, Any], parts: dict[str, str]
     ) -> str:
-        old = [before for each in settings if isinstance(before := earlier.get(_KEY + each), dict)]
+        old = [before for key in settings if isinstance(before := earlier.get(_KEY + key), dict)]
         names = [name for name, value in parts.items() if any(before.get(name) != value for before in old)]
         return (
             f"The {series(names) or 'settings'} changed since {count:,} of these items were answered; `again=True` "
@@ -285,7 +309,7 @@ class MapRun:
             self._failure = self._failure or error
 
     async def _next(self) -> MapPrompt | None:
-        """The next prompt without a stored answer; None after the last one, a failure, or the limit of cost."""
+        """Take the next unanswered prompt, None at the end."""
         async with self._pull:
             while self._failure is None and not self.stopped and not self.limit:
                 if self._bound is not None and self.cost >= self._bound:
@@ -302,27 +326,29 @@ class MapRun:
             return None
 
     async def _is_new(self, prompt: MapPrompt) -> bool:
-        known, number = self._known, prompt.digest
+        history, number = self._known, prompt.digest
         self._order.append(number)
         if number in self._met:
             return False
         self._met.add(number)
         if f"{self._settings_digest}-{number}" in self._factory.live_items:
             raise UsageError(f"Item {prompt.name} is being asked by another map at the moment; await that one first.")
-        open_attempts = known.open.get(number, ())
+        open_attempts = history.open.get(number, ())
         if open_attempts:
             self.interrupted.append(prompt.name)
             self.interrupted_cost += sum(self._settings.largest_cost(size) for _, size in open_attempts)
-        if number in known.done:
+        if number in history.done:
             self.stored += 1
-            self.cost += known.done[number]
+            self.cost += history.done[number]
             self._end(number)
             return False
-        self.cost += known.spent.get(number, 0.0)
-        if number in known.others and not self._again:  # of an iterator, which could not be read in advance
-            settings, paid = known.others[number]
+        self.cost += history.spent.get(number, 0.0)
+        if number in history.others and not self._again:  # from an iterator, read only once
+            settings, dollars = history.others[number]
             earlier = await run_in_thread(self._session.get_metadata)
-            raise UsageError(self._changed_sentence(1, paid, [settings], earlier, self._settings.digests(self._spec)))
+            raise UsageError(
+                self._changed_sentence(1, dollars, [settings], earlier, self._settings.digests(self._spec))
+            )
         for agent_id, _ in () if self._again else open_attempts:
             if await self._may_have_acted(agent_id):
                 self.skipped.append(prompt.name)
@@ -330,7 +356,7 @@ class MapRun:
         return True
 
     async def _may_have_acted(self, agent_id: str) -> bool:
-        """Whether an interrupted item has called a tool that may do more than read."""
+        """Check whether an item's tools may have done more than read."""
         if not self._settings.tools:
             return False
         rows = await self._query(f"select name, args from tool_calls where agent_id = '{agent_id}'")  # noqa: S608 - digests
@@ -407,13 +433,13 @@ class MapRun:
         return None
 
     async def _rows(self, numbers: set[int] | None) -> dict[int, dict[str, Any]]:
-        """The newest attempt of items, by digest."""
+        """Read items' newest attempts by digest."""
         if not self._settings_digest:
             return {}
         digests = ", ".join(f"'{number:016x}'" for number in numbers or ())
-        wanted = f"and digest in ({digests})" if numbers is not None else ""
+        condition = f"and digest in ({digests})" if numbers is not None else ""
         settings = f"where settings = '{self._settings_digest}' and status <> 'open'"
-        rows = await self._query(f"select * from map_items {settings} {wanted} order by started")  # noqa: S608 - digests
+        rows = await self._query(f"select * from map_items {settings} {condition} order by started")  # noqa: S608 - digests
         plain = rows.astype(object).where(rows.notna(), None).to_dict("records")
         return {int(row["digest"], 16): {str(name): value for name, value in row.items()} for row in plain}
 
@@ -424,13 +450,13 @@ class MapRun:
 
 
 def _fields(answer: object) -> dict[str, object]:
-    """The fields of a structured answer by name, none if it has none."""
+    """Return a structured answer's fields by name."""
     if hasattr(type(answer), "model_dump") or is_dataclass(answer):
         answer = to_jsonable_python(answer)
     return {str(name): value for name, value in answer.items()} if isinstance(answer, dict) else {}
 
 
 def _retrieved(task: asyncio.Task[None]) -> None:
-    """Mark a failure as seen: whoever awaits the run gets it, and nobody else is told."""
+    """Mark a failure as seen."""
     if not task.cancelled():
         task.exception()

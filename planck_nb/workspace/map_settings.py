@@ -1,4 +1,4 @@
-"""What decides the answers of a map: its settings and prompts, with their digests."""
+"""Settings and prompts for maps, with their digests."""
 
 from __future__ import annotations
 
@@ -25,25 +25,25 @@ from planck_nb.base.secrets import redact
 from planck_nb.base.visible import series
 
 KeyFunction: TypeAlias = Callable[[Any], object]
-"""Returns the key of an item, from its prompt or its row."""
+"""A function from a prompt or a row to its key."""
 
 _MOST_NAMED = 3
 
 
 @dataclass(frozen=True, slots=True)
 class ItemSettings:
-    """The settings of the agents of a map.
+    """Settings for the agents in a map.
 
     Args:
-        model: The model that answers.
+        model: The answering model.
         prompt_parts: Returns what surrounds the system prompt.
-        limits: Limits of each item.
-        name: The name that the model is told.
-        type: The type that the model is told.
+        limits: Limits for each item.
+        name: The name for the model.
+        type: The type for the model.
         system_prompt: Instructions to the model.
         tools: The tools.
         options: Request options.
-        cwd: The working directory of tools.
+        cwd: The tools' working directory.
     """
 
     model: Model
@@ -57,11 +57,11 @@ class ItemSettings:
     cwd: Path | None = None
 
     @classmethod
-    def of(cls, agent: Agent) -> ItemSettings:
-        """Return the current settings of an agent."""
+    def of(cls, agent: Agent, prompt_parts: Callable[[], SystemPromptParts]) -> ItemSettings:
+        """Return an agent's current settings."""
         return cls(
             agent.model,
-            agent.prompt_parts,
+            prompt_parts,
             agent.limits,
             agent.name,
             agent.type,
@@ -72,7 +72,7 @@ class ItemSettings:
         )
 
     def digests(self, output: OutputSpec | None) -> dict[str, str]:
-        """Return a digest of each setting that decides an answer, by the name that people are told."""
+        """Return the digests by the settings' names for people."""
         parts = self.prompt_parts()
         values: dict[str, object] = {
             "model": [str(self.model), model_source(self.model)],
@@ -85,20 +85,20 @@ class ItemSettings:
         return {name: digest(json.dumps(value, sort_keys=True, default=str))[:12] for name, value in values.items()}
 
     def largest_cost(self, characters: int) -> float:
-        """Compute the most that one item may have cost, in US dollars; infinite if nothing bounds it."""
+        """Compute an item's largest cost, in US dollars or infinity."""
         limits = self.limits
         rounds = 1 if not self.tools else limits.rounds
-        written = (self.options.max_tokens if self.options else None) or self.model.max_output
+        max_output = (self.options.max_tokens if self.options else None) or self.model.max_output
         bound = float("inf") if limits.cost is None else limits.cost
-        if rounds is None or written is None or self.tools:  # what tools return is not known
+        if rounds is None or max_output is None or self.tools:  # tools may return anything
             return bound
         parts = self.prompt_parts()
         read = 4 * (characters + len(self.system_prompt) + len(parts.instructions) + len(parts.skills) + 200)
-        return min(bound, limits.price(Usage(input_tokens=read, output_tokens=2 * written), self.model))
+        return min(bound, limits.price(Usage(input_tokens=read, output_tokens=2 * max_output), self.model))
 
 
 def digest(text: str) -> str:
-    """Return the SHA-256 of a text."""
+    """Return a text's SHA-256."""
     return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
@@ -112,12 +112,12 @@ def _source(tool: Tool) -> str:
 
 @dataclass(frozen=True, slots=True)
 class MapPrompt:
-    """One prompt of a map.
+    """One prompt.
 
     Args:
         name: Its key, or its number from 1.
         text: The prompt.
-        digest: What it is known by, a number of 64 bits.
+        digest: What it is known by, a 64-bit number.
     """
 
     name: str
@@ -130,8 +130,8 @@ class MapPrompts:
 
     Args:
         prompts: Texts: a list, an iterator, an async iterator or a column; or a frame, for which `template` is needed.
-        key: Returns what an item is known by instead of its prompt, or the name of a column.
-        template: The prompt of each row, with `{column}` where its values belong.
+        key: Returns what an item is known by instead of its prompt, or a column's name.
+        template: Each row's prompt, with `{column}` where its values belong.
     """
 
     def __init__(
@@ -157,7 +157,7 @@ class MapPrompts:
 
     @property
     def total(self) -> int | None:
-        """How many there are, None if only the end tells."""
+        """Their number, None for iterators."""
         return len(self._prompts) if isinstance(self._prompts, Sized) else None
 
     async def read(self) -> AsyncIterator[MapPrompt]:
@@ -223,8 +223,8 @@ class MapPrompts:
 
     def _filled(self, number: int, row: object) -> str:
         assert self._template is not None and isinstance(row, dict)  # noqa: S101, PT018 - for the type checker
-        used = [name for name in row if f"{{{name}" in self._template]
-        missing = [name for name in used if row[name] is None or row[name] != row[name]]
+        names = [name for name in row if f"{{{name}" in self._template]
+        missing = [name for name in names if row[name] is None or row[name] != row[name]]
         if missing:
             raise UsageError(
                 f"Item {number} has no value in {series(missing[:_MOST_NAMED])}; fill it, or drop the row."

@@ -524,24 +524,24 @@ class Workspace:
         template: str | None = None,
         again: bool = False,
     ) -> MapRun:
-        """Ask many prompts, each of them a fresh agent with the same settings, and store the answers.
+        """Ask many prompts, each with a fresh agent, and store the answers.
 
-        The same call in the same session goes on: an item is known by the digest of its prompt and of all settings that
-        decide its answer, and only those without a stored answer are asked. Items that failed or were stopped are asked
+        The same call in the same session goes on: an item is known by the digest of its prompt and all deciding
+        settings, and only those without a stored answer are asked. Items that failed or were stopped are asked
         again. The view `map_items` has every item as soon as it has ended.
 
         Args:
             prompts: Texts, read as they are needed: a list, an iterator, an async iterator or a column. Or a frame,
                 with a `template`.
             agent: The agent whose settings each item's agent gets, or its name. Its conversation is not sent.
-            model: The model instead, or its name; by default that of new agents.
+            model: The model instead, or its name; by default new agents' model.
             output: A type or a JSON Schema for structured answers, as for `Agent.prompt`.
             concurrency: The most items in flight.
-            cost: US dollars for all items together, with what earlier calls have spent on them. Items that are in
+            cost: US dollars for all items together, earlier calls included. Items that are in
                 flight when it is reached are finished.
-            key: Returns what an item is known by instead of its prompt, from the prompt or the row of the frame; or
-                the name of a column.
-            template: The prompt of each row of a frame, with `{column}` where values belong.
+            key: Returns what an item is known by instead of its prompt, from the prompt or the frame's row; or
+                a column's name.
+            template: The prompt for each row in a frame, with `{column}` where values belong.
             again: Whether to ask items again that were answered under other settings, and interrupted ones whose tools
                 may have changed something.
 
@@ -550,7 +550,7 @@ class Workspace:
 
         Raises:
             UsageError: An argument cannot be used.
-            AgentError: There is no agent of this name.
+            AgentError: There is no such agent.
             ModelError: There is no such model.
             TrustError: The folder has settings or models that are not trusted.
 
@@ -575,14 +575,14 @@ class Workspace:
             raise UsageError(f"`concurrency` must be a whole number from 1, not {concurrency!r}.")
         if cost is not None and not (isinstance(cost, int | float) and cost >= 0):
             raise UsageError(f"`cost` must be 0 or more US dollars, not {cost!r}.")
-        given = self.agent(agent) if isinstance(agent, str) else agent
-        chosen = self.model(model) if isinstance(model, str) else model
+        template_agent = self.agent(agent) if isinstance(agent, str) else agent
+        own_model = self.model(model) if isinstance(model, str) else model
 
         async def prepare() -> tuple[AgentFactory, ItemSettings]:
             factory = self.agent_factory
-            if given is not None:
-                return factory, ItemSettings.of(given)
-            answering = chosen or (await self.default_model())[0]
+            if template_agent is not None:
+                return factory, ItemSettings.of(template_agent, factory.prompt_parts)
+            answering = own_model or (await self.default_model())[0]
             return factory, ItemSettings(answering, factory.prompt_parts, self.limits)
 
         run = MapRun(
