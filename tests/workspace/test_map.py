@@ -260,9 +260,10 @@ async def test_an_interrupted_item_whose_tool_may_have_acted_waits_for_consent(t
     started = asyncio.Event()
 
     async def pay(args: dict[str, Any]) -> str:
-        started.set()
-        await asyncio.Event().wait()
-        return ""
+        if not started.is_set():
+            started.set()
+            await asyncio.Event().wait()
+        return "paid"
 
     model = scripted_model([{"calls": [{"name": "pay", "arguments": {}}]}, "Paid."])
     tool = Tool(name="pay", description="Pay.", execute_fn=pay)
@@ -283,9 +284,4 @@ async def test_an_interrupted_item_whose_tool_may_have_acted_waits_for_consent(t
         assert workspace.unanswered == ()
         second = await workspace.map(["a"], agent="ann")
         assert (second.asked, second.skipped, second.interrupted) == (0, ["1"], ["1"])
-        started.clear()
-        third = workspace.map(["a"], agent="ann", again=True)
-        await started.wait()
-        third.stop()
-        await third
-        assert third.asked == 1
+        assert (await workspace.map(["a"], agent="ann", again=True)).asked == 1
