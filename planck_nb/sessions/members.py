@@ -76,7 +76,7 @@ left join (
     left join said using (agent_id)
     left join newest using (agent_id)
     left join spent using (agent_id)
-    where started is not null
+    where started is not null and not store.is_map_item(agent_id)
 ) on true
 order by first_id
 """

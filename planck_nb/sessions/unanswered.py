@@ -17,7 +17,7 @@ from planck_nb.sessions.session import Session
 _BEGIN = """
 with queue as (
     select agent_id, id, type, data->>'$.prompt_id' as prompt_id
-    from store.visible_events where type in ('queued', 'unqueued')
+    from store.visible_events where type in ('queued', 'unqueued') and not store.is_map_item(agent_id)
 ),
 prompts as (
     select
@@ -42,7 +42,7 @@ select
     agent_id, id, type, epoch(ts) as time,
     case when type in ('queued', 'unqueued') then data end as data
 from store.visible_events
-where id >= {begin} and type in (
+where id >= {begin} and not store.is_map_item(agent_id) and type in (
     'agent_started', 'queued', 'unqueued', 'turn_end', 'aborted', 'error', 'rewound'
 )
 union all

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from planck_nb.workspace.map_run import MapItem, MapRun
 from planck_nb.workspace.workspace import Workspace
 
-__all__ = ["Workspace"]
+__all__ = ["MapItem", "MapRun", "Workspace"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from planck_nb.agent.agent import Agent
@@ -21,9 +21,11 @@ from planck_nb.ai.messages import Usage
 from planck_nb.ai.models import Model
 from planck_nb.ai.request import Options
 from planck_nb.base.event_log import EventLog
+from planck_nb.base.ids import NewId
 from planck_nb.sessions import Session
 from planck_nb.sessions.members import AgentRecord
 from planck_nb.workspace.agent_registry import AgentRegistry
+from planck_nb.workspace.map_settings import ItemSettings
 
 
 @dataclass
@@ -53,6 +55,8 @@ class AgentFactory:
     observers: Sequence[EventLog[AgentEvent]]
     fallbacks: Callable[[], Sequence[Model]]
     compact_ratio: float
+    live_items: set[str] = field(default_factory=set[str])
+    """Map items in flight, by their digests."""
 
     def create(
         self,
@@ -137,6 +141,36 @@ class AgentFactory:
             "fallbacks": self.fallbacks(),
             "on_compact": Compactor.build(ratio=self.compact_ratio),
         }
+
+    def create_item(self, item_id: str, name: str, like: ItemSettings) -> Agent:
+        """Create an unregistered agent for one map item.
+
+        Args:
+            item_id: Its id, new in the session.
+            name: The item's key or number.
+            like: The settings.
+
+        Returns:
+            The agent, without a history.
+        """
+        return Agent(
+            **{
+                **self._shared(),
+                "prompt_parts": like.prompt_parts,
+                # Observers keep the newest events; only tools may ask somebody for approval.
+                "observers": self.observers if like.tools else (),
+            },
+            id=NewId(item_id),
+            name=like.name,
+            type=like.type,
+            description=name,
+            model=like.model,
+            system_prompt=like.system_prompt,
+            tools=like.tools,
+            options=like.options,
+            limits=like.limits,
+            cwd=like.cwd,
+        )
 
     def restore(
         self,

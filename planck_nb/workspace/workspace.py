@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
+import weakref
+from collections.abc import AsyncIterable, Callable, Iterable, Iterator, Mapping, MutableMapping
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -17,6 +18,7 @@ from planck_nb.agent.calling.user_code import mark_observer
 from planck_nb.agent.context.compactor import Compactor
 from planck_nb.agent.events import AgentEvent
 from planck_nb.agent.limits import Limits
+from planck_nb.agent.output import output_spec
 from planck_nb.agent.run import Run
 from planck_nb.ai.cassettes import Cassette
 from planck_nb.ai.client import Client
@@ -43,6 +45,8 @@ from planck_nb.workspace.current_session import CurrentSession
 from planck_nb.workspace.default_model import choose_model
 from planck_nb.workspace.default_policy import default_policy
 from planck_nb.workspace.folder_files import TrustedFile, directory_notice, left_out_notice
+from planck_nb.workspace.map_run import MapRun
+from planck_nb.workspace.map_settings import ItemSettings, KeyFunction, MapPrompts
 from planck_nb.workspace.session_navigation import SessionNavigation
 from planck_nb.workspace.sessions import WorkspaceSessions
 from planck_nb.workspace.sidecars import WorkspaceSidecars
@@ -117,6 +121,7 @@ class Workspace:
         """The model of agents that are created without one, once it was found."""
         self._chosen_model: Model | None = None
         """The model passed to `set_default_model`, which takes precedence."""
+        self._maps: weakref.WeakSet[MapRun] = weakref.WeakSet()
         self._notices: set[str] = set()
         """The notices that the user has been given."""
 
@@ -505,6 +510,92 @@ class Workspace:
             description=description,
             on_compact=self.compactors.named(on_compact) if isinstance(on_compact, str) else on_compact,
         )
+
+    def map(
+        self,
+        prompts: Iterable[object] | AsyncIterable[object],
+        *,
+        agent: Agent | str | None = None,
+        model: Model | str | None = None,
+        output: Any = None,  # noqa: ANN401 - any type
+        concurrency: int = 8,
+        cost: float | None = None,
+        key: KeyFunction | str | None = None,
+        template: str | None = None,
+        again: bool = False,
+    ) -> MapRun:
+        """Ask many prompts, each with a fresh agent, and store the answers.
+
+        The same call in the same session goes on: an item is known by the digest of its prompt and all deciding
+        settings, and only those without a stored answer are asked. Items that failed or were stopped are asked
+        again. The view `map_items` has every item as soon as it has ended.
+
+        Args:
+            prompts: Texts, read as they are needed: a list, an iterator, an async iterator or a column. Or a frame,
+                with a `template`.
+            agent: The agent whose settings each item's agent gets, or its name. Its conversation is not sent.
+            model: The model instead, or its name; by default new agents' model.
+            output: A type or a JSON Schema for structured answers, as for `Agent.prompt`.
+            concurrency: The most items in flight.
+            cost: US dollars for all items together, earlier calls included. Items that are in
+                flight when it is reached are finished.
+            key: Returns what an item is known by instead of its prompt, from the prompt or the frame's row; or
+                a column's name.
+            template: The prompt for each row in a frame, with `{column}` where values belong.
+            again: Whether to ask items again that were answered under other settings, and interrupted ones whose tools
+                may have changed something.
+
+        Returns:
+            The run, which has started. Await it, iterate over it, or read `frame()`.
+
+        Raises:
+            UsageError: An argument cannot be used.
+            AgentError: There is no such agent.
+            ModelError: There is no such model.
+            TrustError: The folder has settings or models that are not trusted.
+
+        Example:
+            >>> import asyncio, tempfile
+            >>> from pathlib import Path
+            >>> from planck_nb import Config
+            >>> from planck_nb.testing import scripted_model
+            >>> async def main(folder):
+            ...     config = Config.load(environment={}, directory=folder, home=folder)
+            ...     async with Workspace(config) as workspace:
+            ...         run = await workspace.map(["Is 7 prime?"], model=scripted_model(["Yes."]))
+            ...         return (await run.frame()).answer.tolist()
+            >>> with tempfile.TemporaryDirectory() as folder:
+            ...     asyncio.run(main(Path(folder)))
+            ['Yes.']
+        """
+        self.require_trusted_settings()
+        if agent is not None and model is not None:
+            raise UsageError("Pass `agent` or `model`, not both: the agent has a model.")
+        if isinstance(concurrency, bool) or not isinstance(concurrency, int) or concurrency < 1:
+            raise UsageError(f"`concurrency` must be a whole number from 1, not {concurrency!r}.")
+        if cost is not None and not (isinstance(cost, int | float) and cost >= 0):
+            raise UsageError(f"`cost` must be 0 or more US dollars, not {cost!r}.")
+        template_agent = self.agent(agent) if isinstance(agent, str) else agent
+        own_model = self.model(model) if isinstance(model, str) else model
+
+        async def prepare() -> tuple[AgentFactory, ItemSettings]:
+            factory = self.agent_factory
+            if template_agent is not None:
+                return factory, ItemSettings.of(template_agent, factory.prompt_parts)
+            answering = own_model or (await self.default_model())[0]
+            return factory, ItemSettings(answering, factory.prompt_parts, self.limits)
+
+        run = MapRun(
+            MapPrompts(prompts, key, template),
+            prepare,
+            output=output,
+            spec=None if output is None else output_spec(output),
+            concurrency=concurrency,
+            cost=cost,
+            again=again,
+        )
+        self._maps.add(run)
+        return run
 
     @property
     def teams(self) -> dict[str, Team]:
@@ -918,6 +1009,8 @@ class Workspace:
 
     async def close(self) -> None:
         """Stop all agents and close the session. Its messages are already on disk."""
+        for running in list(self._maps):
+            await running.aclose()
         await self._navigation.leave()
         await self._current.sidecars.aclose()
         self._current.events.close()

@@ -51,6 +51,7 @@ VIEWS = (
     "branches",
     "events",
     "replies",
+    "map_items",
 )
 """The names of the views that a query can read; README.md describes their columns."""
 

@@ -12,6 +12,9 @@ create macro store.tokens(n) as case when n between 0 and 1000000000 then n end;
 create macro store.measured(seconds) as case when try_cast(seconds as double) >= 0 then try_cast(seconds as double) end;
 create macro store.dollars(amount) as case when amount between 0 and 1000000000 then amount end;
 
+-- Whether an agent is an item of `Workspace.map`, by its id: the digests of its settings and prompt, and a number.
+create macro store.is_map_item(id) as regexp_full_match(id, 'map-[0-9a-f]{12}-[0-9a-f]{16}-[0-9]+');
+
 create view store.visible_events as
 select * exclude (hidden) from store.all_events where not hidden;
 
@@ -574,3 +577,49 @@ select c.session_id, r.session_name, c.branch_id, r.before_id, r.ts as left_at, 
 from counted c
 join store.rewinds r on r.session_id = c.session_id and r.id = c.branch_id
 join store.all_messages m on m.session_id = c.session_id and m.id = c.last_id;
+
+-- An item whose turn has no end runs, or ran when the process died: it may have been paid for without an answer.
+create view map_items as
+with steps as (
+    select
+        session_id, session_name, agent_id,
+        arg_min(data, id) filter (type = 'agent_started') as state,
+        arg_max(type, id) filter (type in ('turn_start', 'turn_end', 'aborted', 'error')) as last,
+        arg_max(data->>'$.reason', id) filter (type = 'error') as reason,
+        min(ts) filter (type = 'turn_start') as started,
+        max(ts) filter (type in ('turn_end', 'aborted', 'error')) as ended
+    from store.visible_events
+    where store.is_map_item(agent_id)
+    group by all
+),
+said as (
+    select
+        session_id, agent_id,
+        arg_min(text, id) filter (role = 'user') as prompt,
+        arg_max(text, id) filter (role = 'assistant') as answer
+    from store.all_messages
+    where not hidden and store.is_map_item(agent_id)
+    group by all
+),
+spent as (
+    select
+        session_id, agent_id,
+        sum(input_tokens)::bigint as input_tokens, sum(output_tokens)::bigint as output_tokens, sum(cost_usd) as cost_usd
+    from charges
+    where store.is_map_item(agent_id)
+    group by all
+)
+select
+    session_id, session_name, agent_id,
+    state->>'$.description' as name,
+    split_part(agent_id, '-', 2) as settings,
+    split_part(agent_id, '-', 3) as digest,
+    state->>'$.model' as model,
+    case last when 'turn_end' then 'done' when 'error' then 'failed' when 'aborted' then 'stopped' else 'open' end as status,
+    prompt,
+    case when last = 'turn_end' then answer end as answer,
+    case when last = 'error' then reason end as error,
+    input_tokens, output_tokens, cost_usd, started, ended,
+    store.seconds(started, ended) as seconds
+from steps join said using (session_id, agent_id) left join spent using (session_id, agent_id)
+where prompt is not null;

@@ -1,0 +1,462 @@
+"""`Workspace.map`: many prompts, each answered by an agent of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from array import array
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterable
+from contextlib import suppress
+from dataclasses import dataclass, field, is_dataclass
+from typing import TYPE_CHECKING, Any
+
+from pydantic_core import to_jsonable_python
+
+from planck_nb.agent.output import OutputMismatch, OutputSpec
+from planck_nb.ai.providers import may_cost, rules_of
+from planck_nb.base.errors import LimitError, PlanckError, SessionError, UsageError
+from planck_nb.base.threads import run_in_thread
+from planck_nb.base.visible import series
+from planck_nb.sessions import Session, query_async
+from planck_nb.workspace.agent_factory import AgentFactory
+from planck_nb.workspace.map_settings import ItemSettings, MapPrompt, MapPrompts, digest
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_PAGE = 500
+"""Items that are read from the session at once."""
+
+_CHECKED_AT_ONCE = 1000
+"""Prompts that are checked before other tasks have a turn."""
+
+_KEY = "map:"
+"""The beginning of metadata keys."""
+
+_COLUMNS = ("prompt", "error", "input_tokens", "output_tokens", "cost_usd", "seconds")
+
+
+@dataclass(frozen=True, slots=True)
+class MapItem:
+    """One finished item.
+
+    Args:
+        name: Its key, or its number from 1.
+        prompt: The prompt.
+        answer: The structured answer if the map has an `output`, else the text; None if it failed.
+        error: Why it failed, empty if it did not.
+        input_tokens: Tokens read.
+        output_tokens: Tokens written.
+        cost: US dollars, None if the price is unknown.
+        seconds: How long it took.
+        agent_id: The agent that answered, by which the other views find it.
+    """
+
+    name: str
+    prompt: str
+    answer: Any
+    error: str
+    input_tokens: int
+    output_tokens: int
+    cost: float | None
+    seconds: float | None
+    agent_id: str
+
+
+@dataclass(slots=True)
+class _Stored:
+    """A session's items by their digests."""
+
+    done: dict[int, float] = field(default_factory=dict[int, float])
+    """Answered items' costs."""
+    spent: dict[int, float] = field(default_factory=dict[int, float])
+    """The costs for attempts without an answer."""
+    attempts: dict[int, int] = field(default_factory=dict[int, int])
+    open: dict[int, list[tuple[str, int]]] = field(default_factory=dict[int, list[tuple[str, int]]])
+    """Agents and prompt lengths for attempts in flight at a death."""
+    others: dict[int, tuple[str, float]] = field(default_factory=dict[int, tuple[str, float]])
+    """Answers' settings and costs under other settings."""
+
+
+class MapRun:
+    """A running map.
+
+    Await it, or iterate over its items in order or as they finish. They are read from the session, so memory stays
+    small. `Workspace.map` makes it.
+
+    Args:
+        prompts: The prompts.
+        prepare: Returns what creates agents, and their settings.
+        output: The type or JSON Schema for structured answers, None for text.
+        spec: The same as a specification.
+        concurrency: The most items in flight.
+        cost: US dollars for all items together, None if unlimited.
+        again: Whether to repeat items with other settings and interrupted ones.
+
+    Example:
+        >>> import asyncio, tempfile
+        >>> from pathlib import Path
+        >>> from planck_nb import Config, Workspace
+        >>> from planck_nb.testing import scripted_model
+        >>> async def main(folder):
+        ...     config = Config.load(environment={}, directory=folder, home=folder)
+        ...     async with Workspace(config) as workspace:
+        ...         run = workspace.map(["Is 7 prime?", "Is 11?"], model=scripted_model(["Yes."]))
+        ...         return [(item.name, item.answer) async for item in run]
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     asyncio.run(main(Path(folder)))
+        [('1', 'Yes.'), ('2', 'Yes.')]
+    """
+
+    def __init__(
+        self,
+        prompts: MapPrompts,
+        prepare: Callable[[], Awaitable[tuple[AgentFactory, ItemSettings]]],
+        *,
+        output: Any,  # noqa: ANN401 - any type
+        spec: OutputSpec | None,
+        concurrency: int,
+        cost: float | None,
+        again: bool,
+    ) -> None:
+        self._prompts, self._load = prompts, prepare
+        self._output, self._spec = output, spec
+        self._concurrency, self._bound, self._again = concurrency, cost, again
+        self.asked = 0
+        """Items asked by this run."""
+        self.failed = 0
+        """Items without an answer."""
+        self.stored = 0
+        """Items whose answers were stored already."""
+        self.cost = 0.0
+        """US dollars so far, earlier attempts included."""
+        self.limit = ""
+        """A sentence if the cost limit ended the map early."""
+        self.interrupted: list[str] = []
+        """Items in flight at an earlier process's death, possibly paid twice."""
+        self.interrupted_cost = 0.0
+        """Their largest possible cost in US dollars."""
+        self.skipped: list[str] = []
+        """Interrupted items whose tools may have acted; `again=True` asks them."""
+        self.stopped = False
+        """True after `stop`."""
+        self._order: array[int] = array("Q")
+        self._finished: array[int] = array("Q")
+        self._ended_items: set[int] = set()
+        self._met: set[int] = set()
+        self._changed = asyncio.Event()
+        self._settings_digest = ""
+        self._failure: BaseException | None = None
+        self._closed = False
+        self._workers: list[asyncio.Task[None]] = []
+        self._pull = asyncio.Lock()
+        self._task = asyncio.get_running_loop().create_task(self._supervise())
+        self._task.add_done_callback(_retrieved)
+
+    def __await__(self) -> Generator[object, None, MapRun]:
+        return self._own().__await__()
+
+    def __aiter__(self) -> AsyncIterator[MapItem]:
+        return self._items(self._order, ordered=True)
+
+    def __repr__(self) -> str:
+        total = "" if self._prompts.total is None else f" of {self._prompts.total:,}"
+        failures = f", {self.failed:,} failed" if self.failed else ""
+        state = "stopped, " if self.stopped else "" if self._task.done() else "running, "
+        return f"<MapRun {state}{len(self._finished):,}{total} items{failures}, ${self.cost:.4f}>"
+
+    def as_finished(self) -> AsyncIterator[MapItem]:
+        """Iterate over the items as they finish; equal prompts count once.
+
+        Returns:
+            An async iterator. It ends with the run, and raises what ended the run.
+        """
+        return self._items(self._finished, ordered=False)
+
+    def stop(self) -> None:
+        """Stop all items in flight. Stored answers stay."""
+        self.stopped = True
+        for worker in self._workers:
+            worker.cancel()
+
+    async def aclose(self) -> None:
+        """Stop, and return after the last item's end."""
+        self.stop()
+        await asyncio.wait([self._task])
+
+    async def frame(self) -> pd.DataFrame:
+        """Read the items from the session, in the prompts' order.
+
+        Returns:
+            A row for each finished prompt: `prompt`, `answer` or the structured answer's fields, `error`,
+            `input_tokens`, `output_tokens`, `cost_usd` and `seconds`. The index has the items' names.
+
+        Raises:
+            QueryError: The session cannot be read.
+        """
+        import pandas as pd  # noqa: PLC0415 - heavy
+
+        rows = await self._rows(None)
+        items = [rows[number] for number in self._order if number in rows]
+        table: list[dict[str, object]] = []
+        for row in items:
+            answer = self._answer(row["answer"])
+            fields = _fields(answer) or {"answer": answer}
+            columns = {f"answer_{name}" if name in _COLUMNS else name: value for name, value in fields.items()}
+            table.append({"prompt": row["prompt"], **columns, **{name: row[name] for name in _COLUMNS[1:]}})
+        return pd.DataFrame(table, index=[row["name"] for row in items])
+
+    async def _own(self) -> MapRun:
+        try:
+            await asyncio.shield(self._task)
+        except asyncio.CancelledError:
+            await self.aclose()
+            raise
+        return self
+
+    async def _supervise(self) -> None:
+        try:
+            await self._prepare()
+            if not self.stopped:
+                self._workers = [asyncio.create_task(self._work()) for _ in range(self._concurrency)]
+                await asyncio.gather(*self._workers, return_exceptions=True)
+                await self._session.flush()
+        except BaseException as error:
+            self._failure = self._failure or error
+            raise
+        finally:
+            for worker in self._workers:
+                worker.cancel()
+            await asyncio.gather(*self._workers, return_exceptions=True)
+            self._closed = True
+            self._changed.set()
+        if self._failure is not None:
+            raise self._failure
+
+    async def _prepare(self) -> None:
+        self._factory, self._settings = await self._load()
+        self._session: Session = self._factory.session
+        model, limits = self._settings.model, self._settings.limits
+        free = model.pricing is not None or limits.unknown_price is not None or not may_cost(model)
+        if self._bound is not None and not free and rules_of(model).cost is None:
+            raise LimitError(
+                f"The price of {model} is not known, so `cost` cannot hold; say what it costs with `unknown_price` in "
+                "the limits, or leave `cost` out."
+            )
+        parts = self._settings.digests(self._spec)
+        self._settings_digest = digest(json.dumps(parts, sort_keys=True))[:12]
+        self._known = await self._read_stored()
+        earlier = await run_in_thread(self._session.get_metadata)
+        await self._check(earlier, parts)
+        if earlier.get(_KEY + self._settings_digest) != parts:
+            await self._session.save_metadata({_KEY + self._settings_digest: parts})
+        self._source = self._prompts.read()
+
+    async def _read_stored(self) -> _Stored:
+        rows = await self._query("select agent_id, status, cost_usd, length(prompt) as size from map_items")
+        history = _Stored()
+        for agent_id, status, cost, size in zip(*(rows[name].tolist() for name in rows), strict=True):
+            _, settings, code, attempt = agent_id.split("-")
+            dollars = 0.0 if cost is None or cost != cost else cost  # noqa: PLR0124 - NaN
+            number = int(code, 16)
+            if settings != self._settings_digest:
+                if status == "done":
+                    history.others[number] = settings, dollars
+                continue
+            history.attempts[number] = max(history.attempts.get(number, 0), int(attempt))
+            if status == "done":
+                history.done[number] = dollars
+            elif status == "open":
+                history.open.setdefault(number, []).append((agent_id, int(size)))
+            if status != "done":
+                history.spent[number] = history.spent.get(number, 0.0) + dollars
+        return history
+
+    async def _check(self, earlier: dict[str, Any], parts: dict[str, str]) -> None:
+        """Check all prompts first, if they can be read twice."""
+        if self._prompts.total is None:
+            return
+        count_again = 0
+        cost = 0.0
+        settings: set[str] = set()
+        count = 0
+        async for prompt in self._prompts.read():
+            count += 1
+            if count % _CHECKED_AT_ONCE == 0:
+                await asyncio.sleep(0)
+            if prompt.digest in self._known.others and prompt.digest not in self._known.done:
+                before, dollars = self._known.others[prompt.digest]
+                count_again, cost = count_again + 1, cost + dollars
+                settings.add(before)
+        if count_again and not self._again:
+            raise UsageError(self._changed_sentence(count_again, cost, settings, earlier, parts))
+
+    def _changed_sentence(
+        self, count: int, cost: float, settings: Iterable[str], earlier: dict[str, Any], parts: dict[str, str]
+    ) -> str:
+        old = [before for key in settings if isinstance(before := earlier.get(_KEY + key), dict)]
+        names = [name for name, value in parts.items() if any(before.get(name) != value for before in old)]
+        return (
+            f"The {series(names) or 'settings'} changed since {count:,} of these items were answered; `again=True` "
+            f"asks them again, for about ${cost:.4f}."
+        )
+
+    async def _work(self) -> None:
+        try:
+            while (prompt := await self._next()) is not None:
+                await self._ask(prompt)
+        except Exception as error:  # noqa: BLE001 - the other items that are in flight end first
+            self._failure = self._failure or error
+
+    async def _next(self) -> MapPrompt | None:
+        """Take the next unanswered prompt, None at the end."""
+        async with self._pull:
+            while self._failure is None and not self.stopped and not self.limit:
+                if self._bound is not None and self.cost >= self._bound:
+                    self.limit = (
+                        f"The map has used up its {self._bound:g} US dollars; the answers are kept, and the same call "
+                        "with a higher `cost` asks the rest."
+                    )
+                    break
+                prompt = await anext(self._source, None)
+                if prompt is None:
+                    break
+                if await self._is_new(prompt):
+                    return prompt
+            return None
+
+    async def _is_new(self, prompt: MapPrompt) -> bool:
+        history, number = self._known, prompt.digest
+        self._order.append(number)
+        if number in self._met:
+            return False
+        self._met.add(number)
+        if f"{self._settings_digest}-{number}" in self._factory.live_items:
+            raise UsageError(f"Item {prompt.name} is being asked by another map at the moment; await that one first.")
+        open_attempts = history.open.get(number, ())
+        if open_attempts:
+            self.interrupted.append(prompt.name)
+            self.interrupted_cost += sum(self._settings.largest_cost(size) for _, size in open_attempts)
+        if number in history.done:
+            self.stored += 1
+            self.cost += history.done[number]
+            self._end(number)
+            return False
+        self.cost += history.spent.get(number, 0.0)
+        if number in history.others and not self._again:  # from an iterator, read only once
+            settings, dollars = history.others[number]
+            earlier = await run_in_thread(self._session.get_metadata)
+            raise UsageError(
+                self._changed_sentence(1, dollars, [settings], earlier, self._settings.digests(self._spec))
+            )
+        for agent_id, _ in () if self._again else open_attempts:
+            if await self._may_have_acted(agent_id):
+                self.skipped.append(prompt.name)
+                return False
+        return True
+
+    async def _may_have_acted(self, agent_id: str) -> bool:
+        """Check whether an item's tools may have done more than read."""
+        if not self._settings.tools:
+            return False
+        rows = await self._query(f"select name, args from tool_calls where agent_id = '{agent_id}'")  # noqa: S608 - digests
+        tools = {tool.name: tool for tool in self._settings.tools}
+        for name, args in zip(rows["name"], rows["args"], strict=True):
+            effects = tools[name].touched(json.loads(args)) if name in tools else ()
+            if not effects or any(effect.kind != "read" for effect in effects):
+                return True
+        return False
+
+    async def _ask(self, prompt: MapPrompt) -> None:
+        attempt = self._known.attempts.get(prompt.digest, 0) + 1
+        item_id = f"map-{self._settings_digest}-{prompt.digest:016x}-{attempt}"
+        agent = self._factory.create_item(item_id, prompt.name, self._settings)
+        self.asked += 1
+        live = f"{self._settings_digest}-{prompt.digest}"
+        self._factory.live_items.add(live)
+        try:
+            await agent.prompt(prompt.text, output=self._output)
+        except SessionError:
+            raise
+        except PlanckError:
+            self.failed += 1
+        finally:
+            await agent.stop(removed=True)
+            self.cost += agent.info().cost or 0.0
+            self._factory.live_items.discard(live)
+        self._end(prompt.digest)
+
+    def _end(self, number: int) -> None:
+        self._finished.append(number)
+        self._ended_items.add(number)
+        self._changed.set()
+
+    async def _items(self, numbers: array[int], *, ordered: bool) -> AsyncIterator[MapItem]:
+        position = 0
+        while True:
+            self._changed.clear()
+            page = numbers[position : position + _PAGE]
+            if ordered:
+                page = page[: next((i for i, number in enumerate(page) if number not in self._ended_items), len(page))]
+            if page:
+                rows = await self._rows(set(page))
+                for number in page:
+                    if number in rows:
+                        yield self._item(rows[number])
+                position += len(page)
+            elif not self._closed:
+                await self._changed.wait()
+            elif position < len(numbers):  # stopped, or left out
+                position += 1
+            else:
+                break
+        await asyncio.shield(self._task)
+
+    def _item(self, row: dict[str, Any]) -> MapItem:
+        return MapItem(
+            row["name"],
+            row["prompt"],
+            self._answer(row["answer"]),
+            row["error"] or "",
+            int(row["input_tokens"] or 0),
+            int(row["output_tokens"] or 0),
+            row["cost_usd"],
+            row["seconds"],
+            row["agent_id"],
+        )
+
+    def _answer(self, text: str | None) -> Any:  # noqa: ANN401 - of the type of `output`
+        if text is None or self._spec is None:
+            return text
+        with suppress(OutputMismatch):
+            return self._spec.read(text)
+        return None
+
+    async def _rows(self, numbers: set[int] | None) -> dict[int, dict[str, Any]]:
+        """Read items' newest attempts by digest."""
+        if not self._settings_digest:
+            return {}
+        digests = ", ".join(f"'{number:016x}'" for number in numbers or ())
+        condition = f"and digest in ({digests})" if numbers is not None else ""
+        settings = f"where settings = '{self._settings_digest}' and status <> 'open'"
+        rows = await self._query(f"select * from map_items {settings} {condition} order by started")  # noqa: S608 - digests
+        plain = rows.astype(object).where(rows.notna(), None).to_dict("records")
+        return {int(row["digest"], 16): {str(name): value for name, value in row.items()} for row in plain}
+
+    async def _query(self, sql: str) -> pd.DataFrame:
+        with suppress(SessionError):  # closed, or a full disk: what was written can be read
+            await self._session.flush()
+        return await query_async(self._session.directory, sql, only=self._session.info)
+
+
+def _fields(answer: object) -> dict[str, object]:
+    """Return a structured answer's fields by name."""
+    if hasattr(type(answer), "model_dump") or is_dataclass(answer):
+        answer = to_jsonable_python(answer)
+    return {str(name): value for name, value in answer.items()} if isinstance(answer, dict) else {}
+
+
+def _retrieved(task: asyncio.Task[None]) -> None:
+    """Mark a failure as seen."""
+    if not task.cancelled():
+        task.exception()

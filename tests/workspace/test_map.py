@@ -1,0 +1,287 @@
+"""`Workspace.map`: many prompts, each answered once, through kills, limits and bad input."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import shutil
+import sys
+import tracemalloc
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from support.loopback import Exchange, serving
+from support.mapping import map_numbers, priced_model
+from support.wire import CHAT_HELLO
+
+from planck_nb import Config, Tool, Workspace
+from planck_nb.base.errors import LimitError, UsageError
+from planck_nb.sessions import query
+from planck_nb.testing import scripted_model
+from planck_nb.workspace import MapItem, MapRun
+
+KILLS = 10 if os.environ.get("PLANCK_NB_SOAK") else 3
+TESTS = Path(__file__).parents[1]
+YES = scripted_model(["Yes."])
+
+
+@pytest.fixture
+async def workspace(tmp_path: Path) -> AsyncIterator[Workspace]:
+    async with Workspace(Config.load(environment={}, directory=tmp_path, home=tmp_path)) as opened:
+        yield opened
+
+
+async def hello(exchange: Exchange) -> None:
+    await exchange.head()
+    for chunk in CHAT_HELLO:
+        await exchange.send(chunk)
+    await exchange.end()
+
+
+async def test_the_same_call_again_asks_only_what_has_no_answer(workspace: Workspace) -> None:
+    first = await workspace.map(["a", "b", "a"], model=YES)
+    assert (first.asked, first.stored) == (2, 0)
+    second = await workspace.map(iter(["a", "b", "c"]), model=YES)
+    assert (second.asked, second.stored) == (1, 2)
+    assert [item.prompt async for item in second] == ["a", "b", "c"]
+    assert sorted([item.prompt async for item in second.as_finished()]) == ["a", "b", "c"]
+    assert (await first.frame()).prompt.tolist() == ["a", "b", "a"]
+    assert workspace.agents == {}
+
+
+@dataclass
+class Product:
+    name: str
+    error: int
+
+
+async def test_a_frame_with_a_template_gives_the_fields_of_the_answers(workspace: Workspace) -> None:
+    tickets = pd.DataFrame({"text": ["too hot", "too cold"], "ticket": ["t1", "t2"]})
+    model = scripted_model(['{"name": "oven", "error": 7}'])
+    run = await workspace.map(tickets, template="Product? {text}", key="ticket", model=model, output=Product)
+    frame = await run.frame()
+    assert frame.index.tolist() == ["t1", "t2"]
+    assert frame[["prompt", "name", "answer_error"]].to_numpy().tolist()[0] == ["Product? too hot", "oven", 7]
+    assert [item.answer async for item in run] == [Product("oven", 7)] * 2
+
+
+async def test_the_settings_of_the_agent_are_used_without_its_history(workspace: Workspace) -> None:
+    ann = workspace.add_agent("ann", model=YES, system_prompt="Be brief.")
+    await ann.prompt("Remember 4711.")
+    await workspace.map(["a"], agent="ann")
+    rows = await workspace.query_async("select system_prompt, messages from agents join map_items using (agent_id)")
+    assert rows.to_numpy().tolist() == [["Be brief.", 2]]
+
+
+async def test_a_failure_is_a_row_and_is_asked_again(workspace: Workspace) -> None:
+    broken = scripted_model([{"error": "The server is on fire."}])
+    run = await workspace.map(["a", "b"], model=broken)
+    assert run.failed == 2
+    items = [item async for item in run]
+    assert items[0].answer is None
+    assert "on fire" in items[0].error
+    assert (await workspace.map(["a"], model=broken)).asked == 1
+
+
+async def test_changed_settings_are_named_and_need_consent(workspace: Workspace) -> None:
+    await workspace.map(["a", "b"], model=YES)
+    with pytest.raises(UsageError, match=r"^The output changed since 2 of these items were answered; `again=True`"):
+        await workspace.map(["a", "b", "c"], model=YES, output=dict[str, int])
+    with pytest.raises(UsageError, match="The system prompt changed"):
+        await workspace.map(iter(["a"]), agent=workspace.add_agent("ann", model=YES, system_prompt="Be brief."))
+    assert (await workspace.map(["a", "b"], agent="ann", again=True)).asked == 2
+
+
+def raising() -> Iterator[str]:
+    yield from ("a", "b")
+    raise OSError("the disk has gone")
+
+
+@pytest.mark.parametrize(
+    ("prompts", "options", "sentence"),
+    [
+        (raising(), {}, "at item 3 (OSError: the disk has gone); the answers to those before it are kept"),
+        (["a", float("nan")], {}, "Item 2 has no text (nan)"),
+        (["a", "b"], {"key": lambda _: 1}, "Item 2 has the key '1' of an earlier item"),
+        (["a"], {"key": lambda _: None}, "Item 1 has no key (None)"),
+        (["sent " + "s3cret-s3cret-s3cret"], {}, "Item 1 contains a secret"),
+        (pd.DataFrame({"x": [None]}), {"template": "Say {x}"}, "Item 1 has no value in x"),
+        (pd.DataFrame({"x": ["a"]}), {"template": "Say {y}"}, "The template does not fit item 1"),
+    ],
+)
+async def test_prompts_that_cannot_be_sent_are_named(
+    workspace: Workspace, prompts: Any, options: dict[str, Any], sentence: str
+) -> None:
+    from planck_nb.base.secrets import remember_secret
+
+    remember_secret("s3cret-s3cret-s3cret", "TEST_KEY")
+    with pytest.raises(UsageError) as raised:
+        await workspace.map(prompts, model=YES, **options)
+    assert sentence in str(raised.value)
+    if prompts is not None and not hasattr(prompts, "__len__"):
+        assert len(await workspace.query_async("from map_items where status = 'done'")) == 2
+
+
+@pytest.mark.parametrize(
+    ("prompts", "options", "sentence"),
+    [
+        ("a", {}, "put one prompt in a list"),
+        (["a"], {"template": "{x}"}, "A frame needs a `template`"),
+        (["a"], {"concurrency": 0}, "`concurrency` must be a whole number"),
+        (["a"], {"cost": -1}, "`cost` must be 0 or more"),
+        (["a"], {"key": "x"}, "There is no column 'x'"),
+        (["a"], {"agent": "ann"}, "not both"),
+    ],
+)
+async def test_arguments_that_cannot_be_used_are_refused_at_once(
+    workspace: Workspace, prompts: Any, options: dict[str, Any], sentence: str
+) -> None:
+    with pytest.raises(UsageError, match=sentence):
+        workspace.map(prompts, model=YES, **options)
+
+
+async def test_stop_keeps_what_was_answered(workspace: Workspace) -> None:
+    waiting = asyncio.Event()
+
+    async def prompts() -> AsyncIterator[str]:
+        yield "a"
+        waiting.set()
+        await asyncio.Event().wait()
+
+    run = workspace.map(prompts(), model=YES)
+    assert [item.prompt async for item in _first(run, 1)] == ["a"]
+    await waiting.wait()
+    run.stop()
+    await run
+    assert run.stopped
+    assert len(await run.frame()) == 1
+
+
+async def _first(run: MapRun, count: int) -> AsyncIterator[MapItem]:
+    async for item in run:
+        yield item
+        count -= 1
+        if not count:
+            return
+
+
+async def test_the_limit_of_cost_holds_but_for_what_was_in_flight(workspace: Workspace) -> None:
+    async with serving(hello) as server:
+        prompts = [str(number) for number in range(40)]
+        run = await workspace.map(prompts, model=priced_model(server.url), concurrency=4, cost=70e-6)
+        assert 10 <= len(server.exchanges) <= 13  # 7 tokens each
+        assert run.limit.startswith("The map has used up its 7e-05 US dollars")
+        again = await workspace.map(prompts, model=priced_model(server.url), concurrency=4, cost=70e-6)
+        assert (again.asked, bool(again.limit)) == (0, True)
+    rows = await workspace.query_async("select sum(cost_usd) as cost from map_items")
+    assert rows["cost"][0] == pytest.approx(run.cost)
+
+
+async def test_a_limit_of_cost_needs_a_price(workspace: Workspace) -> None:
+    from dataclasses import replace
+
+    unpriced = replace(priced_model("https://example.org"), pricing=None)
+    with pytest.raises(LimitError, match="so `cost` cannot hold"):
+        await workspace.map(["a"], model=unpriced, cost=5)
+
+
+@pytest.mark.process
+@pytest.mark.skipif(sys.platform == "win32", reason="kills with SIGKILL")
+@pytest.mark.timeout(300)
+async def test_a_kill_at_any_moment_pays_twice_at_most_for_what_is_named(tmp_path: Path) -> None:
+    chance = random.Random(seed := random.randrange(2**32))
+    print(f"seed {seed}")
+    count, reached = 60 * KILLS, asyncio.Event()
+    until = 0
+    asked: list[str] = []
+
+    async def counting(exchange: Exchange) -> None:
+        asked.append(exchange.body["messages"][-1]["content"])
+        if len(asked) >= until:
+            reached.set()
+        await hello(exchange)
+
+    async with serving(counting) as server:
+        for _ in range(KILLS):
+            until = len(asked) + chance.randrange(1, 50)
+            reached.clear()
+            writer = await asyncio.create_subprocess_exec(
+                sys.executable,
+                "-m",
+                "support.mapping",
+                str(tmp_path),
+                server.url,
+                str(count),
+                env={**os.environ, "PYTHONPATH": str(TESTS)},
+            )
+            await reached.wait()
+            writer.kill()
+            await writer.wait()
+        directory = tmp_path / ".planck/sessions"
+        before = query(directory, "select prompt, status from map_items")
+        done = set(before.prompt[before.status == "done"])
+        unanswered = set(asked) - done
+        run = await map_numbers(tmp_path, server.url, count)
+        named = {f"Prompt {int(name) - 1}" for name in run.interrupted}
+        assert unanswered <= named
+        assert len(named) <= 5 * KILLS  # what was in flight
+        assert run.interrupted_cost >= 7e-6 * len(named)
+        requests = len(asked)
+        third = await map_numbers(tmp_path, server.url, count)
+        assert (len(asked), third.asked, third.stored) == (requests, 0, count)
+    rows = query(directory, "select prompt from map_items where status = 'done'")
+    assert (len(rows), rows.prompt.nunique()) == (count, count)
+    assert len(asked) - count <= len(query(directory, "from map_items where status = 'open'"))
+    assert {text for text in asked if asked.count(text) > 1} <= named
+
+
+@pytest.mark.timeout(300)
+async def test_memory_stays_flat(workspace: Workspace) -> None:
+    async def prompts() -> AsyncIterator[str]:
+        for number in range(2_000):
+            if number == 1_000:
+                tracemalloc.start()
+            yield f"Prompt {number} {'x' * 10_000}"
+
+    try:
+        await workspace.map(prompts(), model=YES)
+        kept, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert kept < 4_000_000  # a thousand prompts have 10 MB
+
+
+async def test_an_interrupted_item_whose_tool_may_have_acted_waits_for_consent(tmp_path: Path) -> None:
+    started = asyncio.Event()
+
+    async def pay(args: dict[str, Any]) -> str:
+        if not started.is_set():
+            started.set()
+            await asyncio.Event().wait()
+        return "paid"
+
+    model = scripted_model([{"calls": [{"name": "pay", "arguments": {}}]}, "Paid."])
+    tool = Tool(name="pay", description="Pay.", execute_fn=pay)
+    config = Config.load(environment={}, directory=tmp_path, home=tmp_path)
+    async with Workspace(config) as workspace:
+        run = workspace.map(["a"], agent=workspace.add_agent("ann", model=model, tools=[tool]))
+        await started.wait()
+        with pytest.raises(UsageError, match=r"Item 1 is being asked by another map at the moment"):
+            await workspace.map(["a"], agent="ann")
+        rows = await workspace.query_async("select status from map_items")
+        assert rows["status"].tolist() == ["open"]
+        shutil.copytree(tmp_path / ".planck", tmp_path / "dead/.planck")  # as it would be if the process died now
+        run.stop()
+        await run
+    async with Workspace(Config.load(environment={}, directory=tmp_path / "dead", home=tmp_path)) as workspace:
+        await workspace.resume(find=lambda name: tool if name == "pay" else None)
+        assert list(workspace.agents) == ["ann"]
+        assert workspace.unanswered == ()
+        second = await workspace.map(["a"], agent="ann")
+        assert (second.asked, second.skipped, second.interrupted) == (0, ["1"], ["1"])
+        assert (await workspace.map(["a"], agent="ann", again=True)).asked == 1
