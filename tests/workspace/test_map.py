@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import random
 import shutil
@@ -250,10 +251,11 @@ async def test_memory_stays_flat(workspace: Workspace) -> None:
 
     try:
         await workspace.map(prompts(), model=YES)
+        gc.collect()
         kept, _ = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert kept < 4_000_000  # a thousand prompts have 10 MB
+    assert kept < 1_000_000  # a thousand prompts have 10 MB
 
 
 async def test_an_interrupted_item_whose_tool_may_have_acted_waits_for_consent(tmp_path: Path) -> None:
