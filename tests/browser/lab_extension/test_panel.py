@@ -58,7 +58,7 @@ def test_a_waiting_call_is_allowed_from_the_panel(lab: Lab, open_notebook: Open,
 
 
 def test_a_blocked_kernel_answers_with_its_copy_and_is_asked_seldom(lab: Lab, open_notebook: Open, show: Show) -> None:
-    cells = (f"{SETUP}\nagent('analyst', 'Hello.')", "%%planck analyst\nHi.", WAITS.format("blocks", "go"))
+    cells = (f"{SETUP}\nagent('analyst', 'Hello.')", "%%planck analyst\nHi.", WAITS.format("blocks", "unblocked"))
     notebook = open_notebook(lab.write("blocked.ipynb", *cells), width=1400)
     page = notebook.page
     notebook.run_first(2)
@@ -77,7 +77,7 @@ def test_a_blocked_kernel_answers_with_its_copy_and_is_asked_seldom(lab: Lab, op
     times = page.evaluate("window.asked")
     asked = [time for time in times if time > 0]
     assert all(later - time > 1900 for time, later in pairwise(asked))
-    (lab.root / "go").touch()
+    (lab.root / "unblocked").touch()
     expect(panel.get_by_text("The kernel is busy")).to_have_count(0)
     count = page.evaluate("window.asked.length")
     page.evaluate("window.jupyterapp.shell.collapseRight()")
