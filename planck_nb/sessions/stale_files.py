@@ -12,7 +12,7 @@ from pathlib import Path
 from planck_nb.sessions.directory import SessionInfo
 from planck_nb.sessions.lock import open_in, remove_lock
 
-_TEMPORARY = re.compile(r"\.planck-[0-9a-f]{12}\.tmp|[0-9a-f]{16}\.lock\.held\.[0-9a-f]{12}")
+_TEMPORARY = re.compile(r"\.planck-[0-9a-f]{12}\.tmp(\.wal)?|[0-9a-f]{16}\.lock\.held\.[0-9a-f]{12}")
 _NEW_SEGMENT = re.compile(r"([0-9a-f]{16})_[A-Za-z0-9_.-]{1,80}\.journal\.next")
 _LOCK = re.compile(r"([0-9a-f]{16})\.lock")
 _STALE = 24 * 60 * 60
@@ -21,7 +21,7 @@ _UNUSED = 10
 
 
 def remove_stale_files(directory: Path) -> None:
-    """Remove the user's own temporary files of forks, imports and compactions that were killed more than a day ago.
+    """Remove the user's own temporary files of forks, imports, compactions and first readings, killed over a day ago.
 
     Lock files of processes that were killed before their session had a journal are removed, too. Files of a session
     that a process has open are kept.

@@ -20,6 +20,7 @@ NAMES = (
     ".planck-0123456789ab.tmp",  # forks, imports and compressed segments
     f"{STEM}.next",  # new segments
     "0123456789abcdef.lock.held.0123456789ab",  # locks that were taken over
+    ".planck-0123456789ab.tmp.wal",  # the log of a database that a query was making
 )
 FOREIGN = ("mine.tmp", ".planck-xyz.tmp", "x.part", "mine.journal.next", f"{STEM}.jsonl.part", "notes.next")
 LONG_AGO = (1_000_000, 1_000_000)
