@@ -59,6 +59,11 @@ export class KernelCopy {
     return this.overview === null ? 0 : this.overview.age + (now - this.received) / 1000;
   }
 
+  /** For how many seconds an answer has been awaited. */
+  silence(now: number): number {
+    return this.isAsking ? (now - this.asked) / 1000 : 0;
+  }
+
   /** The kernel's time, in seconds since the epoch. */
   time(now: number): number {
     return this.overview === null ? 0 : this.overview.now + (now - this.received) / 1000;

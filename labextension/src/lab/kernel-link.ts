@@ -3,6 +3,7 @@
 import type { DocumentRegistry } from '@jupyterlab/docregistry';
 import type { INotebookModel } from '@jupyterlab/notebook';
 import type { Kernel } from '@jupyterlab/services';
+import { PromiseDelegate } from '@lumino/coreutils';
 import { Signal } from '@lumino/signaling';
 
 import { ASK, HELLO, PROTOCOL, TALK } from './protocol.generated.ts';
@@ -45,6 +46,8 @@ export class KernelLink {
   private readonly answers = new Map<string, (answer: Answer) => void>();
   private talk: Kernel.IComm | null = null;
   private ask: Kernel.IComm | null = null;
+  /** Whether questions reach the kernel; resolves also when it ends. */
+  private heard = new PromiseDelegate<void>();
   private kernel: Kernel.IKernelConnection | null = null;
   private isDisposed = false;
   private readonly wanted: (link: KernelLink, message: FromKernel) => void;
@@ -74,6 +77,7 @@ export class KernelLink {
 
   /** Ask for what the side panel shows; `stored` is its present history. Null if the kernel ends before. */
   async overview(stored: number): Promise<Overview | null> {
+    await this.heard.promise;
     if (this.ask === null || this.ask.isDisposed) return null;
     const request = newId();
     const answer = new Promise<Overview | null>((resolve) => this.overviews.set(request, resolve));
@@ -104,6 +108,7 @@ export class KernelLink {
   /** Ask the kernel, which answers also while a cell runs. */
   async question(asked: Asked): Promise<Answer> {
     const request = newId();
+    await this.heard.promise;
     if (this.ask === null || this.ask.isDisposed) return refusal(request);
     const answer = new Promise<Answer>((resolve) => this.answers.set(request, resolve));
     this.ask.send({ ...asked, request } as never);
@@ -154,6 +159,7 @@ export class KernelLink {
     const hello: Hello = { client: kernel.clientId, path, version: VERSION, protocol: PROTOCOL, scripts };
     this.talk = kernel.createComm(TALK);
     this.ask = kernel.createComm(ASK);
+    this.heard = new PromiseDelegate();
     // This returns undefined: JupyterLab would handle the kernel's next message only after a returned promise.
     this.talk.onMsg = ({ content }): void => this.receive(content.data as unknown as FromKernel);
     this.talk.onClose = (): void => this.end(true);
@@ -202,6 +208,7 @@ export class KernelLink {
   }
 
   private receiveAnswer(answer: Answer | Overview): void {
+    this.heard.resolve(undefined); // JupyterLab opens a comm on the main shell: its messages on a subshell may overtake that
     if (answer.type === 'overview') {
       this.overviews.get(answer.request)?.(answer);
       this.overviews.delete(answer.request);
@@ -223,6 +230,7 @@ export class KernelLink {
   /** Forget the comms, which are gone with the kernel or its package. */
   private end(isAbsent = false): void {
     this.talk = this.ask = null;
+    this.heard.resolve(undefined);
     this.isAbsent = isAbsent;
     this.setActivity(null);
     this.problem = '';

@@ -189,10 +189,11 @@ export class Panel extends Widget {
       case 'connected':
     }
     if (link.problem !== '') return said('Two versions', link.problem);
-    const age = copy.age(performance.now());
+    const now = performance.now();
+    const age = copy.age(now);
     if (copy.overview !== null && age <= OLD_SECONDS) return nothing;
     const since = copy.overview === null ? 'Nothing is known yet.' : `What stands here is ${Math.floor(age)} s old.`;
-    if (copy.overview === null && link.isConcurrent) return nothing; // the first answer is on its way
+    if (copy.overview === null && link.isConcurrent && copy.silence(now) <= OLD_SECONDS) return nothing;
     const title = copy.overview?.running === false && link.isConcurrent ? 'The kernel does not answer' : 'The kernel is busy';
     const update = link.isConcurrent ? '' : ' Its ipykernel answers between cells only: run `%pip install -U ipykernel`, then restart it.';
     return said(title, since + update);

@@ -19,6 +19,8 @@ const KINDS = { insert: 'Insert', change: 'Change', move: 'Move', delete: 'Delet
 const MAX_SHARE = 0.45;
 /** How long a sentence about the last action stays. */
 const MESSAGE_MS = 15_000;
+/** How many new entries the list gets at once, so that the page never stops. */
+const SLICE = 40;
 /** How many accepted sets are shown. */
 const MAX_STRIPS = 3;
 /** The editor's name. */
@@ -292,6 +294,7 @@ export class ReviewBar extends Widget {
   private isListShown = false;
   private current = 0;
   private forgetting = 0;
+  private filling = 0;
   private problem = '';
 
   constructor(review: NotebookReview, editors: IEditorServices) {
@@ -361,6 +364,7 @@ export class ReviewBar extends Widget {
     this.announcer.dispose();
     this.sizes.disconnect();
     clearTimeout(this.forgetting);
+    clearTimeout(this.filling);
     super.dispose();
   }
 
@@ -416,14 +420,24 @@ export class ReviewBar extends Widget {
     this.list.parentElement!.hidden = !this.isListShown;
     if (!this.isListShown) return;
     keep(this.entries, open);
+    let made = 0;
+    let next = this.list.firstElementChild;
     open.forEach((shown, at) => {
-      const entry = this.entries.get(shown.change.id) ?? new ListEntry(shown, this.all);
-      this.entries.set(shown.change.id, entry);
+      let entry = this.entries.get(shown.change.id);
+      if (entry === undefined) {
+        if (made === SLICE && at !== this.current) return;
+        made = Math.min(made + 1, SLICE);
+        entry = new ListEntry(shown, this.all);
+        this.entries.set(shown.change.id, entry);
+      }
       entry.update(shown, at + 1);
       if (at === this.current) entry.element.setAttribute('aria-current', 'step');
       else entry.element.removeAttribute('aria-current');
-      if (this.list.children[at] !== entry.element) this.list.insertBefore(entry.element, this.list.children[at] ?? null);
+      if (next !== entry.element) this.list.insertBefore(entry.element, next);
+      next = entry.element.nextElementSibling;
     });
+    clearTimeout(this.filling);
+    if (this.entries.size < open.length) this.filling = window.setTimeout(() => this.drawList(this.review.open));
     this.drawFoot(open);
   }
 

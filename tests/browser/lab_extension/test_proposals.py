@@ -38,9 +38,14 @@ PROPOSED = [
     ("propose", {"kind": "change", "cell": "c2", "source": "b = 2\nb", "why": "It is `2`."}),
 ]
 CELLS = "() => window.jupyterapp.shell.currentWidget.content.model.sharedModel.cells.map(cell => cell.toJSON())"
-EXECUTE = """code => window.jupyterapp.shell.currentWidget.sessionContext.session.kernel
-    .requestExecute({code, silent: true, store_history: false}).done
-    .then(({content: {status, evalue}}) => { if (status !== 'ok') throw new Error(evalue ?? status); })"""
+EXECUTE = """async code => {
+    const {kernel} = window.jupyterapp.shell.currentWidget.sessionContext.session;
+    for (;;) {
+        const {content} = await kernel.requestExecute({code, silent: true, store_history: false}).done;
+        if (content.status === 'ok') return;
+        if (content.status !== 'aborted') throw new Error(content.evalue);  // behind a failed cell
+    }
+}"""
 PRESSED = """text => {
     const found = [...document.querySelectorAll('.planck-review button')].find(each => each.textContent === text);
     found?.click();
