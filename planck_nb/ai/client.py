@@ -16,9 +16,9 @@ from pydantic_core import from_json
 
 from planck_nb.ai.auth import secrets_in
 from planck_nb.ai.cassettes.cassette import Cassette, CassetteRequest
+from planck_nb.ai.cassettes.conversations import conversation_cassette
 from planck_nb.ai.cassettes.request_key import canonical_request
 from planck_nb.ai.context_windows import ContextWindows, is_reported
-from planck_nb.ai.dialect import LocalModel
 from planck_nb.ai.lessons import Lessons
 from planck_nb.ai.message_builder import MessageBuilder
 from planck_nb.ai.messages import AssistantMessage, Usage
@@ -117,7 +117,7 @@ class Client:
         timeouts: Timeouts | None = None,
         retries: RetryPolicy | None = None,
     ) -> None:
-        self.cassette = cassette
+        self._cassette = cassette
         self._credentials = os.environ if credentials is None else credentials
         self._custom_transport = transport
         self._timeouts = timeouts or Timeouts()
@@ -133,6 +133,15 @@ class Client:
         self._warned: set[str] = set()
         self._windows: dict[tuple[str, str], int | None] = {}
         _clients.add(self)
+
+    @property
+    def cassette(self) -> Cassette | None:
+        """What records answers or replays them; while a notebook is verified, always the session's answers."""
+        return conversation_cassette() or self._cassette
+
+    @cassette.setter
+    def cassette(self, cassette: Cassette | None) -> None:
+        self._cassette = cassette
 
     @property
     def retries(self) -> RetryPolicy:
@@ -283,8 +292,8 @@ class Client:
             ProviderError: The server, or the connection to it, failed.
         """
         _require_available(model)
-        if (local := local_model(model)) is not None:
-            async with aclosing(_local_answer(local, model, context, options, builder)) as batches:
+        if conversation_cassette() is not None or local_model(model) is not None:
+            async with aclosing(_local_answer(model, context, options, builder)) as batches:
                 async for batch in batches:
                     yield batch
             return
@@ -491,9 +500,14 @@ def _usable_key(key: str | None, source: str) -> str | None:
 
 
 async def _local_answer(
-    local: LocalModel, model: Model, context: Context, options: Options, builder: MessageBuilder
+    model: Model, context: Context, options: Options, builder: MessageBuilder
 ) -> AsyncGenerator[list[StreamEvent], None]:
-    """The answer of a model that needs no server."""
+    """The session's answer while a notebook is verified, or that of a model that needs no server."""
+    local = local_model(model)
+    if (answers := conversation_cassette()) is not None or local is None:
+        if answers is not None:
+            yield answers.answer(model, context, builder)
+        return
     builder.sending()
     replies = local.stream(model, context, options)
     try:

@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 from planck_nb.ai.auth import Authenticator
 from planck_nb.ai.cassettes.cassette import Cassette, CassetteRequest
 from planck_nb.ai.cassettes.cassette_transport import CassetteSender
+from planck_nb.ai.cassettes.conversations import conversation_cassette
 from planck_nb.ai.connection_errors import LIBRARIES, failure
 from planck_nb.ai.connections import Connections, NetworkSender
 from planck_nb.ai.exchange import HttpRequest, HttpTransport, OpenResponse, Sender
@@ -119,6 +120,8 @@ class Transport:
         `auth` adds credentials. With a `cassette`, the answer is recorded or played back; `request_info` describes the
         request to it.
         """
+        if (answers := conversation_cassette()) is not None:
+            raise answers.refusal(model)
         timeout = ReusableTimeout(self._timeouts.idle)
         try:
             sender = self._sender

@@ -25,14 +25,11 @@ def canonical_request(model: Model, context: Context, options: Options) -> JsonO
     Provider state and parts that hold nothing else are left out, because a replayed answer has none. Call ids are
     replaced by their ordinals, images and files by their hashes, and options that are not set are left out.
     """
-    ordinals = _Ordinals()
     request = {
         "model": str(model),
         "api": model.api,
         "system": context.system,
-        "messages": [
-            {"role": message.type, "content": list(_content(message, ordinals))} for message in context.messages
-        ],
+        "messages": list(map(CanonicalMessages().add, context.messages)),
         "tools": [
             {"name": tool.name, "description": tool.description, "parameters": tool.parameters}
             for tool in context.tools
@@ -43,6 +40,17 @@ def canonical_request(model: Model, context: Context, options: Options) -> JsonO
         request["server_tools"] = [str(tool) for tool in context.server_tools]
     plain: JsonObject = json.loads(json.dumps(request, default=str))
     return plain
+
+
+class CanonicalMessages:
+    """Makes the messages of canonical requests, one after another."""
+
+    def __init__(self) -> None:
+        self._ordinals = _Ordinals()
+
+    def add(self, message: Message) -> JsonObject:
+        """The next message as JSON data."""
+        return {"role": message.type, "content": list(_content(message, self._ordinals))}
 
 
 def key_of(request: JsonObject) -> str:

@@ -15,6 +15,7 @@ from planck_nb.jupyter.frontend import kernel_handles_clicks
 from planck_nb.jupyter.ipython.compat import idle_loop
 from planck_nb.jupyter.lab.cell_help import CellHelp
 from planck_nb.jupyter.lab.change_book import ChangeBook
+from planck_nb.jupyter.lab.notebook_check import NotebookChecks
 from planck_nb.jupyter.lab.notebook_tools import CellRuns, NotebookTools, outcome
 from planck_nb.jupyter.lab.overview import OverviewSource
 from planck_nb.jupyter.lab.pages import Pages
@@ -57,6 +58,7 @@ class NotebookLink:
         )
         self.pages.concurrent = kernel_handles_clicks(shell.kernel)
         self.overview = OverviewSource(shell, controller, loop, is_busy=lambda: self.runs.is_busy)
+        self.checks = NotebookChecks(workspace, self.book)
         self.help = CellHelp(notebook, self.pages, self.book, self.runs, attempts=workspace.config.fix_attempts)
 
     def install(self) -> None:
@@ -66,6 +68,8 @@ class NotebookLink:
         self.pages.on_not_run = self.runs.give_up
         self.pages.overview, self.pages.on_approve = self.overview.answer, self.overview.decide
         self.pages.on_page, self.overview.tell = self.overview.follow, self.pages.tell_activity
+        self.pages.on_check = self.checks.receive
+        self.pages.on_check_seen, self.pages.on_check_stopped = self.checks.see, self.checks.stop
         self.overview.install()
         self.runs.install()
         self.pages.install()
@@ -73,6 +77,7 @@ class NotebookLink:
     def remove(self) -> None:
         """Undo `install`."""
         self.help.end()
+        self.checks.end()
         self.pages.remove()
         self.overview.remove()
         self.runs.remove()

@@ -27,7 +27,12 @@ from planck_nb.jupyter.lab.protocol import (
     Approve,
     Cells,
     CellsWanted,
+    ChangedCells,
     ChangeSet,
+    CheckSeen,
+    CheckStarted,
+    CheckStopped,
+    CheckWanted,
     Claim,
     Decided,
     Focused,
@@ -127,6 +132,11 @@ class Pages:
         self.verbs: Callable[[], Verbs] = lambda: Verbs({}, {})
         self.names: Callable[[], Names] = lambda: Names({}, {})
         """Callbacks for what pages complete while the kernel is busy."""
+        self.on_check: Callable[[Page, CheckWanted | CheckStarted | ChangedCells], None] = lambda _page, _message: None
+        """Callback for messages about verification and stale cells."""
+        self.on_check_seen: Callable[[str], None] = lambda _set: None
+        self.on_check_stopped: Callable[[str], None] = lambda _set: None
+        """Callbacks for a page which follows a check in a set, and for its end."""
         self._names = Names({}, {})
         self._statuses: dict[str, HelpStatus] = {}
         """By cell, for pages which connect later."""
@@ -318,6 +328,13 @@ class Pages:
                 answer = Answer(question.request, ok=is_applied, inverse=inverse)
             case TakenBack():
                 self._book.take_back(question.set)
+                self._later(partial(self.on_check_stopped, question.set))
+                answer = Answer(question.request, ok=True)
+            case CheckSeen():
+                self._later(partial(self.on_check_seen, question.set))
+                answer = Answer(question.request, ok=True)
+            case CheckStopped():
+                self._later(partial(self.on_check_stopped, question.set))
                 answer = Answer(question.request, ok=True)
         ask.send(asdict(answer))
 
@@ -364,6 +381,8 @@ class Pages:
                 self._focus(page, message.path)
             case Approve():
                 page.send(NotApproved(self.on_approve(message)))
+            case CheckWanted() | CheckStarted() | ChangedCells():
+                self.on_check(page, message)
 
     def _set_reply(self, message: Cells | Started) -> None:
         reply = self._replies.get(message.request)

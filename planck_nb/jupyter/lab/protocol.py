@@ -551,6 +551,178 @@ class Activity:
     type: Literal["activity"] = "activity"
 
 
-FromKernel: TypeAlias = Welcome | Verbs | Names | Sets | CellsWanted | RunWanted | HelpStatus | NotApproved | Activity
-FromPage: TypeAlias = Cells | Started | NotRun | Focused | HelpWanted | HelpStopped | Approve
-Question: TypeAlias = Claim | Decided | InverseWanted | OverviewWanted | TakenBack
+# Verification
+
+
+@dataclass(frozen=True, slots=True)
+class CheckWanted:
+    """A person wants to verify an accepted set; the answer is `CheckOffer`."""
+
+    set: str
+    type: Literal["check wanted"] = "check wanted"
+
+
+@dataclass(frozen=True, slots=True)
+class CheckOffer:
+    """What a check would do, for a person's consent.
+
+    Args:
+        set: The set.
+        folder: The notebook's folder.
+        files: How many files are copied.
+        size: Their bytes.
+        copied: Whether they are copied; the folder may be too large.
+        python: The interpreter.
+        problem: Why there can be no check now.
+    """
+
+    set: str
+    folder: str = ""
+    files: int = 0
+    size: int = 0
+    copied: bool = True
+    python: str = ""
+    problem: str = ""
+    type: Literal["check offer"] = "check offer"
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedCell:
+    """A code cell to check.
+
+    Args:
+        id: Its id.
+        number: Its place in the notebook, from 1.
+        source: Its text.
+        outputs: Its outputs as in a file; None if there is nothing to compare with.
+    """
+
+    id: str
+    number: int
+    source: str
+    outputs: tuple[JsonObject, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CheckStarted:
+    """A person has agreed to a check.
+
+    Args:
+        set: The set.
+        cells: The code cells in their order.
+        total: How many cells the notebook has.
+    """
+
+    set: str
+    cells: tuple[CheckedCell, ...]
+    total: int
+    type: Literal["check started"] = "check started"
+
+
+@dataclass(frozen=True, slots=True)
+class CheckProgress:
+    """How far a check is; the page answers with `CheckSeen`.
+
+    Args:
+        set: The set.
+        number: The running cell's place; 0 while files are copied and the kernel starts.
+        total: How many cells the notebook has.
+        seconds: The running cell's time.
+    """
+
+    set: str
+    number: int
+    total: int
+    seconds: int = 0
+    type: Literal["check progress"] = "check progress"
+
+
+@dataclass(frozen=True, slots=True)
+class CheckResult:
+    """How a check ended.
+
+    Args:
+        set: The set.
+        state: All as before, another output, or an earlier end.
+        text: The sentence for a person.
+        cell: The id for the cell in question; may be empty.
+        before: Its outputs in the notebook, as compared.
+        after: Its outputs in the check.
+    """
+
+    set: str
+    state: Literal["same", "different", "ended"]
+    text: str
+    cell: str = ""
+    before: str = ""
+    after: str = ""
+    type: Literal["check result"] = "check result"
+
+
+@dataclass(frozen=True, slots=True)
+class CheckSeen:
+    """The page is there and follows the check."""
+
+    request: str
+    set: str
+    type: Literal["check seen"] = "check seen"
+
+
+@dataclass(frozen=True, slots=True)
+class CheckStopped:
+    """A person stops a check."""
+
+    request: str
+    set: str
+    type: Literal["check stopped"] = "check stopped"
+
+
+@dataclass(frozen=True, slots=True)
+class CellText:
+    """A cell's id and text."""
+
+    id: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedCells:
+    """Accepted changes, for the cells which became stale; the answer is `StaleCells`.
+
+    Args:
+        cells: The code cells in their order, afterwards.
+        before: The changed cells with their texts before.
+    """
+
+    cells: tuple[CellText, ...]
+    before: tuple[CellText, ...]
+    type: Literal["changed cells"] = "changed cells"
+
+
+@dataclass(frozen=True, slots=True)
+class StaleCells:
+    """Names which cells use and changed cells above them assign, by the cell's id."""
+
+    cells: Mapping[str, tuple[str, ...]]
+    type: Literal["stale cells"] = "stale cells"
+
+
+FromKernel: TypeAlias = (
+    Welcome
+    | Verbs
+    | Names
+    | Sets
+    | CellsWanted
+    | RunWanted
+    | HelpStatus
+    | NotApproved
+    | Activity
+    | CheckOffer
+    | CheckProgress
+    | CheckResult
+    | StaleCells
+)
+FromPage: TypeAlias = (
+    Cells | Started | NotRun | Focused | HelpWanted | HelpStopped | Approve | CheckWanted | CheckStarted | ChangedCells
+)
+Question: TypeAlias = Claim | Decided | InverseWanted | OverviewWanted | TakenBack | CheckSeen | CheckStopped

@@ -1,0 +1,176 @@
+"""Answers by conversation: a session's messages replace all models while its notebook is verified.
+
+A cassette's key has a whole request. System prompt, tools and options of a stored request are not stored, and some
+depend on the page or the folder. A conversation is stored completely, so an answer belongs to the model and to
+exactly these messages.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections import defaultdict
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+from pydantic import TypeAdapter, ValidationError
+
+from planck_nb.ai.cassettes.cassette import Cassette
+from planck_nb.ai.cassettes.request_key import CanonicalMessages
+from planck_nb.ai.message_builder import MessageBuilder
+from planck_nb.ai.messages import AssistantMessage, Message
+from planck_nb.ai.models import Model
+from planck_nb.ai.request import Context
+from planck_nb.ai.stream_events import (
+    Finish,
+    PartEnd,
+    StreamEvent,
+    TextChunk,
+    ThinkingChunk,
+    ToolArgsChunk,
+    ToolCallStart,
+    UsageUpdate,
+)
+from planck_nb.base.errors import CassetteError, CassetteMissError
+
+ANSWERS_VARIABLE = "PLANCK_NB_ANSWERS"
+"""The environment variable with the file; processes that a notebook starts inherit it."""
+
+_MESSAGES = TypeAdapter(AssistantMessage)
+
+
+class ConversationKey:
+    """The identity of a conversation so far."""
+
+    def __init__(self) -> None:
+        self._digest = hashlib.sha256()
+        self._canonical = CanonicalMessages()
+
+    @property
+    def value(self) -> str:
+        """The key in hexadecimal digits."""
+        return self._digest.hexdigest()
+
+    def add(self, message: Message) -> None:
+        """Continue the conversation.
+
+        Args:
+            message: The next message.
+        """
+        data = self._canonical.add(message)
+        self._digest.update(json.dumps(data, sort_keys=True, default=str).encode("ascii") + b"\n")
+
+
+def answer_line(key: str, message: AssistantMessage) -> bytes:
+    """Return an answer as a line in the file.
+
+    Args:
+        key: The key for the conversation before it.
+        message: The answer.
+    """
+    return b'{"key":"%s","message":%s}\n' % (key.encode("ascii"), _MESSAGES.dump_json(message))
+
+
+class ConversationCassette(Cassette):
+    """Replays the answers in a file by conversation, and refuses all else.
+
+    Args:
+        path: The file.
+
+    Raises:
+        CassetteError: The file cannot be read.
+    """
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path, "replay")
+        self._answers: defaultdict[tuple[str, str], list[AssistantMessage]] = defaultdict(list)
+        self._models: list[str] = []
+        try:
+            for line in path.read_bytes().splitlines():
+                data = json.loads(line)
+                message = _MESSAGES.validate_python(data["message"])
+                model = f"{message.provider}:{message.model}"
+                self._models.append(model)
+                self._answers[model, data["key"]].append(message)
+        except (OSError, ValueError, ValidationError, KeyError, TypeError) as error:
+            raise CassetteError(f"The session's answers in {path} cannot be read; verify again.") from error
+
+    @property
+    def answers(self) -> int:
+        """The number of answers."""
+        return len(self._models)
+
+    @property
+    def recorded_model(self) -> str | None:
+        """The "provider:model" of the first answer, None without one."""
+        return next(iter(self._models), None)
+
+    def answer(self, model: Model, context: Context, builder: MessageBuilder) -> list[StreamEvent]:
+        """Feed the stored answer to a message builder.
+
+        Args:
+            model: The model that was asked.
+            context: The conversation.
+            builder: Receives the events.
+
+        Returns:
+            The events.
+
+        Raises:
+            CassetteMissError: There is none, or all were given already.
+        """
+        key = ConversationKey()
+        for message in context.messages:
+            key.add(message)
+        with self._lock:
+            waiting = self._answers.get((str(model), key.value))
+            if not waiting:
+                raise self.refusal(model)
+            answer = waiting.pop(0)
+        builder.sending(measured=False)
+        return builder.feed(list(_events(answer)))
+
+    def refusal(self, model: Model) -> CassetteMissError:
+        """Return the error for a request without a stored answer.
+
+        Args:
+            model: The model that was asked.
+        """
+        return CassetteMissError(
+            f"The session has no answer of {model} to exactly this prompt and conversation; no model is asked while a "
+            "notebook is verified."
+        )
+
+
+def conversation_cassette() -> ConversationCassette | None:
+    """Return the session's answers in a kernel that verifies a notebook, None in all others.
+
+    Raises:
+        CassetteError: The file cannot be read.
+    """
+    path = os.environ.get(ANSWERS_VARIABLE)
+    return _loaded(path) if path else None
+
+
+@cache
+def _loaded(path: str) -> ConversationCassette:
+    return ConversationCassette(Path(path))
+
+
+def _events(message: AssistantMessage) -> Iterator[StreamEvent]:
+    for index, part in enumerate(message.content):
+        match part.type:
+            case "text":
+                yield TextChunk(index, part.text)
+            case "thinking":
+                yield ThinkingChunk(index, part.text)
+            case "tool_call":
+                yield ToolCallStart(index, part.id, part.name)
+                arguments = json.dumps(part.args, ensure_ascii=False) if part.invalid is None else part.invalid
+                yield ToolArgsChunk(index, arguments)
+        yield PartEnd(index)
+    if message.usage is not None:
+        yield UsageUpdate(message.usage, cost=message.cost)
+    yield Finish(message.stop_reason)

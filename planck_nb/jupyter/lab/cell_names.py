@@ -1,0 +1,222 @@
+"""The names that cells assign and use, from their texts alone."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import re
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from IPython.core.inputtransformer2 import TransformerManager
+
+MAX_CHARACTERS = 1_000_000
+"""The longest notebook whose cells are examined."""
+
+_RUNS_CODE = re.compile(r"%%(?:time|timeit|capture|prun|memit|mprun)\b.*\n")
+"""Cell magics whose body is Python."""
+_MAGIC = re.compile(r"(?m)(?:^|=)\s*[%!]")
+_PLACEHOLDER = re.compile(r"\{\s*([^\W\d]\w*)")
+_EVERYWHERE = frozenset({*dir(builtins), "get_ipython", "display"})
+_IN_PLACE = frozenset({"append", "extend", "insert", "update", "add", "remove", "pop", "clear", "sort", "reverse"})
+"""Methods which change the object whose name they are called on."""
+
+
+@dataclass(frozen=True, slots=True)
+class CellNames:
+    """A cell's names at module level.
+
+    Args:
+        assigned: The names which it binds, deletes or changes in place.
+        bound: The names which it binds whatever the cells before did.
+        used: The names which it reads and has not bound before.
+    """
+
+    assigned: frozenset[str] = frozenset()
+    bound: frozenset[str] = frozenset()
+    used: frozenset[str] = frozenset()
+
+
+def cell_names(source: str) -> CellNames:
+    """Return a cell's names; none for broken code.
+
+    Args:
+        source: Its text, perhaps with magics.
+    """
+    placeholders = frozenset(_PLACEHOLDER.findall(source)) if _MAGIC.search(source) else frozenset[str]()
+    try:
+        python = TransformerManager().transform_cell(_RUNS_CODE.sub("", source, count=1))
+        tree = ast.parse(python)
+        names = _Names()
+        names.visit(tree)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return CellNames(used=placeholders)
+    return CellNames(frozenset(names.assigned), frozenset(names.bound), frozenset(names.used) | placeholders)
+
+
+def stale_cells(cells: Sequence[tuple[str, str]], changed: Iterable[tuple[str, str]]) -> dict[str, tuple[str, ...]]:
+    """Return the cells that use names which changed cells above them assign.
+
+    A cell in between which binds a name anew ends that name's reach.
+
+    Args:
+        cells: The code cells in their order, each with its id and its text.
+        changed: The ids for the changed cells, each with its text before; a deleted cell is above all others.
+
+    Returns:
+        The names by the id.
+    """
+    if sum(len(source) for _, source in cells) > MAX_CHARACTERS:
+        return {}
+    before: dict[str, frozenset[str]] = {}
+    for cell, source in changed:
+        before[cell] = before.get(cell, frozenset()) | cell_names(source).assigned
+    present = {cell for cell, _ in cells}
+    reach = {name for cell, names in before.items() if cell not in present for name in names}
+    stale: dict[str, tuple[str, ...]] = {}
+    for cell, source in cells:
+        names = cell_names(source)
+        if cell in before:
+            reach |= names.assigned | before[cell]
+            continue
+        if found := reach & names.used:
+            stale[cell] = tuple(sorted(found))
+        reach -= names.bound
+    return stale
+
+
+class _Names(ast.NodeVisitor):
+    """Collects names in the order in which code runs, as far as that is known."""
+
+    def __init__(self) -> None:
+        self.assigned: set[str] = set()
+        self.bound: set[str] = set()
+        self.used: set[str] = set()
+
+    def visit_Name(self, node: ast.Name) -> None:
+        if isinstance(node.ctx, ast.Load):
+            self._use(node.id)
+        else:
+            self._assign(node.id)
+
+    def visit_Assign(self, node: ast.Assign) -> None:
+        self.visit(node.value)
+        for target in node.targets:
+            self.visit(target)
+            self._change(target)
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> None:
+        self.visit(node.annotation)
+        if node.value is not None:
+            self.visit(node.value)
+            self.visit(node.target)
+            self._change(node.target)
+
+    def visit_AugAssign(self, node: ast.AugAssign) -> None:
+        self.visit(node.value)
+        if isinstance(node.target, ast.Name):
+            self._use(node.target.id)
+            self.assigned.add(node.target.id)  # from its value before
+        else:
+            self.visit(node.target)
+            self._change(node.target)
+
+    def visit_NamedExpr(self, node: ast.NamedExpr) -> None:
+        self.visit(node.value)
+        self._assign(node.target.id)
+
+    def visit_Call(self, node: ast.Call) -> None:
+        if isinstance(node.func, ast.Attribute) and node.func.attr in _IN_PLACE:
+            self._change(node.func)
+        self.generic_visit(node)
+
+    def visit_Import(self, node: ast.Import | ast.ImportFrom) -> None:
+        for alias in node.names:
+            self._assign((alias.asname or alias.name).partition(".")[0])
+
+    visit_ImportFrom = visit_Import  # noqa: N815 - the name of ast
+
+    def visit_FunctionDef(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
+        arguments = node.args
+        for part in (*node.decorator_list, *arguments.defaults, *filter(None, arguments.kw_defaults)):
+            self.visit(part)
+        everyone = (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs, arguments.vararg, arguments.kwarg)
+        for argument in filter(None, everyone):
+            if argument.annotation is not None:
+                self.visit(argument.annotation)
+        self._assign(node.name)
+        self._visit_inside(node.body, {argument.arg for argument in everyone if argument is not None})
+
+    visit_AsyncFunctionDef = visit_FunctionDef  # noqa: N815 - the name of ast
+
+    def visit_Lambda(self, node: ast.Lambda) -> None:
+        arguments = node.args
+        everyone = (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs, arguments.vararg, arguments.kwarg)
+        for part in (*arguments.defaults, *filter(None, arguments.kw_defaults)):
+            self.visit(part)
+        self._visit_inside([node.body], {argument.arg for argument in everyone if argument is not None})
+
+    def visit_ClassDef(self, node: ast.ClassDef) -> None:
+        for part in (*node.decorator_list, *node.bases, *node.keywords):
+            self.visit(part)
+        self._visit_inside(node.body, set())
+        self._assign(node.name)
+
+    def _visit_comprehension(self, node: ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp) -> None:
+        self._visit_inside(list(ast.iter_child_nodes(node)), set())
+
+    visit_ListComp = visit_SetComp = visit_DictComp = visit_GeneratorExp = _visit_comprehension  # noqa: N815
+
+    def _visit_branches(self, node: ast.AST) -> None:
+        """Visit what may not run, or not completely: what it binds is bound inside alone."""
+        before = set(self.bound)
+        for child in _in_order(node):
+            self.visit(child)
+        self.bound = before
+
+    visit_If = visit_For = visit_AsyncFor = visit_While = visit_Try = visit_TryStar = visit_Match = _visit_branches  # noqa: N815
+
+    def visit_ExceptHandler(self, node: ast.ExceptHandler) -> None:
+        if node.name:
+            self._assign(node.name)
+        self.generic_visit(node)
+
+    def _visit_inside(self, nodes: Iterable[ast.AST], own: Collection[str]) -> None:
+        """Visit a scope of its own: what it assigns is its own, except for global names."""
+        inner = _Names()
+        inner.assigned |= set(own)
+        inner.bound |= set(own)
+        shared: set[str] = set()
+        for node in nodes:
+            shared |= {name for each in ast.walk(node) if isinstance(each, ast.Global) for name in each.names}
+            inner.visit(node)
+        for name in inner.used - (inner.assigned - shared):
+            self._use(name)
+        self.assigned |= inner.assigned & shared
+
+    def _use(self, name: str) -> None:
+        if name not in self.bound and name not in _EVERYWHERE:
+            self.used.add(name)
+
+    def _assign(self, name: str) -> None:
+        self.assigned.add(name)
+        self.bound.add(name)
+
+    def _change(self, target: ast.expr) -> None:
+        """Count a change to a part as a change to its owner: `frame["x"] = 1` changes `frame`."""
+        if isinstance(target, (ast.Tuple, ast.List)):
+            for each in target.elts:
+                self._change(each)
+            return
+        while isinstance(target, (ast.Attribute, ast.Subscript, ast.Starred)):
+            target = target.value
+            if isinstance(target, ast.Name):
+                self.assigned.add(target.id)
+
+
+def _in_order(node: ast.AST) -> Iterator[ast.AST]:
+    """Yield children as they run: what a loop goes through before its variable."""
+    first = node.iter if isinstance(node, (ast.For, ast.AsyncFor)) else None
+    if first is not None:
+        yield first
+    yield from (child for child in ast.iter_child_nodes(node) if child is not first)

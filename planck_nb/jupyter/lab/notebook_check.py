@@ -1,0 +1,264 @@
+"""Verifies accepted changes: the notebook runs from the top in a scratch kernel, and its outputs are compared."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import time
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+
+from planck_nb.ai.cassettes.conversations import ANSWERS_VARIABLE
+from planck_nb.base.async_tasks import spawn
+from planck_nb.base.errors import CassetteMissError, PlanckError
+from planck_nb.base.text import counted, one_line
+from planck_nb.base.threads import run_in_thread
+from planck_nb.base.visible import visible
+from planck_nb.config.trust import TRUST_VARIABLE
+from planck_nb.jupyter.lab.cell_names import stale_cells
+from planck_nb.jupyter.lab.cell_outputs import Output, comparable, error_of, excerpts
+from planck_nb.jupyter.lab.change_book import ChangeBook
+from planck_nb.jupyter.lab.folder_copy import copy_folder, measure
+from planck_nb.jupyter.lab.pages import Page
+from planck_nb.jupyter.lab.protocol import (
+    ChangedCells,
+    CheckedCell,
+    CheckOffer,
+    CheckProgress,
+    CheckResult,
+    CheckStarted,
+    CheckWanted,
+    StaleCells,
+)
+from planck_nb.jupyter.lab.scratch_kernel import (
+    KernelEndedError,
+    ScratchFolder,
+    ScratchKernel,
+    in_thread,
+    scratch_folder,
+    scratch_kernel,
+)
+from planck_nb.tools.process import child_environment
+from planck_nb.workspace.stored_answers import answer_lines
+from planck_nb.workspace.workspace import Workspace
+
+LOST_SECONDS = 15.0
+"""A silent page counts as gone after this time, and its check ends."""
+
+_RUNNING = "A check is running; stop it first, or wait for its end."
+_TAKEN_BACK = "The changes are not in the notebook any more."
+_NO_INPUT = frozenset({"StdinNotImplementedError"})
+
+
+class NotebookChecks:
+    """A notebook's checks, one at a time.
+
+    Args:
+        workspace: The workspace.
+        book: The proposed changes.
+    """
+
+    def __init__(self, workspace: Workspace, book: ChangeBook) -> None:
+        self._workspace = workspace
+        self._book = book
+        self._set = ""
+        self._task: asyncio.Task[None] | None = None
+        self._seen = asyncio.Event()
+
+    def receive(self, page: Page, message: CheckWanted | CheckStarted | ChangedCells) -> None:
+        """Act on a page's message.
+
+        Args:
+            page: The page.
+            message: Its message.
+        """
+        match message:
+            case CheckWanted():
+                spawn(self._offer(page, message.set), name="planck check offer")
+            case CheckStarted():
+                if problem := self._problem(message.set):
+                    page.send(CheckResult(message.set, "ended", problem))
+                    return
+                self._set = message.set
+                self._task = spawn(self._check(page, message), name="planck check")
+            case ChangedCells():
+                spawn(_tell_stale(page, message), name="planck stale cells")
+
+    def see(self, set_id: str) -> None:
+        """Note that the page follows a check.
+
+        Args:
+            set_id: The set.
+        """
+        if set_id == self._set:
+            self._seen.set()
+
+    def stop(self, set_id: str) -> None:
+        """End a check, if it is about this set.
+
+        Args:
+            set_id: The set.
+        """
+        if set_id == self._set:
+            self.end()
+
+    def end(self) -> None:
+        """End the check, if one is running."""
+        if self._task is not None:
+            self._task.cancel()
+
+    def _problem(self, set_id: str) -> str:
+        if self._task is not None and not self._task.done():
+            return _RUNNING
+        return "" if self._book.is_applied(set_id) else _TAKEN_BACK
+
+    async def _offer(self, page: Page, set_id: str) -> None:
+        if problem := self._problem(set_id):
+            page.send(CheckOffer(set_id, problem=problem))
+            return
+        folder, sessions = self._folders()
+        size = await run_in_thread(partial(measure, folder, sessions))
+        python = visible(sys.executable)
+        page.send(CheckOffer(set_id, visible(str(folder)), size.files, size.size, size.is_copied, python))
+
+    def _folders(self) -> tuple[Path, Path]:
+        """Return the notebook's folder, and that of the sessions."""
+        config = self._workspace.config
+        return config.root, config.sessions_dir
+
+    async def _check(self, page: Page, wanted: CheckStarted) -> None:
+        check = _Check(page, wanted)
+        watching = spawn(self._watch(check), name="planck check page")
+        try:
+            result = await check.run(self._workspace, *self._folders())
+        except asyncio.CancelledError:
+            result = check.ended("Stopped.")
+        except (PlanckError, OSError) as error:
+            result = check.ended(one_line(visible(str(error)), 500))
+        finally:
+            watching.cancel()
+        page.send(result)
+
+    async def _watch(self, check: _Check) -> None:
+        """End a check whose page is gone; the page answers each report."""
+        while True:
+            self._seen.clear()
+            check.report()
+            try:
+                await asyncio.wait_for(self._seen.wait(), LOST_SECONDS)
+            except TimeoutError:
+                self.end()
+                return
+            await asyncio.sleep(1.0)
+
+
+class _Check:
+    """One run through the notebook."""
+
+    def __init__(self, page: Page, wanted: CheckStarted) -> None:
+        self._page = page
+        self._wanted = wanted
+        self._number = 0
+        self._began = time.monotonic()
+
+    def report(self) -> None:
+        """Tell the page how far it is."""
+        seconds = int(time.monotonic() - self._began)
+        self._page.send(CheckProgress(self._wanted.set, self._number, self._wanted.total, seconds))
+
+    def ended(self, text: str, cell: str = "") -> CheckResult:
+        """Return the result for an early end.
+
+        Args:
+            text: The sentence.
+            cell: The cell's id, if it is about one.
+        """
+        return CheckResult(self._wanted.set, "ended", text, cell)
+
+    async def run(self, workspace: Workspace, folder: Path, sessions: Path) -> CheckResult:
+        """Copy the folder, run the cells, and compare.
+
+        Args:
+            workspace: The workspace, whose session answers.
+            folder: The notebook's folder.
+            sessions: The folder of its sessions, which is not copied.
+
+        Raises:
+            PlanckError: The kernel does not start, or the folder has grown.
+            OSError: The copy cannot be written.
+        """
+        async with scratch_folder() as (scratch, watch):
+            size = await run_in_thread(partial(measure, folder, sessions))
+            if size.is_copied:
+                await in_thread(partial(copy_folder, folder, scratch.project, sessions))
+            environment = await _environment(workspace, scratch)
+            async with scratch_kernel(scratch, watch, environment) as kernel:
+                return await self._run_cells(kernel, {str(scratch.project): str(folder)})
+
+    async def _run_cells(self, kernel: ScratchKernel, moved: Mapping[str, str]) -> CheckResult:
+        compared = skipped = 0
+        for cell in self._wanted.cells:
+            self._number, self._began = cell.number, time.monotonic()
+            self.report()
+            try:
+                outputs = await kernel.run(cell.source)
+            except KernelEndedError:
+                return self.ended(f"The kernel ended in cell {cell.number}.", cell.id)
+            if (result := self._early_end(cell, outputs)) is not None:
+                return result
+            if cell.outputs is None:
+                skipped += 1
+                continue
+            before, after = comparable(cell.outputs), comparable(outputs, moved)
+            if before != after:
+                shown, instead = map(visible, excerpts(before, after))
+                text = f"Cell {cell.number} has another output."
+                return CheckResult(self._wanted.set, "different", text, cell.id, shown, instead)
+            compared += 1
+        text = "No cell has an output to compare" if not compared else f"All {counted(compared, 'cell')} as before"
+        if compared == 1:
+            text = "The cell is as before"
+        if skipped and compared:
+            text += f"; {skipped} had not been run, or had too long outputs"
+        return CheckResult(self._wanted.set, "same", f"{text}.")
+
+    def _early_end(self, cell: CheckedCell, outputs: list[Output]) -> CheckResult | None:
+        """Return the end for what a check cannot answer."""
+        name, text = error_of(outputs)
+        if name == CassetteMissError.__name__:
+            return self.ended(f"Cell {cell.number}: {one_line(visible(text), 400)}", cell.id)
+        if name in _NO_INPUT:
+            return self.ended(f"Cell {cell.number} asks a person for input, which a check cannot give.", cell.id)
+        return None
+
+
+async def _environment(workspace: Workspace, scratch: ScratchFolder) -> dict[str, str]:
+    """Return the scratch kernel's variables, without secrets, after writing the session's answers."""
+    answers = scratch.path / "answers.jsonl"
+    session = workspace.session if workspace.session_id is not None else None
+    if session is not None:
+        await session.flush()
+
+    def write() -> None:
+        with answers.open("wb") as file:
+            if session is not None:
+                file.writelines(answer_lines(session))
+
+    await run_in_thread(write)
+    environment = child_environment(os.environ)
+    for name in ("PLANCK_NB_CASSETTE", "PLANCK_NB_CASSETTE_MODE", "JPY_SESSION_NAME", "PLANCK_NB_ENV_FILE"):
+        environment.pop(name, None)
+    environment[ANSWERS_VARIABLE] = str(answers)
+    environment["PLANCK_NB_SESSIONS_DIR"] = str(scratch.path / "sessions")
+    files = workspace.trust_items()
+    if files and not any(file.is_waiting for file in files):
+        environment[TRUST_VARIABLE] = "1"  # the copy has what is trusted here
+    return environment
+
+
+async def _tell_stale(page: Page, changed: ChangedCells) -> None:
+    cells = [(cell.id, cell.source) for cell in changed.cells]
+    before = [(cell.id, cell.source) for cell in changed.before]
+    page.send(StaleCells(await run_in_thread(partial(stale_cells, cells, before))))
