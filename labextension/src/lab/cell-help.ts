@@ -5,6 +5,7 @@ import { Signal } from '@lumino/signaling';
 
 import { h } from '../view/dom.ts';
 import { icon } from '../view/icons.ts';
+import type { NotebookCheck } from './notebook-check.ts';
 import type { NotebookReview } from './notebook-review.ts';
 import { handsOver, promptAbout, promptOf } from './planck-cells.ts';
 import type { ChangeSet, HelpStatus, HelpWanted } from './protocol.generated.ts';
@@ -25,12 +26,14 @@ export class CellHelp {
   /** Emitted when an agent can do something else with the active cell. */
   readonly changed = new Signal<this, void>(this);
   private readonly review: NotebookReview;
+  private readonly check: NotebookCheck;
   private offered = '';
   private readonly bars = new Map<string, { readonly element: HTMLElement; readonly shows: string }>();
   private readonly followed = new WeakSet<object>();
 
-  constructor(review: NotebookReview) {
+  constructor(review: NotebookReview, check: NotebookCheck) {
     this.review = review;
+    this.check = check;
     const { content } = review.panel;
     review.link.changed.connect(() => this.draw());
     content.modelContentChanged.connect(soon(() => this.draw()));
@@ -174,7 +177,12 @@ export class CellHelp {
       this.draw();
     };
     const acts = h('span', { class: 'pk-acts' });
-    if (state !== 'working' && this.corrections(cell).length > 0) acts.append(this.button('Take back', () => void this.takeBack(cell), 'bare'));
+    const [latest] = this.corrections(cell);
+    if (state !== 'working' && latest !== undefined)
+      acts.append(
+        this.button('Verify', () => this.check.ask(latest.id), 'bare'),
+        this.button('Take back', () => void this.takeBack(cell), 'bare'),
+      );
     acts.append(this.button(state === 'working' ? 'Stop' : 'Close', end, state === 'working' ? '' : 'bare'));
     const mark = h('span', { class: 'pk-mark', 'data-state': state === 'working' ? 'run' : state === 'failed' ? 'bad' : 'done' }, icon(shape));
     return h('div', { class: 'pk-strip', role: 'status' }, mark, h('strong', {}, text), acts);

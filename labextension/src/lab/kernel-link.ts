@@ -8,12 +8,15 @@ import { Signal } from '@lumino/signaling';
 
 import { ASK, HELLO, PROTOCOL, TALK } from './protocol.generated.ts';
 import { EXTENSION_URL, refusesScripts } from './scripts.ts';
-import type { Activity, Answer, CellChange, ChangeSet, Decision, FromKernel, FromPage, Hello, HelpStatus, Names, Overview, Question, Verbs } from './protocol.generated.ts';
+import type { Activity, Answer, CellChange, ChangeSet, CheckOffer, CheckProgress, CheckResult, Decision, FromKernel, FromPage, Hello, HelpStatus, Names, Overview, Question, StaleCells, Verbs } from './protocol.generated.ts';
 
 /** The version of the extension, which `build.py` fills in. */
 declare const VERSION: string;
 
 export type NotebookContext = DocumentRegistry.IContext<INotebookModel>;
+
+/** What the kernel says about verification and stale cells. */
+export type CheckMessage = CheckOffer | CheckProgress | CheckResult | StaleCells;
 
 type Asked = Question extends infer Each ? (Each extends Question ? Omit<Each, 'request'> : never) : never;
 
@@ -34,6 +37,8 @@ export class KernelLink {
   readonly lost = new Signal<this, string>(this);
   /** The obstacle to a decision about a waiting call, or an empty text. */
   readonly approved = new Signal<this, string>(this);
+  /** Emitted with news about verification and stale cells. */
+  readonly checks = new Signal<this, CheckMessage>(this);
   /** The agents' activity, null before it is known. */
   activity: Activity | null = null;
   /** Emitted with the activity before. */
@@ -180,6 +185,12 @@ export class KernelLink {
         return;
       case 'not approved':
         this.approved.emit(message.problem);
+        return;
+      case 'check offer':
+      case 'check progress':
+      case 'check result':
+      case 'stale cells':
+        this.checks.emit(message);
         return;
       case 'verbs':
         this.verbs = message;

@@ -57,6 +57,8 @@ export class NotebookReview {
   /** What a person has to know about the last action, and what only a screen reader says. */
   readonly told = new Signal<this, string>(this);
   readonly said = new Signal<this, string>(this);
+  /** Emitted with operations in a set which were applied to the notebook, to accept it or to take it back. */
+  readonly applying = new Signal<this, readonly [ChangeSet, readonly Operation[]]>(this);
   private shown: readonly Shown[] | null = null;
   private diffs: ReadonlyMap<string, Diff> = new Map();
   private deciding = false;
@@ -103,6 +105,7 @@ export class NotebookReview {
         return { change: id, state: isEdited ? 'edited' : 'accepted', reason: '', source: isEdited ? source : null };
       });
       this.link.decide(set, decisions, planned.inverse);
+      this.applying.emit([set, accepted.map(operationOf)]);
       this.said.emit(accepted.length === 1 ? 'The change was accepted.' : `${accepted.length} changes were accepted.`);
       if (set.run) for (const { cell } of accepted) this.run(cell);
     });
@@ -129,6 +132,7 @@ export class NotebookReview {
       if (!planned) return;
       apply(this.shared, planned, this.isTrusted);
       this.link.takeBack(set);
+      this.applying.emit([set, operations]);
       this.tell(`Taken back. Variables and files stay as they are.${this.lostOutputs(operations)}`);
     });
   }

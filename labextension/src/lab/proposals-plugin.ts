@@ -9,10 +9,12 @@ import { LabIcon } from '@jupyterlab/ui-components';
 
 import { ACTIONS, CellHelp } from './cell-help.ts';
 import type { Offer } from './cell-help.ts';
+import { NotebookCheck } from './notebook-check.ts';
 import { NotebookReview } from './notebook-review.ts';
 import { IReviews, Reviews } from './reviews.ts';
 import type { HelpWanted } from './protocol.generated.ts';
 import { ReviewBar } from './review-view.ts';
+import { StaleCellMarks } from './stale-cells.ts';
 import { addStyles } from './styles.ts';
 
 const CATEGORY = 'Planck';
@@ -90,8 +92,10 @@ export const proposals: JupyterFrontEndPlugin<IReviews> = {
         if (panel.isDisposed) return;
         addStyles();
         const review = new NotebookReview(panel);
-        const bar = new ReviewBar(review, editors);
-        const help = new CellHelp(review);
+        const check = new NotebookCheck(review);
+        const bar = new ReviewBar(review, check, editors);
+        const help = new CellHelp(review, check);
+        new StaleCellMarks(review);
         reviews.add(review);
         bars.set(panel, bar);
         helps.set(panel, help);

@@ -251,7 +251,7 @@ class KeptOutputs {
 }
 
 /** About a value's length as JSON; of a longer one than `most`, only that it is longer. */
-function lengthOf(value: unknown, most: number): number {
+export function lengthOf(value: unknown, most: number): number {
   if (typeof value === 'string' && value.length > most) return value.length;
   if (typeof value !== 'object' || value === null) return JSON.stringify(value)?.length ?? 0;
   let length = 2;

@@ -281,8 +281,86 @@ export interface Activity {
   readonly type: 'activity';
 }
 
-export type FromKernel = Welcome | Verbs | Names | Sets | CellsWanted | RunWanted | HelpStatus | NotApproved | Activity;
+export interface CheckWanted {
+  readonly set: string;
+  readonly type: 'check wanted';
+}
 
-export type FromPage = Cells | Started | NotRun | Focused | HelpWanted | HelpStopped | Approve;
+export interface CheckOffer {
+  readonly set: string;
+  readonly folder: string;
+  readonly files: number;
+  readonly size: number;
+  readonly copied: boolean;
+  readonly python: string;
+  readonly problem: string;
+  readonly type: 'check offer';
+}
 
-export type Question = Claim | Decided | InverseWanted | OverviewWanted | TakenBack;
+export interface CheckedCell {
+  readonly id: string;
+  readonly number: number;
+  readonly source: string;
+  readonly outputs: readonly (Readonly<Record<string, unknown>>)[] | null;
+}
+
+export interface CheckStarted {
+  readonly set: string;
+  readonly cells: readonly CheckedCell[];
+  readonly total: number;
+  readonly type: 'check started';
+}
+
+export interface CheckProgress {
+  readonly set: string;
+  readonly number: number;
+  readonly total: number;
+  readonly seconds: number;
+  readonly type: 'check progress';
+}
+
+export interface CheckResult {
+  readonly set: string;
+  readonly state: 'same' | 'different' | 'ended';
+  readonly text: string;
+  readonly cell: string;
+  readonly before: string;
+  readonly after: string;
+  readonly type: 'check result';
+}
+
+export interface CheckSeen {
+  readonly request: string;
+  readonly set: string;
+  readonly type: 'check seen';
+}
+
+export interface CheckStopped {
+  readonly request: string;
+  readonly set: string;
+  readonly type: 'check stopped';
+}
+
+export interface CellText {
+  readonly id: string;
+  readonly source: string;
+}
+
+export interface ChangedCells {
+  readonly request: string;
+  readonly cells: readonly CellText[];
+  readonly before: readonly CellText[];
+  readonly type: 'changed cells';
+}
+
+export interface StaleCells {
+  readonly request: string;
+  readonly cells: Readonly<Record<string, readonly string[]>>;
+  readonly type: 'stale cells';
+}
+
+export type FromKernel = Welcome | Verbs | Names | Sets | CellsWanted | RunWanted | HelpStatus | NotApproved | Activity | CheckOffer | CheckProgress | CheckResult | StaleCells;
+
+export type FromPage = Cells | Started | NotRun | Focused | HelpWanted | HelpStopped | Approve | CheckWanted | CheckStarted | ChangedCells;
+
+export type Question = Claim | Decided | InverseWanted | OverviewWanted | TakenBack | CheckSeen | CheckStopped;

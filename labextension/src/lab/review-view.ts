@@ -9,8 +9,10 @@ import { Announcer } from '../view/announcer.ts';
 import { h, setText, withCode } from '../view/dom.ts';
 import { icon } from '../view/icons.ts';
 import { diffBox } from '../view/text-boxes.ts';
+import { CheckView } from './check-view.ts';
 import { isApplied } from './kernel-link.ts';
 import { counts } from './line-diff.ts';
+import type { NotebookCheck } from './notebook-check.ts';
 import type { NotebookReview, Shown } from './notebook-review.ts';
 import type { ChangeSet } from './protocol.generated.ts';
 
@@ -288,6 +290,8 @@ export class ReviewBar extends Widget {
   private readonly section = h('section', { class: 'pk-ask', role: 'group' });
   private readonly strips = h('div', { class: 'planck-strips' });
   private readonly root = h('div', { class: 'pk planck-review', 'data-lm-suppress-shortcuts': 'true' });
+  private readonly check: NotebookCheck;
+  private readonly checkView: CheckView;
   private readonly known = new Set<string>();
   private readonly closed = new Set<string>();
   private readonly sizes: ResizeObserver;
@@ -297,13 +301,15 @@ export class ReviewBar extends Widget {
   private filling = 0;
   private problem = '';
 
-  constructor(review: NotebookReview, editors: IEditorServices) {
+  constructor(review: NotebookReview, check: NotebookCheck, editors: IEditorServices) {
     super();
     this.review = review;
+    this.check = check;
+    this.checkView = new CheckView(review, check, () => this.draw());
     this.all = { review, editors, edited: new Map(), redraw: () => this.draw(), step: (by) => this.step(by) };
     const line = h('div', { class: 'pk-line' }, mark(), this.title_, this.steps);
     this.section.append(line, h('div', { class: 'pk-body' }, this.list, this.foot));
-    this.root.append(this.section, this.strips, this.message, this.announcer.element);
+    this.root.append(this.section, this.strips, this.checkView.element, this.message, this.announcer.element);
     this.node.append(this.root);
     this.addClass('planck-review-host');
     this.root.addEventListener('keydown', (event) => this.key(event));
@@ -387,7 +393,7 @@ export class ReviewBar extends Widget {
     this.drawBoxes(open);
     this.drawStrips(applied);
     this.announce(open);
-    this.setHidden(open.length === 0 && this.strips.childElementCount === 0 && this.message.textContent === '');
+    this.setHidden(open.length === 0 && this.strips.childElementCount === 0 && this.checkView.element.hidden && this.message.textContent === '');
   }
 
   private drawHead(open: readonly Shown[]): void {
@@ -510,7 +516,8 @@ export class ReviewBar extends Widget {
     }, 'icon');
     close.setAttribute('aria-label', 'Close');
     close.append(icon('cross'));
-    const acts = h('span', { class: 'pk-acts' }, button('Take back', () => void this.review.takeBack(set), 'bare'), close);
+    const verify = button('Verify', () => this.check.ask(set.id), 'bare');
+    const acts = h('span', { class: 'pk-acts' }, verify, button('Take back', () => void this.review.takeBack(set), 'bare'), close);
     const words = h('span', {}, h('strong', {}, 'Accepted'), ` ${text}`, h('b', {}, set.agent));
     return h('div', { class: 'pk-strip', role: 'group', 'aria-label': `${text}${set.agent}` }, h('span', { class: 'pk-mark' }, icon('check')), words, acts);
   }

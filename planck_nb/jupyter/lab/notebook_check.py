@@ -261,4 +261,4 @@ async def _environment(workspace: Workspace, scratch: ScratchFolder) -> dict[str
 async def _tell_stale(page: Page, changed: ChangedCells) -> None:
     cells = [(cell.id, cell.source) for cell in changed.cells]
     before = [(cell.id, cell.source) for cell in changed.before]
-    page.send(StaleCells(await run_in_thread(partial(stale_cells, cells, before))))
+    page.send(StaleCells(changed.request, await run_in_thread(partial(stale_cells, cells, before))))

@@ -690,10 +690,12 @@ class ChangedCells:
     """Accepted changes, for the cells which became stale; the answer is `StaleCells`.
 
     Args:
+        request: The request.
         cells: The code cells in their order, afterwards.
         before: The changed cells with their texts before.
     """
 
+    request: str
     cells: tuple[CellText, ...]
     before: tuple[CellText, ...]
     type: Literal["changed cells"] = "changed cells"
@@ -703,6 +705,7 @@ class ChangedCells:
 class StaleCells:
     """Names which cells use and changed cells above them assign, by the cell's id."""
 
+    request: str
     cells: Mapping[str, tuple[str, ...]]
     type: Literal["stale cells"] = "stale cells"
 

@@ -223,10 +223,10 @@ def test_prompts_are_answered_from_the_session_and_no_server_is_asked(
 ) -> None:
     url, seen = server
     with verifying(folder, OPENAI_API_KEY="sk-verify-0123456789abcdef0123456789") as (kernel, page):
-        cells = [
+        cells: list[tuple[str, list[Any] | None]] = [(LOAD, None)]
+        cells += [
             shown(kernel, source)
             for source in (
-                LOAD,
                 f"%planck model openai:some --base-url {url}",
                 "%%planck\nSay one.",
                 "%%planck\nSay two.",
@@ -323,5 +323,5 @@ def leftovers_within(kernel: Kernel, folder: Path) -> list[str]:
 def test_stale_cells_are_told(folder: Path) -> None:
     with verifying(folder) as (_, page):
         cells = [{"id": f"c{at}", "source": text} for at, text in enumerate(("a = 1", "b = a", "c = b", "def ("))]
-        page.say({"type": "changed cells", "cells": cells, "before": [{"id": "c0", "source": "a = 0"}]})
+        page.say({"type": "changed cells", "request": "r1", "cells": cells, "before": [{"id": "c0", "source": "a = 0"}]})
         assert page.wait("stale cells")["cells"] == {"c1": ["a"]}
