@@ -127,6 +127,7 @@ ${G(c,"")}`})}return d}var kn={sessions:[],cost:null,unpriced:!1,tokens:0,proble
 .planck-check .pk-body { display: grid; gap: 8px; padding: 4px 0 4px; padding-inline-start: var(--pk-gut); }
 .planck-check .pk-strip, .planck-stale .pk-strip { gap: 4px 8px; }
 .planck-check .pk-strip strong { overflow-wrap: anywhere; min-width: 0; }
+.planck-stale { margin-bottom: 0; }
 .planck-check-diff { display: grid; gap: 4px; margin: 4px 0 8px; }
 .planck-check-diff .pk-mute { margin: 0; font-size: var(--pk-fs-meta); }
 @media (max-width: 560px) { .planck-check .pk-body { padding-inline-start: 0; } .planck-check .pk-strip { flex-wrap: wrap; } }

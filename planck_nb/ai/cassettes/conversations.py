@@ -38,7 +38,10 @@ from planck_nb.base.errors import CassetteError, CassetteMissError
 ANSWERS_VARIABLE = "PLANCK_NB_ANSWERS"
 """The environment variable with the file; processes that a notebook starts inherit it."""
 
-_MESSAGES = TypeAdapter(AssistantMessage)
+
+@cache
+def _messages() -> TypeAdapter[AssistantMessage]:
+    return TypeAdapter(AssistantMessage)  # takes milliseconds, which most kernels need not spend
 
 
 class ConversationKey:
@@ -70,7 +73,7 @@ def answer_line(key: str, message: AssistantMessage) -> bytes:
         key: The key for the conversation before it.
         message: The answer.
     """
-    return b'{"key":"%s","message":%s}\n' % (key.encode("ascii"), _MESSAGES.dump_json(message))
+    return b'{"key":"%s","message":%s}\n' % (key.encode("ascii"), _messages().dump_json(message))
 
 
 class ConversationCassette(Cassette):
@@ -90,7 +93,7 @@ class ConversationCassette(Cassette):
         try:
             for line in path.read_bytes().splitlines():
                 data = json.loads(line)
-                message = _MESSAGES.validate_python(data["message"])
+                message = _messages().validate_python(data["message"])
                 model = f"{message.provider}:{message.model}"
                 self._models.append(model)
                 self._answers[model, data["key"]].append(message)

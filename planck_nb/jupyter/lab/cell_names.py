@@ -5,14 +5,17 @@ from __future__ import annotations
 import ast
 import builtins
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+import warnings
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
 from IPython.core.inputtransformer2 import TransformerManager
 
-MAX_CHARACTERS = 1_000_000
-"""The longest notebook whose cells are examined."""
+MAX_CHARACTERS = 50_000
+"""The longest cell that is examined, which takes less than a tenth of a second."""
 
+_SEPARATORS = re.compile("[\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
+"""What splits lines for `str.splitlines`, but not for Python."""
 _RUNS_CODE = re.compile(r"%%(?:time|timeit|capture|prun|memit|mprun)\b.*\n")
 """Cell magics whose body is Python."""
 _MAGIC = re.compile(r"(?m)(?:^|=)\s*[%!]")
@@ -38,15 +41,21 @@ class CellNames:
 
 
 def cell_names(source: str) -> CellNames:
-    """Return a cell's names; none for broken code.
+    """Return a cell's names; none for broken or very long code.
+
+    Call it on the main thread alone: filters for warnings are not of a thread.
 
     Args:
         source: Its text, perhaps with magics.
     """
+    if len(source) > MAX_CHARACTERS:
+        return CellNames()
     placeholders = frozenset(_PLACEHOLDER.findall(source)) if _MAGIC.search(source) else frozenset[str]()
     try:
-        python = TransformerManager().transform_cell(_RUNS_CODE.sub("", source, count=1))
-        tree = ast.parse(python)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about texts such as "\\d"
+            python = TransformerManager().transform_cell(_SEPARATORS.sub(" ", _RUNS_CODE.sub("", source, count=1)))
+            tree = ast.parse(python)
         names = _Names()
         names.visit(tree)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -54,28 +63,28 @@ def cell_names(source: str) -> CellNames:
     return CellNames(frozenset(names.assigned), frozenset(names.bound), frozenset(names.used) | placeholders)
 
 
-def stale_cells(cells: Sequence[tuple[str, str]], changed: Iterable[tuple[str, str]]) -> dict[str, tuple[str, ...]]:
+def stale_cells(
+    cells: Iterable[tuple[str, CellNames]], changed: Iterable[tuple[str, CellNames]]
+) -> dict[str, tuple[str, ...]]:
     """Return the cells that use names which changed cells above them assign.
 
     A cell in between which binds a name anew ends that name's reach.
 
     Args:
-        cells: The code cells in their order, each with its id and its text.
-        changed: The ids for the changed cells, each with its text before; a deleted cell is above all others.
+        cells: The code cells in their order, each with its id and its names.
+        changed: The ids for the changed cells, each with its names before; a deleted cell is above all others.
 
     Returns:
         The names by the id.
     """
-    if sum(len(source) for _, source in cells) > MAX_CHARACTERS:
-        return {}
+    cells = list(cells)
     before: dict[str, frozenset[str]] = {}
-    for cell, source in changed:
-        before[cell] = before.get(cell, frozenset()) | cell_names(source).assigned
+    for cell, names in changed:
+        before[cell] = before.get(cell, frozenset()) | names.assigned
     present = {cell for cell, _ in cells}
     reach = {name for cell, names in before.items() if cell not in present for name in names}
     stale: dict[str, tuple[str, ...]] = {}
-    for cell, source in cells:
-        names = cell_names(source)
+    for cell, names in cells:
         if cell in before:
             reach |= names.assigned | before[cell]
             continue

@@ -13,6 +13,9 @@ from typing import Any, TypeAlias
 Output: TypeAlias = dict[str, Any]
 """An output as in a notebook file."""
 
+MAX_OUTPUT = 20_000_000
+"""Characters kept from a cell's outputs; what follows is dropped."""
+
 MAX_TEXT = 20_000
 """Characters shown of each side."""
 
@@ -26,6 +29,7 @@ _VOLATILE = frozenset(
 _ADDRESS = re.compile(r"\b0x[0-9a-fA-F]{6,}\b")
 _UUID = re.compile(r"\b[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\b")
 _STYLER = re.compile(r"\bT_[0-9a-f]{5}(?=[\"_ ])")
+_CELL_FILE = re.compile(r"\bipykernel_\d+[/\\]\d+\.py")
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 _CELL_NUMBER = re.compile(r"\b(?:Cell In\s?|Input In\s?|In\s?)\[\d+\]")
 
@@ -37,6 +41,7 @@ class OutputCollector:
         self.outputs: list[Output] = []
         self._displays: dict[str, list[Output]] = {}
         self._clears = False
+        self._length = 0
 
     def add(self, kind: str, content: Mapping[str, Any]) -> None:
         """Add a message.
@@ -59,9 +64,14 @@ class OutputCollector:
 
     def _append(self, output: Output, display: str) -> None:
         output.pop("transient", None)
-        if output["output_type"] == "stream" and self.outputs and self.outputs[-1].get("name") == output["name"]:
-            self.outputs[-1]["text"] += output["text"]
+        if self._length > MAX_OUTPUT:
             return
+        self._length += sum(len(str(value)) for value in output.values())
+        if output["output_type"] == "stream":
+            output["text"] = [_joined(output.get("text"))]
+            if self.outputs and self.outputs[-1].get("name") == output.get("name"):
+                self.outputs[-1]["text"] += output["text"]
+                return
         self.outputs.append(output)
         if display:
             self._displays.setdefault(display, []).append(output)
@@ -82,7 +92,7 @@ def comparable(outputs: Iterable[Mapping[str, Any]], moved: Mapping[str, str] | 
     text = "\n".join(part for output in _merged(outputs) for part in _parts(output) if part)
     for path, instead in (moved or {}).items():
         text = text.replace(path, instead)
-    for pattern, instead in ((_UUID, "…"), (_ADDRESS, "0x…"), (_STYLER, "T_…")):
+    for pattern, instead in ((_UUID, "…"), (_ADDRESS, "0x…"), (_STYLER, "T_…"), (_CELL_FILE, "cell.py")):
         text = pattern.sub(instead, text)
     return text
 
@@ -108,8 +118,8 @@ def excerpts(before: str, after: str) -> tuple[str, str]:
     """
     if max(len(before), len(after)) <= MAX_TEXT:
         return before, after
-    same = next((at for at, (one, other) in enumerate(zip(before, after, strict=False)) if one != other), 0)
-    same = same or min(len(before), len(after))
+    differing = (at for at, (one, other) in enumerate(zip(before, after, strict=False)) if one != other)
+    same = next(differing, min(len(before), len(after)))
     start = before.rfind("\n", 0, max(0, same - MAX_TEXT // 4)) + 1
     return _bounded(before, start), _bounded(after, start)
 
@@ -124,8 +134,6 @@ def _merged(outputs: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]
     collector = OutputCollector()
     for output in outputs:
         content = {name: value for name, value in output.items() if name != "output_type"}
-        if "text" in content:
-            content["text"] = _joined(content["text"])
         collector.add(str(output.get("output_type")), content)
     return iter(collector.outputs)
 
@@ -133,8 +141,8 @@ def _merged(outputs: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]
 def _parts(output: Mapping[str, Any]) -> Iterator[str]:
     match output["output_type"]:
         case "stream":
-            name = "" if output.get("name") == "stdout" else f"[{output.get('name')}]\n"
-            yield f"{name}{_ANSI.sub('', _joined(output.get('text')))}".rstrip("\n")
+            name = f"[{output['name']}]\n" if output.get("name", "stdout") != "stdout" else ""
+            yield f"{name}{_overwritten(_ANSI.sub('', _joined(output.get('text'))))}".rstrip("\n")
         case "error":
             name, text = error_of([output])
             yield _CELL_NUMBER.sub("Cell", f"{name}: {text}")
@@ -143,6 +151,18 @@ def _parts(output: Mapping[str, Any]) -> Iterator[str]:
             for mime, value in sorted(data.items()) if isinstance(data, Mapping) else ():
                 if mime not in _VOLATILE:
                     yield _data(mime, value)
+
+
+def _overwritten(text: str) -> str:
+    """Return a text as a terminal shows it: what follows a carriage return overwrites the line."""
+    return text if "\r" not in text else "\n".join(map(_last_line, text.replace("\r\n", "\n").split("\n")))
+
+
+def _last_line(line: str) -> str:
+    shown = ""
+    for part in line.split("\r"):
+        shown = part + shown[len(part) :]
+    return shown
 
 
 def _data(mime: str, value: object) -> str:

@@ -6,23 +6,25 @@ import asyncio
 import os
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from planck_nb.ai.cassettes.conversations import ANSWERS_VARIABLE
-from planck_nb.base.async_tasks import spawn
-from planck_nb.base.errors import CassetteMissError, PlanckError
+from planck_nb.base.async_tasks import cancel_and_wait, spawn
+from planck_nb.base.errors import CassetteMissError
 from planck_nb.base.text import counted, one_line
 from planck_nb.base.threads import run_in_thread
 from planck_nb.base.visible import visible
 from planck_nb.config.trust import TRUST_VARIABLE
-from planck_nb.jupyter.lab.cell_names import stale_cells
+from planck_nb.jupyter.lab.cell_names import CellNames, cell_names, stale_cells
 from planck_nb.jupyter.lab.cell_outputs import Output, comparable, error_of, excerpts
 from planck_nb.jupyter.lab.change_book import ChangeBook
 from planck_nb.jupyter.lab.folder_copy import copy_folder, measure
 from planck_nb.jupyter.lab.pages import Page
 from planck_nb.jupyter.lab.protocol import (
+    CellText,
     ChangedCells,
     CheckedCell,
     CheckOffer,
@@ -32,17 +34,12 @@ from planck_nb.jupyter.lab.protocol import (
     CheckWanted,
     StaleCells,
 )
-from planck_nb.jupyter.lab.scratch_kernel import (
-    KernelEndedError,
-    ScratchFolder,
-    ScratchKernel,
-    in_thread,
-    scratch_folder,
-    scratch_kernel,
-)
 from planck_nb.tools.process import child_environment
 from planck_nb.workspace.stored_answers import answer_lines
 from planck_nb.workspace.workspace import Workspace
+
+if TYPE_CHECKING:
+    from planck_nb.jupyter.lab.scratch_kernel import ScratchFolder, ScratchKernel
 
 LOST_SECONDS = 15.0
 """A silent page counts as gone after this time, and its check ends."""
@@ -134,11 +131,12 @@ class NotebookChecks:
         try:
             result = await check.run(self._workspace, *self._folders())
         except asyncio.CancelledError:
-            result = check.ended("Stopped.")
-        except (PlanckError, OSError) as error:
-            result = check.ended(one_line(visible(str(error)), 500))
+            page.send(check.ended("Stopped."))
+            raise
+        except Exception as error:  # noqa: BLE001 - the page waits for an end, whatever went wrong
+            result = check.ended(one_line(visible(str(error)), 500) or type(error).__name__)
         finally:
-            watching.cancel()
+            await cancel_and_wait(watching)
         page.send(result)
 
     async def _watch(self, check: _Check) -> None:
@@ -189,6 +187,12 @@ class _Check:
             PlanckError: The kernel does not start, or the folder has grown.
             OSError: The copy cannot be written.
         """
+        from planck_nb.jupyter.lab.scratch_kernel import (  # noqa: PLC0415 - jupyter_client loads at the first check
+            in_thread,
+            scratch_folder,
+            scratch_kernel,
+        )
+
         async with scratch_folder() as (scratch, watch):
             size = await run_in_thread(partial(measure, folder, sessions))
             if size.is_copied:
@@ -202,16 +206,16 @@ class _Check:
         for cell in self._wanted.cells:
             self._number, self._began = cell.number, time.monotonic()
             self.report()
-            try:
-                outputs = await kernel.run(cell.source)
-            except KernelEndedError:
+            outputs = await kernel.run(cell.source)
+            if outputs is None:
                 return self.ended(f"The kernel ended in cell {cell.number}.", cell.id)
             if (result := self._early_end(cell, outputs)) is not None:
                 return result
             if cell.outputs is None:
                 skipped += 1
                 continue
-            before, after = comparable(cell.outputs), comparable(outputs, moved)
+            before = await run_in_thread(partial(comparable, cell.outputs))
+            after = await run_in_thread(partial(comparable, outputs, moved))
             if before != after:
                 shown, instead = map(visible, excerpts(before, after))
                 text = f"Cell {cell.number} has another output."
@@ -259,6 +263,13 @@ async def _environment(workspace: Workspace, scratch: ScratchFolder) -> dict[str
 
 
 async def _tell_stale(page: Page, changed: ChangedCells) -> None:
-    cells = [(cell.id, cell.source) for cell in changed.cells]
-    before = [(cell.id, cell.source) for cell in changed.before]
-    page.send(StaleCells(changed.request, await run_in_thread(partial(stale_cells, cells, before))))
+    cells, before = await _names(changed.cells), await _names(changed.before)
+    page.send(StaleCells(changed.request, stale_cells(cells, before)))
+
+
+async def _names(cells: Iterable[CellText]) -> list[tuple[str, CellNames]]:
+    found: list[tuple[str, CellNames]] = []
+    for cell in cells:
+        found.append((cell.id, cell_names(cell.source)))
+        await asyncio.sleep(0)  # a notebook may have many
+    return found

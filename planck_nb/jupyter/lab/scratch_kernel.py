@@ -50,10 +50,6 @@ class ScratchFolder:
     project: Path
 
 
-class KernelEndedError(PlanckError):
-    """The scratch kernel has ended by itself."""
-
-
 class _ThisPython(KernelSpecManager):  # type: ignore[misc]  # traitlets have no types
     """Knows one kernel: this interpreter."""
 
@@ -74,17 +70,14 @@ class ScratchKernel:
         self._manager = manager
         self._client = client
 
-    async def run(self, source: str) -> list[dict[str, Any]]:
+    async def run(self, source: str) -> list[dict[str, Any]] | None:
         """Run a cell.
 
         Args:
             source: Its text.
 
         Returns:
-            The outputs as in a notebook file.
-
-        Raises:
-            KernelEndedError: The kernel ended.
+            The outputs as in a notebook file, None if the kernel ended.
         """
         request = self._client.execute(source, store_history=True, allow_stdin=False, stop_on_error=False)
         collector = OutputCollector()
@@ -93,7 +86,7 @@ class ScratchKernel:
                 message = await self._client.get_iopub_msg(timeout=_TICK)
             except queue.Empty:
                 if not await self._manager.is_alive():
-                    raise KernelEndedError("The kernel ended.") from None
+                    return None
                 continue
             if message["parent_header"].get("msg_id") != request:
                 continue
