@@ -11,16 +11,16 @@ import hashlib
 import json
 import os
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-
-from pydantic import TypeAdapter, ValidationError
+from typing import TYPE_CHECKING
 
 from planck_nb.ai.cassettes.cassette import Cassette
 from planck_nb.ai.cassettes.request_key import CanonicalMessages
 from planck_nb.ai.message_builder import MessageBuilder
-from planck_nb.ai.messages import AssistantMessage, Message
+from planck_nb.ai.messages import AssistantMessage, Message, ToolResultPart
 from planck_nb.ai.models import Model
 from planck_nb.ai.request import Context
 from planck_nb.ai.stream_events import (
@@ -35,13 +35,11 @@ from planck_nb.ai.stream_events import (
 )
 from planck_nb.base.errors import CassetteError, CassetteMissError
 
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
+
 ANSWERS_VARIABLE = "PLANCK_NB_ANSWERS"
 """The environment variable with the file; processes that a notebook starts inherit it."""
-
-
-@cache
-def _messages() -> TypeAdapter[AssistantMessage]:
-    return TypeAdapter(AssistantMessage)  # takes milliseconds, which most kernels need not spend
 
 
 class ConversationKey:
@@ -66,14 +64,22 @@ class ConversationKey:
         self._digest.update(json.dumps(data, sort_keys=True, default=str).encode("ascii") + b"\n")
 
 
-def answer_line(key: str, message: AssistantMessage) -> bytes:
+def answer_line(key: str, message: AssistantMessage, results: Sequence[ToolResultPart] = ()) -> bytes:
     """Return an answer as a line in the file.
 
     Args:
         key: The key for the conversation before it.
         message: The answer.
+        results: What its calls returned.
     """
-    return b'{"key":"%s","message":%s}\n' % (key.encode("ascii"), _messages().dump_json(message))
+    return _entries().dump_json(_Entry(key, message, tuple(results))) + b"\n"
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    key: str
+    message: AssistantMessage
+    results: tuple[ToolResultPart, ...]
 
 
 class ConversationCassette(Cassette):
@@ -88,16 +94,17 @@ class ConversationCassette(Cassette):
 
     def __init__(self, path: Path) -> None:
         super().__init__(path, "replay")
-        self._answers: defaultdict[tuple[str, str], list[AssistantMessage]] = defaultdict(list)
+        self._answers: defaultdict[tuple[str, str], list[_Entry]] = defaultdict(list)
         self._models: list[str] = []
+        self._results: defaultdict[tuple[str, str], list[ToolResultPart]] = defaultdict(list)
+        """What the calls in given answers returned, by id and name."""
         try:
             for line in path.read_bytes().splitlines():
-                data = json.loads(line)
-                message = _messages().validate_python(data["message"])
-                model = f"{message.provider}:{message.model}"
+                entry = _entries().validate_json(line)
+                model = f"{entry.message.provider}:{entry.message.model}"
                 self._models.append(model)
-                self._answers[model, data["key"]].append(message)
-        except (OSError, ValueError, ValidationError, KeyError, TypeError) as error:
+                self._answers[model, entry.key].append(entry)
+        except (OSError, ValueError) as error:
             raise CassetteError(f"The session's answers in {path} cannot be read; verify again.") from error
 
     @property
@@ -131,9 +138,22 @@ class ConversationCassette(Cassette):
             waiting = self._answers.get((str(model), key.value))
             if not waiting:
                 raise self.refusal(model)
-            answer = waiting.pop(0)
+            entry = waiting.pop(0)
+            for result in entry.results:
+                self._results[result.id, result.name].append(result)
         builder.sending(measured=False)
-        return builder.feed(list(_events(answer)))
+        return builder.feed(list(_events(entry.message)))
+
+    def take_result(self, call_id: str, name: str) -> ToolResultPart | None:
+        """Return what a call in a given answer returned, once; None for another call.
+
+        Args:
+            call_id: The call's id.
+            name: The tool.
+        """
+        with self._lock:
+            waiting = self._results.get((call_id, name))
+            return waiting.pop(0) if waiting else None
 
     def refusal(self, model: Model) -> CassetteMissError:
         """Return the error for a request without a stored answer.
@@ -155,6 +175,13 @@ def conversation_cassette() -> ConversationCassette | None:
     """
     path = os.environ.get(ANSWERS_VARIABLE)
     return _loaded(path) if path else None
+
+
+@cache
+def _entries() -> TypeAdapter[_Entry]:
+    from pydantic import TypeAdapter  # noqa: PLC0415 - most programs need not load it
+
+    return TypeAdapter(_Entry)
 
 
 @cache

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from browser.lab_extension.test_proposals import ADD, SETUP, button
+from browser.lab_extension.test_proposals import ADD, PROPOSED, READ, SETUP, button
 from playwright.sync_api import Locator, Page, expect
 
 if TYPE_CHECKING:
@@ -92,6 +92,22 @@ def test_the_first_difference_is_shown_at_its_cell_and_a_pass_is_said(
     button(check, "Close").click()
     expect(check).to_be_hidden()
     assert [line for line in window.said if "planck" in line] == []
+
+
+def test_the_prompt_that_proposed_the_change_is_answered_from_the_session(lab: Lab, open_notebook: Open) -> None:
+    prompt = f"agent('analyst', {READ!r}, {PROPOSED[1:]!r}, 'done')"
+    cells = (SETUP, "a = 1", "b = 1\nb", prompt, "%%planck analyst --tools notebook\nMake it two.")
+    notebook = open_notebook(lab.write("proposed.ipynb", *cells), width=1400)
+    page = notebook.page
+    notebook.run_first(4)
+    notebook.wait_idle(cells=4)
+    notebook.run_only(4)
+    check = accept(notebook)
+    notebook.wait_idle()
+    notebook.run_only(2)
+    page.wait_for_function("() => window.jupyterapp.shell.currentWidget.content.widgets[2].model.executionCount > 5")
+    verify(page)
+    expect(check).to_contain_text("Verify: All 5 cells as before.", timeout=STARTED_MS)
 
 
 def test_a_check_shows_its_progress_is_stopped_and_ends_with_its_set(lab: Lab, open_notebook: Open) -> None:
