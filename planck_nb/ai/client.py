@@ -136,7 +136,7 @@ class Client:
 
     @property
     def cassette(self) -> Cassette | None:
-        """What records answers or replays them; while a notebook is verified, always the session's answers."""
+        """The cassette; during verification, always the session's answers."""
         return conversation_cassette() or self._cassette
 
     @cassette.setter
@@ -502,7 +502,7 @@ def _usable_key(key: str | None, source: str) -> str | None:
 async def _local_answer(
     model: Model, context: Context, options: Options, builder: MessageBuilder
 ) -> AsyncGenerator[list[StreamEvent], None]:
-    """The session's answer while a notebook is verified, or that of a model that needs no server."""
+    """Answer without a server: from the session during verification, or locally."""
     local = local_model(model)
     if (answers := conversation_cassette()) is not None or local is None:
         if answers is not None:

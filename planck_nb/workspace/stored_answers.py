@@ -27,13 +27,13 @@ def answer_lines(session: SessionReader) -> Iterator[bytes]:
     conversations: defaultdict[str, list[Entry]] = defaultdict(list)
     for row in session.messages():
         conversations[row.agent_id].append(Entry(row.db_id, row.message))
-    found = [answer for entries in conversations.values() for answer in _answers(entries)]
-    for _, key, message, results in sorted(found, key=lambda answer: answer[0]):
+    answers = [answer for entries in conversations.values() for answer in _answers(entries)]
+    for _, key, message, results in sorted(answers, key=lambda answer: answer[0]):
         yield answer_line(key, message, results)
 
 
 def _answers(entries: Sequence[Entry]) -> Iterator[tuple[int, str, AssistantMessage, list[ToolResultPart]]]:
-    """Yield each complete answer with its id, the key for the conversation before it, and what its calls returned."""
+    """Yield complete answers with id, conversation key and results."""
     key = ConversationKey()
     for index, entry in enumerate(entries):
         message = entry.message
@@ -41,8 +41,8 @@ def _answers(entries: Sequence[Entry]) -> Iterator[tuple[int, str, AssistantMess
             yield entry.id, key.value, message, _results(islice(entries, index + 1, None))
         if message.type == "summary" or (message.type == "assistant" and message.set_aside):
             key = ConversationKey()
-            for each in sent(entries[: index + 1]):
-                key.add(_as_sent(each.message))
+            for earlier in sent(entries[: index + 1]):
+                key.add(_as_sent(earlier.message))
         else:
             key.add(_as_sent(message))
 

@@ -29,6 +29,7 @@ PAGES = [
 ]
 REPOSITORY = "https://github.com/planck-nb/planck-nb/blob/main/"
 NOT_SETTINGS = {
+    "PLANCK_NB_ANSWERS",
     "PLANCK_NB_COMMAND",
     "PLANCK_NB_FIXED_SOURCES",
     "PLANCK_NB_NPX_FOLDER",

@@ -1,4 +1,4 @@
-/** Shows the verification of an accepted set: the consent, the progress and the first difference. */
+/** Shows a verification: consent, progress and the first difference. */
 
 import { h, withCode } from '../view/dom.ts';
 import { icon } from '../view/icons.ts';
@@ -18,7 +18,7 @@ export class CheckView {
   private shown: CheckState['kind'] = 'none';
   private readonly where = h('strong');
 
-  /** `redraw` follows each change of the size. */
+  /** `redraw` follows when the size changes. */
   constructor(review: NotebookReview, check: NotebookCheck, redraw: () => void) {
     this.review = review;
     this.check = check;

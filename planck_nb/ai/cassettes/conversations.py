@@ -1,4 +1,4 @@
-"""Answers by conversation: a session's messages replace all models while its notebook is verified.
+"""Answers by conversation: a session replaces models during verification.
 
 A cassette's key has a whole request. System prompt, tools and options of a stored request are not stored, and some
 depend on the page or the folder. A conversation is stored completely, so an answer belongs to the model and to
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
 ANSWERS_VARIABLE = "PLANCK_NB_ANSWERS"
-"""The environment variable with the file; processes that a notebook starts inherit it."""
+"""The environment variable with the file; child processes inherit it."""
 
 
 class ConversationKey:
@@ -83,7 +83,7 @@ class _Entry:
 
 
 class ConversationCassette(Cassette):
-    """Replays the answers in a file by conversation, and refuses all else.
+    """Cassette which answers by conversation, and refuses other requests.
 
     Args:
         path: The file.
@@ -97,7 +97,7 @@ class ConversationCassette(Cassette):
         self._answers: defaultdict[tuple[str, str], list[_Entry]] = defaultdict(list)
         self._models: list[str] = []
         self._results: defaultdict[tuple[str, str], list[ToolResultPart]] = defaultdict(list)
-        """What the calls in given answers returned, by id and name."""
+        """Results for the calls in given answers, by id and name."""
         try:
             for line in path.read_bytes().splitlines():
                 entry = _entries().validate_json(line)
@@ -121,7 +121,7 @@ class ConversationCassette(Cassette):
         """Feed the stored answer to a message builder.
 
         Args:
-            model: The model that was asked.
+            model: The model.
             context: The conversation.
             builder: Receives the events.
 
@@ -145,7 +145,7 @@ class ConversationCassette(Cassette):
         return builder.feed(list(_events(entry.message)))
 
     def take_result(self, call_id: str, name: str) -> ToolResultPart | None:
-        """Return what a call in a given answer returned, once; None for another call.
+        """Return a call's stored result, once; None for an unknown call.
 
         Args:
             call_id: The call's id.
@@ -159,7 +159,7 @@ class ConversationCassette(Cassette):
         """Return the error for a request without a stored answer.
 
         Args:
-            model: The model that was asked.
+            model: The model.
         """
         return CassetteMissError(
             f"The session has no answer of {model} to exactly this prompt and conversation; no model is asked while a "
@@ -168,7 +168,7 @@ class ConversationCassette(Cassette):
 
 
 def conversation_cassette() -> ConversationCassette | None:
-    """Return the session's answers in a kernel that verifies a notebook, None in all others.
+    """Return the session's answers during verification, otherwise None.
 
     Raises:
         CassetteError: The file cannot be read.

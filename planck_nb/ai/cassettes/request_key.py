@@ -43,7 +43,7 @@ def canonical_request(model: Model, context: Context, options: Options) -> JsonO
 
 
 class CanonicalMessages:
-    """Makes the messages of canonical requests, one after another."""
+    """Canonical requests' messages, one after another."""
 
     def __init__(self) -> None:
         self._ordinals = _Ordinals()

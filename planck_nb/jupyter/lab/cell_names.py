@@ -1,4 +1,4 @@
-"""The names that cells assign and use, from their texts alone."""
+"""Names in cells, assigned and used, from their texts alone."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from IPython.core.inputtransformer2 import TransformerManager
 
 MAX_CHARACTERS = 50_000
-"""The longest cell that is examined, which takes less than a tenth of a second."""
+"""The longest cell to examine: a tenth of a second at most."""
 
 _SEPARATORS = re.compile("[\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
-"""What splits lines for `str.splitlines`, but not for Python."""
+"""Characters which split lines for `str.splitlines`, but not for Python."""
 _RUNS_CODE = re.compile(r"%%(?:time|timeit|capture|prun|memit|mprun)\b.*\n")
 """Cell magics whose body is Python."""
 _MAGIC = re.compile(r"(?m)(?:^|=)\s*[%!]")
@@ -64,22 +64,22 @@ def cell_names(source: str) -> CellNames:
 
 
 def stale_cells(
-    cells: Iterable[tuple[str, CellNames]], changed: Iterable[tuple[str, CellNames]]
+    cells: Iterable[tuple[str, CellNames]], changes: Iterable[tuple[str, CellNames]]
 ) -> dict[str, tuple[str, ...]]:
-    """Return the cells that use names which changed cells above them assign.
+    """Return the cells below changed ones which use their names.
 
-    A cell in between which binds a name anew ends that name's reach.
+    A cell in between which binds a name anew ends its reach.
 
     Args:
         cells: The code cells in their order, each with its id and its names.
-        changed: The ids for the changed cells, each with its names before; a deleted cell is above all others.
+        changes: The ids for the changed cells, each with its names before; a deleted cell is above all others.
 
     Returns:
         The names by the id.
     """
     cells = list(cells)
     before: dict[str, frozenset[str]] = {}
-    for cell, names in changed:
+    for cell, names in changes:
         before[cell] = before.get(cell, frozenset()) | names.assigned
     present = {cell for cell, _ in cells}
     reach = {name for cell, names in before.items() if cell not in present for name in names}
@@ -88,14 +88,14 @@ def stale_cells(
         if cell in before:
             reach |= names.assigned | before[cell]
             continue
-        if found := reach & names.used:
-            stale[cell] = tuple(sorted(found))
+        if stale_names := reach & names.used:
+            stale[cell] = tuple(sorted(stale_names))
         reach -= names.bound
     return stale
 
 
 class _Names(ast.NodeVisitor):
-    """Collects names in the order in which code runs, as far as that is known."""
+    """Collects names in the order of execution, as far as possible."""
 
     def __init__(self) -> None:
         self.assigned: set[str] = set()
@@ -149,21 +149,21 @@ class _Names(ast.NodeVisitor):
         arguments = node.args
         for part in (*node.decorator_list, *arguments.defaults, *filter(None, arguments.kw_defaults)):
             self.visit(part)
-        everyone = (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs, arguments.vararg, arguments.kwarg)
-        for argument in filter(None, everyone):
+        parameters = (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs, arguments.vararg, arguments.kwarg)
+        for argument in filter(None, parameters):
             if argument.annotation is not None:
                 self.visit(argument.annotation)
         self._assign(node.name)
-        self._visit_inside(node.body, {argument.arg for argument in everyone if argument is not None})
+        self._visit_inside(node.body, {argument.arg for argument in parameters if argument is not None})
 
     visit_AsyncFunctionDef = visit_FunctionDef  # noqa: N815 - the name of ast
 
     def visit_Lambda(self, node: ast.Lambda) -> None:
         arguments = node.args
-        everyone = (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs, arguments.vararg, arguments.kwarg)
+        parameters = (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs, arguments.vararg, arguments.kwarg)
         for part in (*arguments.defaults, *filter(None, arguments.kw_defaults)):
             self.visit(part)
-        self._visit_inside([node.body], {argument.arg for argument in everyone if argument is not None})
+        self._visit_inside([node.body], {argument.arg for argument in parameters if argument is not None})
 
     def visit_ClassDef(self, node: ast.ClassDef) -> None:
         for part in (*node.decorator_list, *node.bases, *node.keywords):
@@ -177,7 +177,7 @@ class _Names(ast.NodeVisitor):
     visit_ListComp = visit_SetComp = visit_DictComp = visit_GeneratorExp = _visit_comprehension  # noqa: N815
 
     def _visit_branches(self, node: ast.AST) -> None:
-        """Visit what may not run, or not completely: what it binds is bound inside alone."""
+        """Visit code which may not run; its bindings end with it."""
         before = set(self.bound)
         for child in _in_order(node):
             self.visit(child)
@@ -190,18 +190,20 @@ class _Names(ast.NodeVisitor):
             self._assign(node.name)
         self.generic_visit(node)
 
-    def _visit_inside(self, nodes: Iterable[ast.AST], own: Collection[str]) -> None:
-        """Visit a scope of its own: what it assigns is its own, except for global names."""
+    def _visit_inside(self, nodes: Iterable[ast.AST], local_names: Collection[str]) -> None:
+        """Visit an inner scope, whose names are local except global ones."""
         inner = _Names()
-        inner.assigned |= set(own)
-        inner.bound |= set(own)
-        shared: set[str] = set()
+        inner.assigned |= set(local_names)
+        inner.bound |= set(local_names)
+        global_names: set[str] = set()
         for node in nodes:
-            shared |= {name for each in ast.walk(node) if isinstance(each, ast.Global) for name in each.names}
+            global_names |= {
+                name for inside in ast.walk(node) if isinstance(inside, ast.Global) for name in inside.names
+            }
             inner.visit(node)
-        for name in inner.used - (inner.assigned - shared):
+        for name in inner.used - (inner.assigned - global_names):
             self._use(name)
-        self.assigned |= inner.assigned & shared
+        self.assigned |= inner.assigned & global_names
 
     def _use(self, name: str) -> None:
         if name not in self.bound and name not in _EVERYWHERE:
@@ -212,10 +214,13 @@ class _Names(ast.NodeVisitor):
         self.bound.add(name)
 
     def _change(self, target: ast.expr) -> None:
-        """Count a change to a part as a change to its owner: `frame["x"] = 1` changes `frame`."""
+        """Count a change to a part as a change to its owner.
+
+        So `frame["x"] = 1` changes `frame`.
+        """
         if isinstance(target, (ast.Tuple, ast.List)):
-            for each in target.elts:
-                self._change(each)
+            for element in target.elts:
+                self._change(element)
             return
         while isinstance(target, (ast.Attribute, ast.Subscript, ast.Starred)):
             target = target.value
@@ -224,7 +229,7 @@ class _Names(ast.NodeVisitor):
 
 
 def _in_order(node: ast.AST) -> Iterator[ast.AST]:
-    """Yield children as they run: what a loop goes through before its variable."""
+    """Yield children as they run, a loop's values before its variable."""
     first = node.iter if isinstance(node, (ast.For, ast.AsyncFor)) else None
     if first is not None:
         yield first

@@ -1,4 +1,4 @@
-"""Outputs from a kernel's messages, and their comparison without what differs in each run."""
+"""Outputs from messages, and their comparison without ids and addresses."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _CELL_NUMBER = re.compile(r"\b(?:Cell In\s?|Input In\s?|In\s?)\[\d+\]")
 
 
 class OutputCollector:
-    """Collects a cell's outputs from messages."""
+    """Collector for the outputs in messages."""
 
     def __init__(self) -> None:
         self.outputs: list[Output] = []
@@ -82,15 +82,15 @@ class OutputCollector:
         self._clears = False
 
 
-def comparable(outputs: Iterable[Mapping[str, Any]], moved: Mapping[str, str] | None = None) -> str:
+def comparable(outputs: Iterable[Mapping[str, Any]], paths: Mapping[str, str] | None = None) -> str:
     """Return outputs as text, without ids, addresses, counts and metadata.
 
     Args:
         outputs: The outputs.
-        moved: Paths to replace, such as a copy's by the original's.
+        paths: Paths to replace, such as a copy's by the original's.
     """
     text = "\n".join(part for output in _merged(outputs) for part in _parts(output) if part)
-    for path, instead in (moved or {}).items():
+    for path, instead in (paths or {}).items():
         text = text.replace(path, instead)
     for pattern, instead in ((_UUID, "…"), (_ADDRESS, "0x…"), (_STYLER, "T_…"), (_CELL_FILE, "cell.py")):
         text = pattern.sub(instead, text)
@@ -98,7 +98,7 @@ def comparable(outputs: Iterable[Mapping[str, Any]], moved: Mapping[str, str] | 
 
 
 def error_of(outputs: Iterable[Mapping[str, Any]]) -> tuple[str, str]:
-    """Return the name and text for a failed cell's exception; empty for a cell which did not fail.
+    """Return an exception's name and text; empty without a failure.
 
     Args:
         outputs: The outputs.
@@ -118,9 +118,9 @@ def excerpts(before: str, after: str) -> tuple[str, str]:
     """
     if max(len(before), len(after)) <= MAX_TEXT:
         return before, after
-    differing = (at for at, (one, other) in enumerate(zip(before, after, strict=False)) if one != other)
-    same = next(differing, min(len(before), len(after)))
-    start = before.rfind("\n", 0, max(0, same - MAX_TEXT // 4)) + 1
+    differing = (at for at, (left, right) in enumerate(zip(before, after, strict=False)) if left != right)
+    place = next(differing, min(len(before), len(after)))
+    start = before.rfind("\n", 0, max(0, place - MAX_TEXT // 4)) + 1
     return _bounded(before, start), _bounded(after, start)
 
 
@@ -154,15 +154,15 @@ def _parts(output: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _overwritten(text: str) -> str:
-    """Return a text as a terminal shows it: what follows a carriage return overwrites the line."""
+    """Return a text as terminals show it, after carriage returns."""
     return text if "\r" not in text else "\n".join(map(_last_line, text.replace("\r\n", "\n").split("\n")))
 
 
 def _last_line(line: str) -> str:
-    shown = ""
+    result = ""
     for part in line.split("\r"):
-        shown = part + shown[len(part) :]
-    return shown
+        result = part + result[len(part) :]
+    return result
 
 
 def _data(mime: str, value: object) -> str:

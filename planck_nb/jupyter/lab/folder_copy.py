@@ -1,4 +1,4 @@
-"""Copies of a notebook's folder, within bounds."""
+"""Bounded copies for a notebook's folder."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from planck_nb.base.errors import PlanckError
 
 MAX_FILES = 5_000
 MAX_BYTES = 200_000_000
-"""The largest folder that is copied."""
+"""The largest folder to copy."""
 
 _LEFT_OUT = frozenset({".git", ".hg", ".venv", "venv", "node_modules", "__pycache__", ".ipynb_checkpoints", ".cache"})
-"""Names of folders which no notebook reads, and which are large."""
+"""Large folders which notebooks do not read, by name."""
 
 
 @dataclass(frozen=True, slots=True)
 class FolderSize:
-    """What a copy would have.
+    """The size a copy would have.
 
     Args:
-        files: The number of files, counted up to one more than the limit.
+        files: How many, counted up to one more than the limit.
         size: Their bytes, counted as far as the files.
     """
 
@@ -44,7 +44,7 @@ def measure(folder: Path, without: Path) -> FolderSize:
 
     Args:
         folder: The folder.
-        without: A folder inside which is left out, such as that of the sessions.
+        without: A folder inside which is left out, such as the sessions' one.
     """
     files = size = 0
     for _, status in _files(folder, without):
@@ -54,8 +54,8 @@ def measure(folder: Path, without: Path) -> FolderSize:
     return FolderSize(files, size)
 
 
-def copy_folder(folder: Path, target: Path, without: Path, stopped: threading.Event) -> None:
-    """Copy regular files into an empty folder, without those that look like secrets.
+def copy_folder(folder: Path, target: Path, without: Path, stop: threading.Event) -> None:
+    """Copy regular files into an empty folder, without apparent secrets.
 
     Links to files are followed; links to folders are left out, because they may lead anywhere.
 
@@ -63,7 +63,7 @@ def copy_folder(folder: Path, target: Path, without: Path, stopped: threading.Ev
         folder: The folder.
         target: The copy.
         without: A folder inside which is left out.
-        stopped: Set to end the copy early.
+        stop: Set to end the copy early.
 
     Raises:
         PlanckError: The folder is too large by now.
@@ -71,7 +71,7 @@ def copy_folder(folder: Path, target: Path, without: Path, stopped: threading.Ev
     """
     files = size = 0
     for path, status in _files(folder, without):
-        if stopped.is_set():
+        if stop.is_set():
             return
         files, size = files + 1, size + status.st_size
         if files > MAX_FILES or size > MAX_BYTES:
@@ -85,14 +85,14 @@ def copy_folder(folder: Path, target: Path, without: Path, stopped: threading.Ev
 
 
 def _files(folder: Path, without: Path) -> Iterator[tuple[Path, os.stat_result]]:
-    excluded = os.path.realpath(without)
+    exception = os.path.realpath(without)
     for place, folders, names in os.walk(folder):
         folders[:] = [
             name
             for name in folders
             if name not in _LEFT_OUT
             and not is_secret_path(Path(place, name))
-            and os.path.realpath(Path(place, name)) != excluded
+            and os.path.realpath(Path(place, name)) != exception
         ]
         for name in names:
             path = Path(place, name)

@@ -1,4 +1,4 @@
-"""Verifies accepted changes: the notebook runs from the top in a scratch kernel, and its outputs are compared."""
+"""Verification: a notebook runs from the top in a scratch kernel."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from planck_nb.jupyter.lab.scratch_kernel import ScratchFolder, ScratchKernel
 
 LOST_SECONDS = 15.0
-"""A silent page counts as gone after this time, and its check ends."""
+"""A silent page's time until its check ends."""
 
 _RUNNING = "A check is running; stop it first, or wait for its end."
 _TAKEN_BACK = "The changes are not in the notebook any more."
@@ -125,8 +125,8 @@ class NotebookChecks:
         config = self._workspace.config
         return config.root, config.sessions_dir
 
-    async def _check(self, page: Page, wanted: CheckStarted) -> None:
-        check = _Check(page, wanted)
+    async def _check(self, page: Page, order: CheckStarted) -> None:
+        check = _Check(page, order)
         watching = spawn(self._watch(check), name="planck check page")
         try:
             result = await check.run(self._workspace, *self._folders())
@@ -155,16 +155,16 @@ class NotebookChecks:
 class _Check:
     """One run through the notebook."""
 
-    def __init__(self, page: Page, wanted: CheckStarted) -> None:
+    def __init__(self, page: Page, order: CheckStarted) -> None:
         self._page = page
-        self._wanted = wanted
+        self._order = order
         self._number = 0
         self._began = time.monotonic()
 
     def report(self) -> None:
         """Tell the page how far it is."""
         seconds = int(time.monotonic() - self._began)
-        self._page.send(CheckProgress(self._wanted.set, self._number, self._wanted.total, seconds))
+        self._page.send(CheckProgress(self._order.set, self._number, self._order.total, seconds))
 
     def ended(self, text: str, cell: str = "") -> CheckResult:
         """Return the result for an early end.
@@ -173,7 +173,7 @@ class _Check:
             text: The sentence.
             cell: The cell's id, if it is about one.
         """
-        return CheckResult(self._wanted.set, "ended", text, cell)
+        return CheckResult(self._order.set, "ended", text, cell)
 
     async def run(self, workspace: Workspace, folder: Path, sessions: Path) -> CheckResult:
         """Copy the folder, run the cells, and compare.
@@ -201,9 +201,9 @@ class _Check:
             async with scratch_kernel(scratch, watch, environment) as kernel:
                 return await self._run_cells(kernel, {str(scratch.project): str(folder)})
 
-    async def _run_cells(self, kernel: ScratchKernel, moved: Mapping[str, str]) -> CheckResult:
-        compared = skipped = 0
-        for cell in self._wanted.cells:
+    async def _run_cells(self, kernel: ScratchKernel, paths: Mapping[str, str]) -> CheckResult:
+        comparisons = omissions = 0
+        for cell in self._order.cells:
             self._number, self._began = cell.number, time.monotonic()
             self.report()
             outputs = await kernel.run(cell.source)
@@ -212,21 +212,23 @@ class _Check:
             if (result := self._early_end(cell, outputs)) is not None:
                 return result
             if cell.outputs is None:
-                skipped += 1
+                omissions += 1
                 continue
             before = await run_in_thread(partial(comparable, cell.outputs))
-            after = await run_in_thread(partial(comparable, outputs, moved))
+            after = await run_in_thread(partial(comparable, outputs, paths))
             if before != after:
-                shown, instead = map(visible, excerpts(before, after))
+                excerpt, instead = map(visible, excerpts(before, after))
                 text = f"Cell {cell.number} has another output."
-                return CheckResult(self._wanted.set, "different", text, cell.id, shown, instead)
-            compared += 1
-        text = "No cell has an output to compare" if not compared else f"All {counted(compared, 'cell')} as before"
-        if compared == 1:
+                return CheckResult(self._order.set, "different", text, cell.id, excerpt, instead)
+            comparisons += 1
+        text = (
+            "No cell has an output to compare" if not comparisons else f"All {counted(comparisons, 'cell')} as before"
+        )
+        if comparisons == 1:
             text = "The cell is as before"
-        if skipped and compared:
-            text += f"; {skipped} had not been run, or had too long outputs"
-        return CheckResult(self._wanted.set, "same", f"{text}.")
+        if omissions and comparisons:
+            text += f"; {omissions} had not been run, or had too long outputs"
+        return CheckResult(self._order.set, "same", f"{text}.")
 
     def _early_end(self, cell: CheckedCell, outputs: list[Output]) -> CheckResult | None:
         """Return the end for what a check cannot answer."""
@@ -262,14 +264,14 @@ async def _environment(workspace: Workspace, scratch: ScratchFolder) -> dict[str
     return environment
 
 
-async def _tell_stale(page: Page, changed: ChangedCells) -> None:
-    cells, before = await _names(changed.cells), await _names(changed.before)
-    page.send(StaleCells(changed.request, stale_cells(cells, before)))
+async def _tell_stale(page: Page, message: ChangedCells) -> None:
+    cells, before = await _names(message.cells), await _names(message.before)
+    page.send(StaleCells(message.request, stale_cells(cells, before)))
 
 
 async def _names(cells: Iterable[CellText]) -> list[tuple[str, CellNames]]:
-    found: list[tuple[str, CellNames]] = []
+    names: list[tuple[str, CellNames]] = []
     for cell in cells:
-        found.append((cell.id, cell_names(cell.source)))
+        names.append((cell.id, cell_names(cell.source)))
         await asyncio.sleep(0)  # a notebook may have many
-    return found
+    return names

@@ -254,7 +254,7 @@ class NotebookTools:
                 unrestricted=True,
             ),
         )
-        if (answers := conversation_cassette()) is not None:  # no page has a notebook which is verified
+        if (answers := conversation_cassette()) is not None:  # pages do not show the copy
             return {tool.name: _with_stored_results(tool, answers) for tool in tools}
         return {tool.name: tool for tool in tools}
 

@@ -136,7 +136,7 @@ class Pages:
         """Callback for messages about verification and stale cells."""
         self.on_check_seen: Callable[[str], None] = lambda _set: None
         self.on_check_stopped: Callable[[str], None] = lambda _set: None
-        """Callbacks for a page which follows a check in a set, and for its end."""
+        """Callbacks for a page which follows a check, and for its end."""
         self._names = Names({}, {})
         self._statuses: dict[str, HelpStatus] = {}
         """By cell, for pages which connect later."""

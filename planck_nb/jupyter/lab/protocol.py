@@ -564,7 +564,7 @@ class CheckWanted:
 
 @dataclass(frozen=True, slots=True)
 class CheckOffer:
-    """What a check would do, for a person's consent.
+    """A check's effects, for a person's consent.
 
     Args:
         set: The set.
@@ -621,7 +621,7 @@ class CheckStarted:
 
 @dataclass(frozen=True, slots=True)
 class CheckProgress:
-    """How far a check is; the page answers with `CheckSeen`.
+    """A check's progress; the page answers with `CheckSeen`.
 
     Args:
         set: The set.
@@ -639,7 +639,7 @@ class CheckProgress:
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """How a check ended.
+    """A check's end.
 
     Args:
         set: The set.
@@ -703,7 +703,7 @@ class ChangedCells:
 
 @dataclass(frozen=True, slots=True)
 class StaleCells:
-    """Names which cells use and changed cells above them assign, by the cell's id."""
+    """Names which became stale, by the cells which use them."""
 
     request: str
     cells: Mapping[str, tuple[str, ...]]

@@ -1,4 +1,4 @@
-"""A kernel with this kernel's interpreter, in a folder of its own, which vanishes with it.
+"""Scratch kernels with this interpreter, in folders which vanish with them.
 
 It is driven by `jupyter_client`, which ipykernel brings along; nbclient is no dependency.
 """
@@ -31,10 +31,10 @@ from planck_nb.jupyter.lab.cell_outputs import OutputCollector
 
 _START_SECONDS = 60.0
 _SHUTDOWN_SECONDS = 1.0
-"""A kernel's time to end by itself, so that its children end too."""
+"""A kernel's time to end by itself, and its children."""
 
 _TICK = 1.0
-"""Seconds between two looks whether the kernel lives."""
+"""Seconds between two looks at a silent kernel."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class ScratchFolder:
 
 
 class _ThisPython(KernelSpecManager):  # type: ignore[misc]  # traitlets have no types
-    """Knows one kernel: this interpreter."""
+    """Kernel specifications with this interpreter alone."""
 
     def get_kernel_spec(self, kernel_name: str) -> KernelSpec:
         argv = [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"]
@@ -97,7 +97,7 @@ class ScratchKernel:
 
 @asynccontextmanager
 async def scratch_folder() -> AsyncIterator[tuple[ScratchFolder, subprocess.Popen[bytes]]]:
-    """Make a folder, which a watching process deletes even if this kernel is killed."""
+    """Make a folder; a watching process deletes it in any case."""
     path = _new_folder()
     command = [PYTHON, "-I", "-S", str(Path(scratch_watch.__file__)), str(path)]
     watch = subprocess.Popen(  # noqa: S603, ASYNC220 - starts in a millisecond
@@ -170,16 +170,16 @@ async def _end(manager: AsyncKernelManager) -> None:
 
 
 async def in_thread(function: Callable[[threading.Event], None]) -> None:
-    """Call a function in a thread; a cancellation sets the event, and waits for its end.
+    """Call a function in a thread; a cancellation sets the event.
 
     Args:
-        function: Takes the event.
+        function: Takes the event, and returns soon after it was set.
     """
-    stopped = threading.Event()
-    work = asyncio.ensure_future(run_in_thread(partial(function, stopped)))
+    stop = threading.Event()
+    work = asyncio.ensure_future(run_in_thread(partial(function, stop)))
     try:
         await asyncio.shield(work)
     except asyncio.CancelledError:
-        stopped.set()
+        stop.set()
         await asyncio.wait([work])
         raise

@@ -1,4 +1,4 @@
-"""Ends a scratch kernel and deletes its folder when the notebook's kernel is gone, however it ended.
+"""End a scratch kernel and delete its folder, also after a kill.
 
 Run by path, with the standard library only: `python scratch_watch.py FOLDER`. Standard input has the ids of process
 groups, one a line, and ends with the kernel that holds its other end.
