@@ -46,7 +46,7 @@ export class CheckView {
       case 'none':
         return [];
       case 'asked':
-        this.where.textContent = 'Verify: asks the kernel';
+        this.where.textContent = 'Verify: waits for the kernel';
         return [strip(['ring', 'run'], this.where, button('Cancel', () => this.check.close()))];
       case 'offered':
         return [this.consent(state.offer, state.cells)];
@@ -73,7 +73,7 @@ export class CheckView {
         { class: 'pk-body' },
         h('p', { class: 'pk-why' }, ...what, ...place, '. Kernel and copy are deleted afterwards.'),
         h('p', { class: 'pk-why' }, 'Code with effects outside of the folder, such as a request or a change in a database, happens again.'),
-        h('p', { class: 'pk-why' }, ...withCode('`%planck` cells get their answers from the session: no model is asked, there are no keys, and calls that need approval are denied.')),
+        h('p', { class: 'pk-why' }, ...withCode('`%planck` cells get their answers from the session: no model is asked, and there are no keys. Calls run again; those that need approval are denied.')),
         h('div', { class: 'pk-row' }, start, button('Cancel', () => this.check.close())),
       ),
     );

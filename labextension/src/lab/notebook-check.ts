@@ -44,10 +44,10 @@ export class NotebookCheck {
   /** Start what was offered, as the person has agreed. */
   start(): void {
     if (this.now.kind !== 'offered') return;
-    const { set } = this.now;
+    const { set, offer } = this.now;
     this.become({ kind: 'running', set, progress: null });
     const cells = cellsOf(this.shared);
-    this.review.link.send({ type: 'check started', set, cells: checkedCells(cells), total: cells.length });
+    this.review.link.send({ type: 'check started', set, cells: checkedCells(cells), total: cells.length, copied: offer.copied });
   }
 
   /** Stop a running check. */

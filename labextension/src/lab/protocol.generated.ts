@@ -308,6 +308,7 @@ export interface CheckStarted {
   readonly set: string;
   readonly cells: readonly CheckedCell[];
   readonly total: number;
+  readonly copied: boolean;
   readonly type: 'check started';
 }
 

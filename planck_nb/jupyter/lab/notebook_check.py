@@ -45,6 +45,7 @@ LOST_SECONDS = 15.0
 """A silent page's time until its check ends."""
 
 _RUNNING = "A check is running; stop it first, or wait for its end."
+_OTHER_SIZE = "The folder's size has changed since you were asked; press Verify again."
 _TAKEN_BACK = "The changes are not in the notebook any more."
 _NO_INPUT = frozenset({"StdinNotImplementedError"})
 
@@ -195,6 +196,8 @@ class _Check:
 
         async with scratch_folder() as (scratch, watch):
             size = await run_in_thread(partial(measure, folder, sessions))
+            if size.is_copied != self._order.copied:
+                return self.ended(_OTHER_SIZE)
             if size.is_copied:
                 await in_thread(partial(copy_folder, folder, scratch.project, sessions))
             environment = await _environment(workspace, scratch)
@@ -221,12 +224,10 @@ class _Check:
                 text = f"Cell {cell.number} has another output."
                 return CheckResult(self._order.set, "different", text, cell.id, excerpt, instead)
             comparisons += 1
-        text = (
-            "No cell has an output to compare" if not comparisons else f"All {counted(comparisons, 'cell')} as before"
-        )
-        if comparisons == 1:
-            text = "The cell is as before"
-        if omissions and comparisons:
+        if not comparisons:
+            return self.ended("The cells run, but none had an output to compare.")
+        text = "The cell is as before" if comparisons == 1 else f"All {counted(comparisons, 'cell')} as before"
+        if omissions:
             text += f"; {omissions} had not been run, or had too long outputs"
         return CheckResult(self._order.set, "same", f"{text}.")
 

@@ -611,11 +611,13 @@ class CheckStarted:
         set: The set.
         cells: The code cells in their order.
         total: How many cells the notebook has.
+        copied: Whether the person was told that files are copied.
     """
 
     set: str
     cells: tuple[CheckedCell, ...]
     total: int
+    copied: bool
     type: Literal["check started"] = "check started"
 
 

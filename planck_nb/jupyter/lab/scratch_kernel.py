@@ -138,6 +138,8 @@ async def scratch_kernel(
         await manager.start_kernel(
             cwd=str(folder.project),
             env=dict(environment),
+            stdout=subprocess.DEVNULL,  # this kernel would show it below its last cell
+            stderr=subprocess.DEVNULL,
             extra_arguments=["--HistoryManager.hist_file=:memory:"],
         )
         _report(watch, manager)
@@ -146,7 +148,9 @@ async def scratch_kernel(
         try:
             await client.wait_for_ready(timeout=_START_SECONDS)
         except RuntimeError as error:
-            raise PlanckError("The scratch kernel does not start; see the log of the Jupyter server.") from error
+            raise PlanckError(
+                "The scratch kernel does not start; open the notebook with a new kernel to see why."
+            ) from error
         yield ScratchKernel(manager, client)
     finally:
         if client is not None:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from browser.lab_extension.test_large_and_hostile import VIOLATIONS
 from browser.lab_extension.test_proposals import ADD, PROPOSED, READ, SETUP, button
 from playwright.sync_api import Locator, Page, expect
+from support.node import LABEXTENSION, build_script
 
 if TYPE_CHECKING:
     from browser.conftest import Lab, Notebook, Window
@@ -35,10 +37,14 @@ def verify(page: Page) -> None:
 
 
 def look(notebook: Notebook, name: str) -> None:
-    """Take pictures in light, dark and narrow."""
+    """Take pictures in light, dark and narrow, and let axe-core look."""
     page = notebook.page
+    build_script()
+    page.add_script_tag(path=LABEXTENSION / "node_modules" / "axe-core" / "axe.min.js")
     for theme in ("Light", "Dark"):
         notebook.theme(f"JupyterLab {theme}")
+        page.wait_for_timeout(300)  # colours change by transitions
+        assert page.evaluate(VIOLATIONS) == []
         notebook.screenshot(f"lab-{name}-{theme.lower()}-1400")
     notebook.theme("JupyterLab Light")
     page.set_viewport_size({"width": 480, "height": 900})

@@ -52,15 +52,15 @@ class VerifyingPage:
         self.say({"type": "check wanted", "set": "s1"})
         return self.wait("check offer")
 
-    def start(self, *cells: tuple[str, list[Any] | None]) -> None:
+    def start(self, *cells: tuple[str, list[Any] | None], copied: bool = True) -> None:
         checked = [
             {"id": f"c{at}", "number": at, "source": source, "outputs": outputs}
             for at, (source, outputs) in enumerate(cells, 1)
         ]
-        self.say({"type": "check started", "set": "s1", "cells": checked, "total": len(cells)})
+        self.say({"type": "check started", "set": "s1", "cells": checked, "total": len(cells), "copied": copied})
 
-    def verify(self, *cells: tuple[str, list[Any] | None]) -> dict[str, Any]:
-        self.start(*cells)
+    def verify(self, *cells: tuple[str, list[Any] | None], copied: bool = True) -> dict[str, Any]:
+        self.start(*cells, copied=copied)
         return self.wait("check result")
 
     def say(self, data: dict[str, Any]) -> None:
@@ -294,16 +294,29 @@ def test_what_a_check_cannot_do_is_said(folder: Path) -> None:
         file.truncate(5_000_000_000)
     with verifying(folder) as (kernel, page):
         assert page.offer()["copied"] is False
-        asks = page.verify(("import os; print(os.listdir())", stream("[]\n")), ("input('name?')", None))
+        changed = page.verify(("1", None))
+        assert changed["text"] == "The folder's size has changed since you were asked; press Verify again."
+        cells = ("import os; print(os.listdir())", stream("[]\n")), ("input('name?')", None)
+        asks = page.verify(*cells, copied=False)
         assert asks["text"] == "Cell 2 asks a person for input, which a check cannot give."
+        (folder / "large.bin").unlink()
+        none = page.verify(("1", None))
+        assert none["text"] == "The cells run, but none had an output to compare."
         dies = page.verify(("import os; os._exit(1)", None))
         assert dies["text"] == "The kernel ended in cell 1."
 
         page.start(("import time\nwhile True: time.sleep(0.01)", None))
         page.wait("check progress", 1)
         assert page.offer()["problem"] == "A check is running; stop it first, or wait for its end."
-        page.say({"type": "check started", "set": "s1", "cells": [], "total": 0})
+        page.start()
         assert page.wait("check result")["text"] == "A check is running; stop it first, or wait for its end."
+        page.ask("check stopped")
+        assert page.wait("check result")["text"] == "Stopped."
+
+        page.start(("while True: print('x' * 10_000)", None))
+        page.wait("check progress", 1)
+        page.wait("check progress", 1)
+        assert kernel.run("1 + 1").plain == "2"
         page.ask("check stopped")
         assert page.wait("check result")["text"] == "Stopped."
 
