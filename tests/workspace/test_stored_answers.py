@@ -6,6 +6,7 @@ from pathlib import Path
 
 import httpx
 import pytest
+from support.loopback import Exchange, serving
 
 from planck_nb import Config, Tool, Workspace, ai
 from planck_nb.ai.cassettes.conversations import ANSWERS_VARIABLE, conversation_cassette
@@ -105,6 +106,14 @@ async def test_nothing_is_sent_by_any_client(tmp_path: Path, monkeypatch: pytest
     assert client.cassette is conversation_cassette()
     assert await client.with_reported_window(model, refresh=True) == model
     assert seen == []
+    exchanges: list[Exchange] = []
+
+    async def note(exchange: Exchange) -> None:
+        exchanges.append(exchange)
+
+    async with serving(note) as server:
+        assert await ai.discover("llama_cpp", server.url) == []
+    assert exchanges == []
 
 
 def test_a_broken_file_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,9 @@ import asyncio
 import os
 import sys
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,7 +19,7 @@ from planck_nb.base.errors import CassetteMissError
 from planck_nb.base.text import counted, one_line
 from planck_nb.base.threads import run_in_thread
 from planck_nb.base.visible import visible
-from planck_nb.config.trust import TRUST_VARIABLE
+from planck_nb.config.trust import FolderTrust
 from planck_nb.jupyter.lab.cell_names import CellNames, cell_names, stale_cells
 from planck_nb.jupyter.lab.cell_outputs import Output, comparable, error_of, excerpts
 from planck_nb.jupyter.lab.change_book import ChangeBook
@@ -201,8 +203,9 @@ class _Check:
             if size.is_copied:
                 await in_thread(partial(copy_folder, folder, scratch.project, sessions))
             environment = await _environment(workspace, scratch)
-            async with scratch_kernel(scratch, watch, environment) as kernel:
-                return await self._run_cells(kernel, {str(scratch.project): str(folder)})
+            with _trusting(workspace, folder, scratch.project):
+                async with scratch_kernel(scratch, watch, environment) as kernel:
+                    return await self._run_cells(kernel, {str(scratch.project): str(folder)})
 
     async def _run_cells(self, kernel: ScratchKernel, paths: Mapping[str, str]) -> CheckResult:
         comparisons = omissions = 0
@@ -259,10 +262,24 @@ async def _environment(workspace: Workspace, scratch: ScratchFolder) -> dict[str
         environment.pop(name, None)
     environment[ANSWERS_VARIABLE] = str(answers)
     environment["PLANCK_NB_SESSIONS_DIR"] = str(scratch.path / "sessions")
-    files = workspace.trust_items()
-    if files and not any(file.is_waiting for file in files):
-        environment[TRUST_VARIABLE] = "1"  # the copy has what is trusted here
     return environment
+
+
+@contextmanager
+def _trusting(workspace: Workspace, folder: Path, copy: Path) -> Iterator[None]:
+    """Trust in a copy exactly what the person trusts in the folder, by its digests."""
+    trust = FolderTrust(copy, workspace.config.user_folder)
+    items = [
+        replace(file.item, path=copy / file.item.path.relative_to(folder))
+        for file in workspace.trust_items()
+        if file.status == "trusted" and file.item.path.is_relative_to(folder)
+    ]
+    trust.add(items)
+    try:
+        yield
+    finally:
+        if items:
+            trust.clear()
 
 
 async def _tell_stale(page: Page, message: ChangedCells) -> None:

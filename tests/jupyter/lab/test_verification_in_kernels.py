@@ -271,6 +271,24 @@ def test_scripted_replies_come_from_the_session(folder: Path) -> None:
         assert (found["state"], found["text"][:22]) == ("same", "All 3 cells as before;"), found
 
 
+def test_what_is_trusted_is_trusted_in_the_copy(folder: Path) -> None:
+    (folder / ".planck").mkdir()
+    models = {"models": [{"id": "mine", "provider": "llama_cpp", "base_url": "http://127.0.0.1:9"}]}
+    (folder / ".planck" / "models.json").write_text(json.dumps(models))
+    look = "import planck_nb; planck_nb.get_workspace().require_trust()"
+    with verifying(folder) as (kernel, page):
+        waiting = shown(kernel, look)
+        assert "TrustError" in str(waiting[1])
+        assert page.verify((LOAD, None), waiting)["state"] == "same"
+        kernel.run("planck_nb.get_workspace().trust()")
+        trusted = shown(kernel, look)
+        assert trusted[1] == []
+        assert page.verify((LOAD, None), trusted)["state"] == "same"
+        assert page.verify((LOAD, None), waiting)["state"] == "different"
+        remembered = kernel.run("print((planck_nb.get_workspace().config.user_folder / 'trust.json').read_text())").text
+        assert list(json.loads(remembered)["folders"]) == [str(folder)]
+
+
 def test_a_call_that_was_approved_ends_the_check(folder: Path) -> None:
     add = (
         "import planck_nb\nfrom planck_nb.testing import Call, Reply, scripted_model\n"
