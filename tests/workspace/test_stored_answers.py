@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import httpx
 import pytest
 from support.loopback import Exchange, serving
+from support.stored_teams import ask, running_team
 
-from planck_nb import Config, Tool, Workspace, ai
+from planck_nb import Compact, Compactor, Config, Session, Tool, Workspace, ai
+from planck_nb.agent.context.compactor import ContextUsage
 from planck_nb.ai.cassettes.conversations import ANSWERS_VARIABLE, conversation_cassette
+from planck_nb.ai.messages import Message
 from planck_nb.base.errors import CassetteError, CassetteMissError
 from planck_nb.testing import Call, Reply, scripted_model
 from planck_nb.workspace.stored_answers import answer_lines
@@ -71,6 +75,41 @@ async def test_images_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         await agent.prompt("One?")
         await agent.prompt("Two?")
         assert (await agent.prompt([ai.TextPart("And this?"), ai.ImagePart(PNG)])).text == "Third."
+
+
+async def test_members_of_a_team_are_answered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    script: list[Reply | str] = [Reply(calls=(ask("kim", "How many?"),)), "Kim says two."]
+    answers = tmp_path / "answers.jsonl"
+    with Session.create(tmp_path / "one") as session:
+        async with running_team(session, script, kim=["Two."]) as team:
+            assert (await team["boss"].prompt("Ask Kim.")).text == "Kim says two."
+        answers.write_bytes(b"".join(answer_lines(session)))
+    monkeypatch.setenv(ANSWERS_VARIABLE, str(answers))
+    with Session.create(tmp_path / "two") as session:
+        async with running_team(session, ["Nothing."], kim=["Nothing."]) as team:
+            assert (await team["boss"].prompt("Ask Kim.")).text == "Kim says two."
+            assert "Two." in str(team["kim"].state.messages)
+
+
+class Shorten(Compactor):
+    async def compact(self, messages: Sequence[Message], usage: ContextUsage) -> Compact:
+        return Compact("Short.", tuple(messages[-1:]))
+
+
+async def test_what_follows_a_summary_is_answered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def talk(folder: Path, script: list[Reply | str | dict[str, object]]) -> str:
+        async with Workspace(Config(folder)) as workspace:
+            agent = workspace.add_agent("ann", model=scripted_model(script), on_compact=Shorten())
+            await agent.prompt("One?" + " word" * 100)
+            assert await agent.compact()
+            text = (await agent.prompt("Two?")).text
+            await workspace.session.flush()
+            (folder / "answers.jsonl").write_bytes(b"".join(answer_lines(workspace.session)))
+        return text
+
+    text = await talk(tmp_path / "one", ["First.", "Second.", "Third."])
+    monkeypatch.setenv(ANSWERS_VARIABLE, str(tmp_path / "one" / "answers.jsonl"))
+    assert await talk(tmp_path / "two", ["Nothing."] * 3) == text
 
 
 async def test_what_a_rewind_hid_is_no_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -169,13 +169,17 @@ export class KernelLink {
     this.talk.onMsg = ({ content }): void => this.receive(content.data as unknown as FromKernel);
     this.talk.onClose = (): void => this.end(true);
     this.ask.onMsg = ({ content }): void => this.receiveAnswer(content.data as unknown as Answer | Overview);
-    this.talk.open(hello as never);
+    // JupyterLab opens comms on the main shell; a question on a subshell may overtake that and is lost. The kernel
+    // welcomes a page once it has both. It says so by `talk`: in ipykernel 7.4, what it sends from the main shell has
+    // all further messages of that comm handled there.
     this.ask.open({ client: kernel.clientId });
+    this.talk.open(hello as never);
   }
 
   private receive(message: FromKernel): void {
     switch (message.type) {
       case 'welcome':
+        this.heard.resolve(undefined);
         this.problem = message.problem;
         this.model = message.model;
         this.isConcurrent = message.concurrent;
@@ -219,7 +223,6 @@ export class KernelLink {
   }
 
   private receiveAnswer(answer: Answer | Overview): void {
-    this.heard.resolve(undefined); // JupyterLab opens a comm on the main shell: its messages on a subshell may overtake that
     if (answer.type === 'overview') {
       this.overviews.get(answer.request)?.(answer);
       this.overviews.delete(answer.request);

@@ -300,7 +300,6 @@ class Pages:
     def _listen(self, ask: Any, message: Any) -> None:  # noqa: ANN401 - as above
         client = str(message["content"]["data"].get("client", ""))
         ask.on_msg(lambda message: self._answer(ask, client, message["content"]["data"]))
-        ask.send(asdict(Answer("", ok=True)))  # from now on questions arrive
 
     def _answer(self, ask: Any, client: str, data: object) -> None:  # noqa: ANN401 - as above
         """Answer a question on its own thread.
