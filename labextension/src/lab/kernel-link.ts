@@ -27,7 +27,7 @@ export class KernelLink {
   problem = '';
   /** How far an agent is with a cell, by cell. */
   readonly help = new Map<string, HelpStatus>();
-  /** The model that helps with cells, as far as the kernel knows it. */
+  /** The model for help with cells, as far as the kernel knows it. */
   model = '';
   /** What can be completed, as after the last cell. */
   verbs: Verbs | null = null;

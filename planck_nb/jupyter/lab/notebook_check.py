@@ -267,7 +267,7 @@ async def _environment(workspace: Workspace, scratch: ScratchFolder) -> dict[str
 
 @contextmanager
 def _trusting(workspace: Workspace, folder: Path, copy: Path) -> Iterator[None]:
-    """Trust in a copy exactly what the person trusts in the folder, by its digests."""
+    """Extend the trust in a folder to its copy, by digests."""
     trust = FolderTrust(copy, workspace.config.user_folder)
     items = [
         replace(file.item, path=copy / file.item.path.relative_to(folder))
