@@ -18,10 +18,13 @@ from planck_nb.ai.client import Stream
 from planck_nb.ai.messages import AssistantMessage, AssistantPart, StopReason, UserMessage
 from planck_nb.ai.server_calls import ServerCall, ServerCallReader
 from planck_nb.ai.stream_events import StreamEvent, joined
-from planck_nb.base.errors import PlanckError
+from planck_nb.base.errors import PlanckError, WorkerLostError
 
 EMPTY = "The model's reply was empty."
 """The error of a reply without content, which is stored because it was paid for, and never sent to a model."""
+
+_MAX_LOSSES = 3
+"""Lost workers after which one reply is given up."""
 
 
 async def run_turn(turn: TurnRunner, prompts: Sequence[UserMessage]) -> AssistantMessage:
@@ -64,6 +67,7 @@ async def run_turn(turn: TurnRunner, prompts: Sequence[UserMessage]) -> Assistan
 
 async def _stream_reply(turn: TurnRunner) -> tuple[AssistantMessage, bool]:
     """Stream one reply and append it. Returns it, and whether it is complete or was ended by a limit."""
+    losses = 0
     while True:
         stream = turn.open_stream()
         complete = False
@@ -74,7 +78,11 @@ async def _stream_reply(turn: TurnRunner) -> tuple[AssistantMessage, bool]:
             await _keep_partial(turn, stream, "aborted")
             raise
         except PlanckError as error:
-            if await _keep_partial(turn, stream, "error", str(error)) or not await turn.recover(error):
+            if isinstance(error, WorkerLostError) and losses < _MAX_LOSSES:
+                losses += 1
+                turn.count_lost(turn.charged(stream))
+                turn.emit(ev.Retry, losses, 0.0, str(error))  # what was written is asked for anew
+            elif await _keep_partial(turn, stream, "error", str(error)) or not await turn.recover(error):
                 raise
         else:
             break
