@@ -24,7 +24,7 @@ EMPTY = "The model's reply was empty."
 """The error of a reply without content, which is stored because it was paid for, and never sent to a model."""
 
 _MAX_LOSSES = 3
-"""Lost workers after which one reply is given up."""
+"""Lost workers after which a turn is given up."""
 
 
 async def run_turn(turn: TurnRunner, prompts: Sequence[UserMessage]) -> AssistantMessage:
@@ -67,7 +67,6 @@ async def run_turn(turn: TurnRunner, prompts: Sequence[UserMessage]) -> Assistan
 
 async def _stream_reply(turn: TurnRunner) -> tuple[AssistantMessage, bool]:
     """Stream one reply and append it. Returns it, and whether it is complete or was ended by a limit."""
-    losses = 0
     while True:
         stream = turn.open_stream()
         complete = False
@@ -78,11 +77,7 @@ async def _stream_reply(turn: TurnRunner) -> tuple[AssistantMessage, bool]:
             await _keep_partial(turn, stream, "aborted")
             raise
         except PlanckError as error:
-            if isinstance(error, WorkerLostError) and losses < _MAX_LOSSES:
-                losses += 1
-                turn.count_lost(turn.charged(stream))
-                turn.emit(ev.Retry, losses, 0.0, str(error))  # what was written is asked for anew
-            elif await _keep_partial(turn, stream, "error", str(error)) or not await turn.recover(error):
+            if not await _can_ask_again(turn, stream, error):
                 raise
         else:
             break
@@ -98,6 +93,16 @@ async def _stream_reply(turn: TurnRunner) -> tuple[AssistantMessage, bool]:
     if complete:
         turn.warn_about(reply)
     return reply, complete
+
+
+async def _can_ask_again(turn: TurnRunner, stream: Stream, error: PlanckError) -> bool:
+    """Prepare for another attempt, and keep what was written if there is none."""
+    if isinstance(error, WorkerLostError) and turn.lost_workers < _MAX_LOSSES:
+        turn.lost_workers += 1
+        turn.count_lost(turn.charged(stream))
+        turn.emit(ev.Retry, turn.lost_workers, 0.0, str(error))  # views take back what was written
+        return True
+    return not await _keep_partial(turn, stream, "error", str(error)) and await turn.recover(error)
 
 
 async def _show_stream(turn: TurnRunner, stream: Stream) -> bool:

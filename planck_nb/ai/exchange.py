@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -94,6 +94,25 @@ class Reply(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class WorkerState:
+    """A worker's share of an engine's requests.
+
+    Args:
+        worker: The worker's address.
+        running: Requests that it answers now.
+        answered: Requests that it has answered.
+        failed: Requests that ended in an error.
+        problem: Why it is not used, empty if it is.
+    """
+
+    worker: str
+    running: int
+    answered: int
+    failed: int
+    problem: str
+
+
 class Engine(Protocol):
     """Sends requests from elsewhere, such as from a cluster, and has their answers read there.
 
@@ -115,4 +134,8 @@ class Engine(Protocol):
         Raises:
             ProviderConnectionError: No server or no worker could be reached.
         """
+        ...
+
+    def workers(self) -> Sequence[WorkerState]:
+        """Return the workers so far."""
         ...

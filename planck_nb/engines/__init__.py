@@ -1,5 +1,5 @@
 """Engines: where requests to models are sent, and their answers read."""
 
-from planck_nb.engines.dask_engine import DaskEngine, WorkerState
+from planck_nb.engines.dask_engine import DaskEngine
 
-__all__ = ["DaskEngine", "WorkerState"]
+__all__ = ["DaskEngine"]

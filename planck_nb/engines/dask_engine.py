@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import count
 from secrets import token_hex
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -18,7 +19,7 @@ from urllib.parse import urlsplit
 from pydantic_core import from_json
 
 from planck_nb.ai.dialect import Pause
-from planck_nb.ai.exchange import HttpRequest
+from planck_nb.ai.exchange import HttpRequest, WorkerState
 from planck_nb.ai.models import Model
 from planck_nb.ai.providers import dialect
 from planck_nb.ai.retries.retry import Timeouts
@@ -39,6 +40,7 @@ from planck_nb.engines.link_format import (
     START,
     Order,
     Part,
+    Setup,
     read_error,
     read_events,
     versions,
@@ -55,26 +57,10 @@ _LOOK_SECONDS = 1.0
 _PAUSE_SECONDS = 0.2
 """Time before a worker that did not answer is asked again."""
 
+_MAX_SETUPS = 100
+"""Models whose setups are kept."""
+
 _NO_WORKERS = "The Dask cluster has no workers; start one, such as with `client.cluster.scale(2)`."
-
-
-@dataclass(frozen=True, slots=True)
-class WorkerState:
-    """A worker's share of the requests.
-
-    Args:
-        worker: The worker's address.
-        running: Requests that it answers now.
-        answered: Requests that it has answered.
-        failed: Requests that ended in an error.
-        problem: Why it is not used, empty if it is.
-    """
-
-    worker: str
-    running: int
-    answered: int
-    failed: int
-    problem: str
 
 
 class DaskEngine:
@@ -134,9 +120,9 @@ class DaskEngine:
             ProviderConnectionError: No worker, or no server, could be reached.
             ConfigError: No worker has the kernel's versions, or no cluster could be started.
         """
-        link = self._link or await run_in_thread(self._open)
+        link = await run_in_thread(self._open) if self._link is None else self._link
         reply = _RemoteReply(link, model)
-        link.send(reply, Order(request, model, dialect(model), timeouts).pickled())
+        link.send(reply, request, Setup(model, dialect(model), timeouts))
         try:
             await reply.head()
         except BaseException:
@@ -162,9 +148,10 @@ class DaskEngine:
 
     def _open(self) -> _Link:
         with self._opening:
-            if self._link is None:
-                self._link = _Link(self._given or self._own_client(), self._patience)
-            return self._link
+            link = self._link
+            if link is None:
+                link = self._link = _Link(self._given or self._own_client(), self._patience)
+            return link
 
     def _own_client(self) -> Client:
         try:
@@ -206,13 +193,16 @@ def _check_client(client: Client, *, insecure: bool) -> None:
         )
 
 
+_ids = count()
+
+
 class _RemoteReply:
     """An answer that a worker reads. It belongs to the event loop that sent the request."""
 
     def __init__(self, link: _Link, model: Model) -> None:
         self.status = 0
         self.headers: Mapping[str, str] = {}
-        self.id = token_hex(8)
+        self.id = f"{next(_ids)}"
         self.worker = ""
         self.loop = asyncio.get_running_loop()
         self._link = link
@@ -278,8 +268,11 @@ class _Worker:
     address: str
     hello: asyncio.Task[None]
     replies: dict[str, _RemoteReply] = field(default_factory=dict)
-    orders: list[tuple[str, bytes]] = field(default_factory=list)
+    orders: list[Order] = field(default_factory=list)
+    setups: dict[int, bytes] = field(default_factory=dict)
     stops: list[str] = field(default_factory=list)
+    name: str = ""
+    """What the worker knows the kernel by."""
     seen: int = 0
     answered: int = 0
     failed: int = 0
@@ -300,6 +293,9 @@ class _Link:
         self._patience = patience
         self._kernel = token_hex(16)
         self._loop: asyncio.AbstractEventLoop = client.loop.asyncio_loop
+        self._numbers = count()
+        self._setups: dict[int, tuple[Setup, int, bytes]] = {}
+        """By model: the setup, its number, and the setup pickled."""
         self._workers: dict[str, _Worker] = {}
         self._looked = 0.0
         self._looking: asyncio.Task[None] | None = None
@@ -307,9 +303,15 @@ class _Link:
 
     # On the caller's loop
 
-    def send(self, reply: _RemoteReply, order: bytes) -> None:
+    def send(self, reply: _RemoteReply, request: HttpRequest, setup: Setup) -> None:
         """Have a worker answer."""
-        self._call(self._place, reply, order)
+        known = self._setups.get(id(setup.model))
+        if known is None or known[0] != setup:
+            if len(self._setups) >= _MAX_SETUPS:
+                self._setups.clear()
+            known = self._setups[id(setup.model)] = (setup, next(self._numbers), setup.pickled())
+        order = Order(reply.id, known[1], request.url, dict(request.headers), request.body)
+        self._call(self._place, reply, order, known[2])
 
     def stop(self, reply: _RemoteReply) -> None:
         """Have the worker stop."""
@@ -335,10 +337,10 @@ class _Link:
 
     # On the client's loop
 
-    def _place(self, reply: _RemoteReply, order: bytes) -> None:
-        self._spawn(self._choose(reply, order))
+    def _place(self, reply: _RemoteReply, order: Order, setup: bytes) -> None:
+        self._spawn(self._choose(reply, order, setup))
 
-    async def _choose(self, reply: _RemoteReply, order: bytes) -> None:
+    async def _choose(self, reply: _RemoteReply, order: Order, setup: bytes) -> None:
         """Give a request to the worker that has the fewest."""
         try:
             usable = await self._usable()
@@ -352,10 +354,12 @@ class _Link:
         worker = min(usable, key=lambda each: len(each.replies))
         reply.worker = worker.address
         worker.replies[reply.id] = reply
-        worker.orders.append((reply.id, order))
-        self._flush_soon(worker)
+        worker.orders.append(order)
+        worker.setups[order.setup] = setup
         if worker.reader is None or worker.reader.done():
+            worker.name, worker.seen = f"{self._kernel}-{next(self._numbers)}", 0  # an idle worker forgets names
             worker.reader = self._spawn(self._read(worker))
+        self._flush_soon(worker)
 
     async def _usable(self) -> list[_Worker]:
         """Return the workers to choose from; wait for one if the cluster has none."""
@@ -419,13 +423,15 @@ class _Link:
     async def _flush(self, worker: _Worker) -> None:
         worker.is_flushing = False
         orders, worker.orders = worker.orders, []
+        setups, worker.setups = worker.setups, {}
         stops, worker.stops = worker.stops, []
         try:
-            call = self._ask(worker, START, kernel=self._kernel, orders=orders, stops=stops)
+            fields = [(order.id, order.setup, order.url, order.headers, order.body) for order in orders]
+            call = self._ask(worker, START, kernel=worker.name, orders=fields, setups=setups, stops=stops)
             await asyncio.wait_for(call, LEASE_SECONDS)
         except (OSError, TimeoutError) as error:
-            for request, _ in orders:
-                if (reply := worker.replies.pop(request, None)) is not None:
+            for order in orders:
+                if (reply := worker.replies.pop(order.id, None)) is not None:
                     worker.failed += 1
                     _fail(reply, _lost(worker, error))
 
@@ -434,20 +440,20 @@ class _Link:
         heard = time.monotonic()
         while worker.replies and worker.address in self._workers:
             try:
-                call = self._ask(worker, READ, kernel=self._kernel, seen=worker.seen)
+                call = self._ask(worker, READ, kernel=worker.name, seen=worker.seen)
                 number, parts = await asyncio.wait_for(call, LEASE_SECONDS)
             except (OSError, TimeoutError) as error:
                 if time.monotonic() - heard > LEASE_SECONDS:  # the worker has given up by now
                     self._lose(worker, error)
-                    worker.seen = 0
                     return
                 with suppress(Exception):
                     await self._look()
                 await asyncio.sleep(_PAUSE_SECONDS)
                 continue
             heard = time.monotonic()
-            if number < worker.seen:  # the kernel was silent for too long
+            if number < worker.seen:  # the kernel was silent for too long: its requests have ended
                 self._lose(worker)
+                return
             worker.seen = number
             self._deliver(worker, parts)
 
@@ -479,7 +485,7 @@ class _Link:
             self._lose(worker)
             if stops:
                 with suppress(OSError, TimeoutError):
-                    call = self._ask(worker, START, kernel=self._kernel, orders=[], stops=stops)
+                    call = self._ask(worker, START, kernel=worker.name, orders=[], setups={}, stops=stops)
                     await asyncio.wait_for(call, LEASE_SECONDS)
         tasks = self._tasks - {asyncio.current_task()}
         for task in tasks:

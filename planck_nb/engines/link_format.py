@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import pickle
 import platform
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Literal, TypeAlias
 
 from pydantic import ConfigDict, Field, TypeAdapter
@@ -17,7 +17,6 @@ from pydantic_core import from_json, to_json
 
 from planck_nb import __version__
 from planck_nb.ai.dialect import Dialect, Pause
-from planck_nb.ai.exchange import HttpRequest
 from planck_nb.ai.models import Model
 from planck_nb.ai.retries.retry import Timeouts
 from planck_nb.ai.stream_events import StreamEvent, joined
@@ -33,6 +32,9 @@ POLL_SECONDS = 1.0
 PIECE_SECONDS = 0.1
 """Shortest time between two pieces of an answer."""
 
+CROWD, CROWD_SECONDS = 20, 0.3
+"""The same for a worker with so many requests: nobody reads them all while they are written."""
+
 HELLO, START, READ = "planck_hello", "planck_start", "planck_read"
 """Names of the workers' operations."""
 
@@ -47,30 +49,47 @@ _EVENTS: TypeAdapter[list[StreamEvent | Pause]] = TypeAdapter(
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
-    """A request for a worker.
+class Setup:
+    """What requests to one model have in common.
 
     Args:
-        request: The request, with its credentials.
-        model: The model, without them.
+        model: The model.
         wire: Its wire format.
         timeouts: How long to wait for its server.
     """
 
-    request: HttpRequest
     model: Model
     wire: Dialect
     timeouts: Timeouts
 
     def pickled(self) -> bytes:
-        """Return it as bytes."""
+        """Return it as bytes, without credentials."""
         return pickle.dumps(replace(self, model=replace(self.model, api_key=None, auth=None, found=None)))
 
 
-def order_of(data: bytes) -> Order:
-    """Load an order, on a worker."""
-    order: Order = pickle.loads(data)  # noqa: S301 - from the kernel, whose functions Dask runs
-    return order
+def setup_of(data: bytes) -> Setup:
+    """Load a setup, on a worker."""
+    setup: Setup = pickle.loads(data)  # noqa: S301 - from the kernel, whose functions Dask runs
+    return setup
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """A request for a worker.
+
+    Args:
+        id: Its id.
+        setup: The number of its setup.
+        url: Its address.
+        headers: Its headers, with the credentials.
+        body: Its body.
+    """
+
+    id: str
+    setup: int
+    url: str
+    headers: Mapping[str, str] = field(repr=False)
+    body: bytes = field(repr=False)
 
 
 def versions() -> dict[str, str]:

@@ -8,6 +8,7 @@ import time
 from collections.abc import Sequence
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from distributed.diagnostics.plugin import WorkerPlugin
@@ -17,15 +18,18 @@ from planck_nb.ai.reply_decoder import ReplyDecoder, is_stream
 from planck_nb.ai.stream_events import StreamEvent
 from planck_nb.ai.transport import Transport
 from planck_nb.engines.link_format import (
+    CROWD,
+    CROWD_SECONDS,
     HELLO,
     LEASE_SECONDS,
     PIECE_SECONDS,
     POLL_SECONDS,
     READ,
     START,
+    Order,
     Part,
     PartKind,
-    order_of,
+    setup_of,
     versions,
     write_error,
     write_events,
@@ -89,15 +93,18 @@ class RequestHost:
         found = [f"{name} {ours[name]} instead of {theirs[name]}" for name in ours if ours[name] != theirs.get(name)]
         return " and ".join(found)
 
-    async def start(self, kernel: str, orders: Sequence[tuple[str, bytes]], stops: Sequence[str]) -> None:
+    async def start(
+        self, kernel: str, orders: Sequence[Sequence[Any]], setups: dict[int, bytes], stops: Sequence[str]
+    ) -> None:
         """Send requests, and stop others.
 
         Args:
             kernel: The kernel.
-            orders: Its new requests, pickled, with their ids.
+            orders: Its new requests, each with the fields of an `Order`.
+            setups: Their setups by number, pickled.
             stops: The ids of those to stop.
         """
-        await self._on_loop(self._start(kernel, orders, stops))
+        await self._on_loop(self._start(kernel, orders, setups, stops))
 
     async def read(self, kernel: str, seen: int) -> tuple[int, list[Part]]:
         """Wait for pieces of answers, up to `POLL_SECONDS`.
@@ -144,12 +151,13 @@ class RequestHost:
                     for task in kernel.tasks.values():
                         task.cancel()
 
-    async def _start(self, name: str, orders: Sequence[tuple[str, bytes]], stops: Sequence[str]) -> None:
+    async def _start(
+        self, name: str, orders: Sequence[Sequence[Any]], setups: dict[int, bytes], stops: Sequence[str]
+    ) -> None:
         kernel = self._kernel(name)
-        for request, data in orders:
-            task = asyncio.create_task(self._answer(kernel, request, data))
-            kernel.tasks[request] = task
-            task.add_done_callback(lambda _task, request=request: kernel.tasks.pop(request, None))
+        for order in (Order(*fields) for fields in orders):
+            kernel.tasks[order.id] = task = asyncio.create_task(self._answer(kernel, order, setups[order.setup]))
+            task.add_done_callback(partial(_forget, kernel, order.id))
         for request in stops:
             kernel.events.pop(request, None)
             if (running := kernel.tasks.get(request)) is not None:
@@ -160,7 +168,8 @@ class RequestHost:
         if seen == kernel.number:
             with suppress(TimeoutError):
                 await asyncio.wait_for(kernel.is_ready.wait(), POLL_SECONDS)
-            if (early := kernel.sent_at + PIECE_SECONDS - time.monotonic()) > 0:
+            pause = CROWD_SECONDS if len(kernel.tasks) >= CROWD else PIECE_SECONDS
+            if (early := kernel.sent_at + pause - time.monotonic()) > 0:
                 await asyncio.sleep(early)
             kernel.is_ready.clear()
             for request in [*kernel.events]:
@@ -171,8 +180,9 @@ class RequestHost:
         kernel.heard = time.monotonic()
         return kernel.number, kernel.sent  # the same again if it has not arrived
 
-    async def _answer(self, kernel: _Kernel, request: str, data: bytes) -> None:
+    async def _answer(self, kernel: _Kernel, order: Order, data: bytes) -> None:
         """Send a request and read its answer."""
+        request = order.id
 
         def tell(kind: PartKind, content: bytes = b"") -> None:
             self._join(kernel, request)
@@ -180,14 +190,13 @@ class RequestHost:
             kernel.is_ready.set()
 
         try:
-            order = order_of(data)
-            transport = self._transports.get(order.timeouts)
+            setup = setup_of(data)
+            transport = self._transports.get(setup.timeouts)
             if transport is None:
-                transport = self._transports[order.timeouts] = Transport(order.timeouts)
-            http = order.request
-            reply = await transport.send(order.model, http.url, http.headers, http.body, method=http.method)
+                transport = self._transports[setup.timeouts] = Transport(setup.timeouts)
+            reply = await transport.send(setup.model, order.url, order.headers, order.body)
             async with aclosing(reply):
-                decoder = ReplyDecoder(reply, order.wire, order.model)
+                decoder = ReplyDecoder(reply, setup.wire, setup.model)
                 tell("head", to_json([reply.status, dict(reply.headers)]))
                 if is_stream(decoder):
                     while (batch := await decoder.next_batch()) is not None:
@@ -202,6 +211,10 @@ class RequestHost:
     def _join(self, kernel: _Kernel, request: str) -> None:
         if events := kernel.events.pop(request, None):
             kernel.parts.append((request, "events", write_events(events)))
+
+
+def _forget(kernel: _Kernel, request: str, _task: asyncio.Task[None]) -> None:
+    kernel.tasks.pop(request, None)
 
 
 class HostPlugin(WorkerPlugin):  # type: ignore[misc] # distributed has no types for it

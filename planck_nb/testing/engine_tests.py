@@ -214,8 +214,9 @@ class EngineTests:
 
     async def test_a_call_waits_for_approval(self, make: Make, tmp_path: Path) -> None:
         approvals = Approvals(Policy.ask_before_changes(tmp_path))
+        changed: list[int] = []
         async with ScriptedServer([Reply(calls=[Call("change", {})]), "{result}"]) as server:
-            agent = make(server, tools=[_change(changed := [])], approvals=approvals)
+            agent = make(server, tools=[_change(changed)], approvals=approvals)
             run = agent.prompt("Write.")
             async for event in run:
                 if event.type == "approval_request":
@@ -225,8 +226,9 @@ class EngineTests:
 
     async def test_a_denied_call_is_told_to_the_model(self, make: Make, tmp_path: Path) -> None:
         approvals = Approvals(Policy.ask_before_changes(tmp_path))
+        changed: list[int] = []
         async with ScriptedServer([Reply(calls=[Call("change", {})]), "{result}"]) as server:
-            agent = make(server, tools=[_change(changed := [])], approvals=approvals)
+            agent = make(server, tools=[_change(changed)], approvals=approvals)
             run = agent.prompt("Write.")
             async for event in run:
                 if event.type == "approval_request":
@@ -268,7 +270,7 @@ class EngineTests:
                     break
             await agent.abort()
             await server.until(ended_early=1)
-        assert "one two" in agent.state.messages[-1].message.text
+        assert "one two" in str(agent.state.messages[-1].message)
 
     async def test_an_abort_before_the_first_word_ends_the_request(self, make: Make) -> None:
         async with ScriptedServer([""], held=True, pace=60.0) as server:

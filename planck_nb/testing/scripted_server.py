@@ -56,7 +56,7 @@ class ScriptedServer:
 
     def __init__(
         self,
-        script: Sequence[Reply | str | dict[str, object]],
+        script: Sequence[object],
         *,
         refusals: Sequence[Refusal] = (),
         held: bool = False,

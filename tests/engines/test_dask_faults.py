@@ -16,8 +16,9 @@ import pytest
 from distributed import Client, LocalCluster
 
 from planck_nb import Agent, Config, Workspace, ai
+from planck_nb.ai.dialect import Pause
 from planck_nb.ai.retries.retry import RetryPolicy
-from planck_nb.ai.stream_events import Finish, TextChunk
+from planck_nb.ai.stream_events import Finish, StreamEvent, TextChunk
 from planck_nb.base.errors import ProviderConnectionError, RateLimitError, UsageError
 from planck_nb.engines import DaskEngine
 from planck_nb.engines.link_format import LEASE_SECONDS, read_error, read_events, versions, write_error, write_events
@@ -188,7 +189,7 @@ async def test_a_cluster_without_workers_says_so(plain_cluster: Callable[[int], 
 
 async def test_something_else_than_a_client_is_refused() -> None:
     with pytest.raises(UsageError, match=r"distributed\.Client"):
-        DaskEngine("tls://127.0.0.1:8786")  # type: ignore[arg-type]
+        DaskEngine("tls://127.0.0.1:8786")
 
 
 async def test_versions_are_compared() -> None:
@@ -221,5 +222,5 @@ def test_what_is_no_event_is_refused(data: bytes) -> None:
 
 
 def test_chunks_of_a_part_are_joined() -> None:
-    events = [TextChunk(0, "a"), TextChunk(0, "b"), TextChunk(1, "c"), Finish("stop")]
+    events: list[StreamEvent | Pause] = [TextChunk(0, "a"), TextChunk(0, "b"), TextChunk(1, "c"), Finish("stop")]
     assert read_events(write_events(events)) == [TextChunk(0, "ab"), TextChunk(1, "c"), Finish("stop")]
