@@ -96,7 +96,7 @@ async def _stream_reply(turn: TurnRunner) -> tuple[AssistantMessage, bool]:
 
 
 async def _can_ask_again(turn: TurnRunner, stream: Stream, error: PlanckError) -> bool:
-    """Prepare for another attempt, and keep what was written if there is none."""
+    """Prepare for another attempt, or keep the reply so far."""
     if isinstance(error, WorkerLostError) and turn.lost_workers < _MAX_LOSSES:
         turn.lost_workers += 1
         turn.count_lost(turn.charged(stream))

@@ -53,7 +53,8 @@ from planck_nb.base.json_types import JsonObject
 from planck_nb.base.secrets import looks_like_key, remember_secret
 
 if TYPE_CHECKING:
-    from planck_nb.ai.exchange import Engine, HttpTransport, Reply
+    from planck_nb.ai.engine import Engine, Reply
+    from planck_nb.ai.exchange import HttpTransport
     from planck_nb.ai.transport import Transport
 
 

@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
-
-if TYPE_CHECKING:
-    from planck_nb.ai.dialect import Pause
-    from planck_nb.ai.models import Model
-    from planck_nb.ai.retries.retry import Timeouts
-    from planck_nb.ai.stream_events import StreamEvent
+from typing import Any, Protocol
 
 
 class HttpTransport(Protocol):
@@ -65,77 +59,4 @@ class Sender(Protocol):
 
     async def send(self, request: HttpRequest) -> OpenResponse:
         """The response, as soon as its head has arrived."""
-        ...
-
-
-class Reply(Protocol):
-    """An answer that is being read.
-
-    `headers` have lower-case names.
-    """
-
-    status: int
-    headers: Mapping[str, str]
-
-    async def body(self) -> bytes:
-        """Read an answer that is no stream, up to the size of an error."""
-        ...
-
-    async def next_batch(self) -> list[StreamEvent | Pause] | None:
-        """Read the next events, None after the last.
-
-        Raises:
-            ProviderError: The answer is broken, or reports an error.
-        """
-        ...
-
-    async def aclose(self) -> None:
-        """Stop reading, and end the connection unless it can be used again."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class WorkerState:
-    """A worker's share of an engine's requests.
-
-    Args:
-        worker: The worker's address.
-        running: Requests that it answers now.
-        answered: Requests that it has answered.
-        failed: Requests that ended in an error.
-        problem: Why it is not used, empty if it is.
-    """
-
-    worker: str
-    running: int
-    answered: int
-    failed: int
-    problem: str
-
-
-class Engine(Protocol):
-    """Sends requests from elsewhere, such as from a cluster, and has their answers read there.
-
-    The conversation, limits, retries, tools and approvals stay with the caller. So a lost worker loses the answers that
-    it was reading, and these are asked for again as after a broken connection.
-    """
-
-    async def send(self, request: HttpRequest, model: Model, timeouts: Timeouts) -> Reply:
-        """Send a request.
-
-        Args:
-            request: The request, with its credentials.
-            model: The model that answers; its wire format decodes the answer.
-            timeouts: How long to wait for the server.
-
-        Returns:
-            The answer, as soon as its head has arrived.
-
-        Raises:
-            ProviderConnectionError: No server or no worker could be reached.
-        """
-        ...
-
-    def workers(self) -> Sequence[WorkerState]:
-        """Return the workers so far."""
         ...

@@ -16,7 +16,7 @@ from planck_nb.base.errors import ProviderError, ProviderProtocolError
 from planck_nb.base.secrets import redact
 
 if TYPE_CHECKING:
-    from planck_nb.ai.exchange import Reply
+    from planck_nb.ai.engine import Reply
     from planck_nb.ai.transport import HttpResponse
 
 _MAX_REASON_LENGTH = 200
@@ -33,7 +33,7 @@ _ENDS = frozenset({"finish", "pause"})
 
 
 def is_stream(reply: Reply) -> bool:
-    """Tell if an answer is a stream of events, by its head."""
+    """Tell streams from other answers, by their heads."""
     kind = reply.headers.get("content-type", "")
     return reply.status == _OK and (("json" not in kind and "html" not in kind) or "ndjson" in kind)
 

@@ -150,7 +150,7 @@ class ProviderTimeoutError(ProviderConnectionError):
 
 
 class WorkerLostError(ProviderConnectionError):
-    """An engine lost the worker that read the answer; another one can ask again."""
+    """An engine lost a worker before the answer's end."""
 
 
 class ProviderStatusError(ProviderError):

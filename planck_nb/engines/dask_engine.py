@@ -1,4 +1,4 @@
-"""Kernel side: has a Dask cluster's workers send the requests and read the answers."""
+"""Kernel side: the engine whose requests come from a Dask cluster."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ from urllib.parse import urlsplit
 from pydantic_core import from_json
 
 from planck_nb.ai.dialect import Pause
-from planck_nb.ai.exchange import HttpRequest, WorkerState
+from planck_nb.ai.engine import WorkerState
+from planck_nb.ai.exchange import HttpRequest
 from planck_nb.ai.models import Model
 from planck_nb.ai.providers import dialect
 from planck_nb.ai.retries.retry import Timeouts
@@ -64,23 +65,23 @@ _NO_WORKERS = "The Dask cluster has no workers; start one, such as with `client.
 
 
 class DaskEngine:
-    """Has a Dask cluster's workers send requests to models and read their answers.
+    """Engine with a Dask cluster, whose workers send the requests.
 
-    Agents, tools, limits, approvals and the session stay in the kernel: a worker holds requests, and nothing of an
-    agent. If it dies, its requests are sent again from another one. Tools run on workers by `tool(on=client)`.
+    Agents, tools, limits, approvals and the session stay in the kernel: workers hold requests only. If a worker dies,
+    its requests are sent again from another one. Tools run on workers by `tool(on=client)`.
 
-    Requests carry their API key to a worker over the cluster's connections, and nothing else of the environment. So the
-    connections have to be encrypted: a client without TLS is refused.
+    Requests take their API key to a worker over the cluster's connections, which have to be encrypted: a client without
+    TLS is refused.
 
     Args:
-        client: The cluster's client; None for workers on this machine, in processes of their own and with TLS.
-        workers: The number of these, None for one on each processor.
-        patience: Seconds to wait for a worker while the cluster has none.
-        insecure: Whether to use a scheduler without TLS on this machine. Any local process that reaches its port can
-            run code as you.
+        client: The cluster's client; None for own workers on this machine, with TLS.
+        workers: The number of own workers; None for one on each processor.
+        patience: Seconds to wait for a cluster's first worker.
+        insecure: Whether to use a scheduler without TLS on this machine. Any local process can run code as you by its
+            port.
 
     Raises:
-        UsageError: The client is no Dask client, is closed, or has no TLS.
+        UsageError: The client is something else, is closed, or lacks TLS.
 
     Example:
         >>> from planck_nb import Workspace
@@ -106,19 +107,19 @@ class DaskEngine:
         self._opening = threading.Lock()
 
     async def send(self, request: HttpRequest, model: Model, timeouts: Timeouts) -> _RemoteReply:
-        """Send a request from the worker that has the fewest.
+        """Send a request from the least busy worker.
 
         Args:
             request: The request, with its credentials.
-            model: The model that answers.
+            model: The answering model.
             timeouts: How long to wait for its server.
 
         Returns:
             The answer, as soon as its head has arrived.
 
         Raises:
-            ProviderConnectionError: No worker, or no server, could be reached.
-            ConfigError: No worker has the kernel's versions, or no cluster could be started.
+            ProviderConnectionError: The server, or every worker, is out of reach.
+            ConfigError: The engine's own cluster could not be started.
         """
         link = await run_in_thread(self._open) if self._link is None else self._link
         reply = _RemoteReply(link, model)
@@ -131,11 +132,11 @@ class DaskEngine:
         return reply
 
     def workers(self) -> list[WorkerState]:
-        """Return the workers that were used or looked at, by address."""
+        """Return the workers so far, by address."""
         return [] if self._link is None else self._link.states()
 
     async def aclose(self) -> None:
-        """End all requests; also the cluster and its client, if they are the engine's own."""
+        """End all requests, and the engine's own cluster."""
         await run_in_thread(self._close)
 
     async def __aenter__(self) -> Self:
@@ -197,7 +198,7 @@ _ids = count()
 
 
 class _RemoteReply:
-    """An answer that a worker reads. It belongs to the event loop that sent the request."""
+    """An answer from a worker, for the event loop which asked."""
 
     def __init__(self, link: _Link, model: Model) -> None:
         self.status = 0
@@ -223,7 +224,7 @@ class _RemoteReply:
             self.status, self.headers = from_json(data)
 
     async def body(self) -> bytes:
-        """Read an answer that is no stream."""
+        """Read a document in place of a stream."""
         _, _, data = await self._next()
         return data
 
@@ -272,8 +273,8 @@ class _Worker:
     setups: dict[int, bytes] = field(default_factory=dict)
     stops: list[str] = field(default_factory=list)
     name: str = ""
-    """What the worker knows the kernel by."""
-    seen: int = 0
+    """The kernel's name for the worker."""
+    last: int = 0
     answered: int = 0
     failed: int = 0
     problem: str = ""
@@ -284,8 +285,7 @@ class _Worker:
 class _Link:
     """The kernel's connections to the workers.
 
-    All of it runs on the client's event loop, which has a thread of its own: cells that block the kernel do not keep
-    the workers waiting.
+    They are made on the client's event loop, in a thread of its own: a cell may block the kernel meanwhile.
     """
 
     def __init__(self, client: Client, patience: float) -> None:
@@ -305,13 +305,13 @@ class _Link:
 
     def send(self, reply: _RemoteReply, request: HttpRequest, setup: Setup) -> None:
         """Have a worker answer."""
-        known = self._setups.get(id(setup.model))
-        if known is None or known[0] != setup:
+        entry = self._setups.get(id(setup.model))
+        if entry is None or entry[0] != setup:
             if len(self._setups) >= _MAX_SETUPS:
                 self._setups.clear()
-            known = self._setups[id(setup.model)] = (setup, next(self._numbers), setup.pickled())
-        order = Order(reply.id, known[1], request.url, dict(request.headers), request.body)
-        self._call(self._place, reply, order, known[2])
+            entry = self._setups[id(setup.model)] = (setup, next(self._numbers), setup.pickled())
+        order = Order(reply.id, entry[1], request.url, dict(request.headers), request.body)
+        self._call(self._place, reply, order, entry[2])
 
     def stop(self, reply: _RemoteReply) -> None:
         """Have the worker stop."""
@@ -325,8 +325,8 @@ class _Link:
     def states(self) -> list[WorkerState]:
         """Return each worker's share."""
         return [
-            WorkerState(each.address, len(each.replies), each.answered, each.failed, each.problem)
-            for each in sorted(self._workers.values(), key=lambda each: each.address)
+            WorkerState(worker.address, len(worker.replies), worker.answered, worker.failed, worker.problem)
+            for worker in sorted(self._workers.values(), key=lambda worker: worker.address)
         ]
 
     def _call(self, function: Any, *arguments: object) -> None:  # noqa: ANN401 - of this class
@@ -341,34 +341,34 @@ class _Link:
         self._spawn(self._choose(reply, order, setup))
 
     async def _choose(self, reply: _RemoteReply, order: Order, setup: bytes) -> None:
-        """Give a request to the worker that has the fewest."""
+        """Give a request to the least busy worker."""
         try:
             usable = await self._usable()
         except Exception as error:  # noqa: BLE001 - the caller gets it
             _fail(reply, ProviderConnectionError(f"The Dask scheduler does not answer ({error}); check the cluster."))
             return
         if not usable:
-            problems = {each.problem for each in self._workers.values()}
+            problems = {worker.problem for worker in self._workers.values()}
             _fail(reply, ProviderConnectionError(min(problems, default=_NO_WORKERS)))
             return
-        worker = min(usable, key=lambda each: len(each.replies))
+        worker = min(usable, key=lambda worker: len(worker.replies))
         reply.worker = worker.address
         worker.replies[reply.id] = reply
         worker.orders.append(order)
         worker.setups[order.setup] = setup
         if worker.reader is None or worker.reader.done():
-            worker.name, worker.seen = f"{self._kernel}-{next(self._numbers)}", 0  # an idle worker forgets names
+            worker.name, worker.last = f"{self._kernel}-{next(self._numbers)}", 0  # an idle worker forgets names
             worker.reader = self._spawn(self._read(worker))
         self._flush_soon(worker)
 
     async def _usable(self) -> list[_Worker]:
-        """Return the workers to choose from; wait for one if the cluster has none."""
+        """Return workers to choose from; wait for the first one."""
         end = time.monotonic() + self._patience
         while True:
             if time.monotonic() - self._looked > _LOOK_SECONDS:
                 await self._look()
-            await asyncio.gather(*(each.hello for each in self._workers.values()))
-            usable = [each for each in self._workers.values() if not each.problem]
+            await asyncio.gather(*(worker.hello for worker in self._workers.values()))
+            usable = [worker for worker in self._workers.values() if not worker.problem]
             if usable or self._workers or time.monotonic() > end:
                 return usable
             await asyncio.sleep(_PAUSE_SECONDS)
@@ -380,15 +380,15 @@ class _Link:
             self._flush_soon(worker)
 
     async def _look(self) -> None:
-        """Bring the list of workers up to date; at most one look at a time."""
+        """Update the workers, in one task at a time."""
         if self._looking is None or self._looking.done():
             self._looking = self._spawn(self._list_workers())
         await asyncio.shield(self._looking)
 
     async def _list_workers(self) -> None:
-        found = await asyncio.wait_for(self.client.scheduler.identity(n_workers=-1), LEASE_SECONDS)
+        identity = await asyncio.wait_for(self.client.scheduler.identity(n_workers=-1), LEASE_SECONDS)
         self._looked = time.monotonic()
-        addresses = set(found["workers"])
+        addresses = set(identity["workers"])
         if fresh := addresses - self._workers.keys():
             from planck_nb.engines.request_host import HostPlugin  # noqa: PLC0415 - needs distributed
 
@@ -415,7 +415,7 @@ class _Link:
         return await getattr(self.client.rpc(worker.address), operation)(**arguments)
 
     def _flush_soon(self, worker: _Worker) -> None:
-        """Send what has come together at the end of this step."""
+        """Send new orders together, at the end of this step."""
         if not worker.is_flushing:
             worker.is_flushing = True
             self._spawn(self._flush(worker))
@@ -437,24 +437,24 @@ class _Link:
 
     async def _read(self, worker: _Worker) -> None:
         """Fetch pieces while there are requests; each fetch renews the lease."""
-        heard = time.monotonic()
+        last_answer = time.monotonic()
         while worker.replies and worker.address in self._workers:
             try:
-                call = self._ask(worker, READ, kernel=worker.name, seen=worker.seen)
+                call = self._ask(worker, READ, kernel=worker.name, last=worker.last)
                 number, parts = await asyncio.wait_for(call, LEASE_SECONDS)
             except (OSError, TimeoutError) as error:
-                if time.monotonic() - heard > LEASE_SECONDS:  # the worker has given up by now
+                if time.monotonic() - last_answer > LEASE_SECONDS:  # the worker has given up by now
                     self._lose(worker, error)
                     return
                 with suppress(Exception):
                     await self._look()
                 await asyncio.sleep(_PAUSE_SECONDS)
                 continue
-            heard = time.monotonic()
-            if number < worker.seen:  # the kernel was silent for too long: its requests have ended
+            last_answer = time.monotonic()
+            if number < worker.last:  # the kernel was silent for too long: its requests have ended
                 self._lose(worker)
                 return
-            worker.seen = number
+            worker.last = number
             self._deliver(worker, parts)
 
     def _deliver(self, worker: _Worker, parts: list[Part]) -> None:
@@ -473,7 +473,7 @@ class _Link:
                 loop.call_soon_threadsafe(_feed, pieces)
 
     def _lose(self, worker: _Worker, error: Exception | None = None) -> None:
-        """Fail the requests on a lost worker: they are sent again from another one."""
+        """Fail a lost worker's requests, which are sent again."""
         replies, worker.replies = worker.replies, {}
         worker.failed += len(replies)
         for reply in replies.values():
@@ -510,5 +510,5 @@ def _fail(reply: _RemoteReply, error: ProviderConnectionError) -> None:
 
 
 def _lost(worker: _Worker, error: Exception | None) -> WorkerLostError:
-    why = f" ({error})" if error is not None else ""
-    return WorkerLostError(f"Worker {worker.address} was lost while it answered{why}; ask again.")
+    reason = f" ({error})" if error is not None else ""
+    return WorkerLostError(f"Worker {worker.address} was lost while it answered{reason}; ask again.")

@@ -1,7 +1,7 @@
-"""What the kernel and its workers send one another.
+"""Messages between the kernel and its workers.
 
-Workers load what the kernel pickles, as Dask's do anyway. What workers send is JSON and read as if it came from a
-server: it can neither run code here nor be something else than events, a body or an error.
+Workers load the kernel's pickles, as Dask's do anyway. Workers send JSON, which is read as if it came from a server: it
+cannot run code here.
 """
 
 from __future__ import annotations
@@ -15,28 +15,28 @@ from typing import Annotated, Literal, TypeAlias
 from pydantic import ConfigDict, Field, TypeAdapter
 from pydantic_core import from_json, to_json
 
-from planck_nb import __version__
 from planck_nb.ai.dialect import Dialect, Pause
 from planck_nb.ai.models import Model
 from planck_nb.ai.retries.retry import Timeouts
 from planck_nb.ai.stream_events import StreamEvent, joined
 from planck_nb.base import errors
 from planck_nb.base.errors import ProviderConnectionError, ProviderError
+from planck_nb.base.version import __version__
 
 LEASE_SECONDS = 4.0
-"""A worker ends all requests for a kernel that was silent for so long."""
+"""Seconds without a word from a kernel, after which its requests end."""
 
 POLL_SECONDS = 1.0
-"""Longest time between two signs of life from the kernel."""
+"""Longest time between two questions from the kernel."""
 
 PIECE_SECONDS = 0.1
-"""Shortest time between two pieces of an answer."""
+"""Shortest time between two pieces from an answer."""
 
 CROWD, CROWD_SECONDS = 20, 0.3
-"""The same for a worker with so many requests: nobody reads them all while they are written."""
+"""Requests per busy worker, and the pause for its pieces."""
 
 HELLO, START, READ = "planck_hello", "planck_start", "planck_read"
-"""Names of the workers' operations."""
+"""The workers' operations."""
 
 PartKind: TypeAlias = Literal["head", "body", "events", "end", "error"]
 
@@ -50,7 +50,7 @@ _EVENTS: TypeAdapter[list[StreamEvent | Pause]] = TypeAdapter(
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """What requests to one model have in common.
+    """The requests' common part, for one model.
 
     Args:
         model: The model.
@@ -93,12 +93,12 @@ class Order:
 
 
 def versions() -> dict[str, str]:
-    """Return what has to be the same on both sides."""
+    """Return the versions to compare."""
     return {"Python": ".".join(platform.python_version_tuple()[:2]), "planck_nb": __version__}
 
 
 def write_events(events: Sequence[StreamEvent | Pause]) -> bytes:
-    """Write events, with consecutive chunks of a part joined."""
+    """Write events, with a part's consecutive chunks joined."""
     return _EVENTS.dump_json([*joined(events)])  # type: ignore[arg-type]
 
 
@@ -117,7 +117,7 @@ def read_error(data: bytes, worker: str) -> ProviderError:
 
     Args:
         data: The error, as written.
-        worker: The worker's name, for errors of the worker itself.
+        worker: The worker's name, for its own errors.
     """
     name, message, attributes = from_json(data)
     kind = getattr(errors, name, None)

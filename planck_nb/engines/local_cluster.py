@@ -1,4 +1,4 @@
-"""A Dask cluster on this machine, in a process of its own, with TLS and without this process's environment."""
+"""A Dask cluster in its own process, with an empty environment."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _KEPT = frozenset(
     {"PATH", "LANG", "LC_ALL", "TMPDIR", "SYSTEMROOT", "HTTPS_PROXY", "HTTP_PROXY", "NO_PROXY"}
     | {"https_proxy", "http_proxy", "no_proxy", "SSL_CERT_FILE", "SSL_CERT_DIR"}
 )
-"""What workers need to start, and to reach servers."""
+"""Variables for the start, and for the way to servers."""
 
 
 class ClusterProcess:
@@ -42,15 +42,15 @@ class ClusterProcess:
         )
 
     def address(self) -> tuple[str, Security]:
-        """Wait for the cluster, and return its address with the means to connect."""
+        """Wait for the cluster; return its address and certificates."""
         from distributed.security import Security  # noqa: PLC0415 - in the extra `dask`
 
         line = self._process.stdout.readline() if self._process.stdout is not None else b""
         if not line:
             self.close()
             raise ConfigError("The Dask cluster did not start; run `%pip install 'planck-nb[dask]'` and try again.")
-        found = json.loads(line)
-        return found.pop("address"), Security(require_encryption=True, **found)
+        certificates = json.loads(line)
+        return certificates.pop("address"), Security(require_encryption=True, **certificates)
 
     def close(self) -> None:
         """End the cluster."""
@@ -61,7 +61,7 @@ class ClusterProcess:
 
 
 async def _serve(workers: int) -> None:
-    """Run a cluster until the input ends, as it does with the process that started this one."""
+    """Run a cluster until the input, or the parent process, ends."""
     import dask  # noqa: PLC0415 - as above
     from distributed import LocalCluster  # noqa: PLC0415
     from distributed.security import Security  # noqa: PLC0415
@@ -82,8 +82,8 @@ async def _serve(workers: int) -> None:
     )
     async with cluster:
         names = ("tls_ca_file", "tls_client_cert", "tls_client_key")
-        told = {"address": cluster.scheduler_address, **{name: getattr(security, name) for name in names}}
-        sys.stdout.write(json.dumps(told) + "\n")
+        access = {"address": cluster.scheduler_address, **{name: getattr(security, name) for name in names}}
+        sys.stdout.write(json.dumps(access) + "\n")
         sys.stdout.flush()
         await asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)
 

@@ -1,4 +1,4 @@
-"""Worker side: sends requests, and keeps what was read of their answers until the kernel fetches it."""
+"""Worker side: requests, and their answers until the kernel fetches them."""
 
 from __future__ import annotations
 
@@ -51,20 +51,20 @@ class _Kernel:
     heard: float
     tasks: dict[str, asyncio.Task[None]] = field(default_factory=dict)
     events: dict[str, list[StreamEvent | Pause]] = field(default_factory=dict)
-    """What was read by request, to be joined."""
+    """Events by request, to be joined."""
     parts: list[Part] = field(default_factory=list)
-    """What follows the events."""
+    """Parts after them."""
     is_ready: asyncio.Event = field(default_factory=asyncio.Event)
     number: int = 0
     sent: list[Part] = field(default_factory=list)
-    """What was fetched last, until the kernel says that it has arrived."""
+    """The last answer to the kernel, until it has arrived."""
     sent_at: float = 0.0
 
 
 class RequestHost:
-    """Sends requests for kernels, on an event loop in a thread of its own.
+    """Sender for several kernels, on an event loop in its own thread.
 
-    A kernel's silence for `LEASE_SECONDS` ends its requests, so that nothing is spent for a kernel that is gone.
+    A kernel's silence for `LEASE_SECONDS` ends its requests, so that a lost kernel costs little.
     """
 
     def __init__(self) -> None:
@@ -87,11 +87,13 @@ class RequestHost:
             theirs: The kernel's.
 
         Returns:
-            What differs, as words for a person; empty if nothing does.
+            The difference in words; empty without one.
         """
         ours = versions()
-        found = [f"{name} {ours[name]} instead of {theirs[name]}" for name in ours if ours[name] != theirs.get(name)]
-        return " and ".join(found)
+        differences = [
+            f"{name} {ours[name]} instead of {theirs[name]}" for name in ours if ours[name] != theirs.get(name)
+        ]
+        return " and ".join(differences)
 
     async def start(
         self, kernel: str, orders: Sequence[Sequence[Any]], setups: dict[int, bytes], stops: Sequence[str]
@@ -100,24 +102,24 @@ class RequestHost:
 
         Args:
             kernel: The kernel.
-            orders: Its new requests, each with the fields of an `Order`.
+            orders: Its new requests, as an `Order`'s fields.
             setups: Their setups by number, pickled.
-            stops: The ids of those to stop.
+            stops: Ids to stop.
         """
         await self._on_loop(self._start(kernel, orders, setups, stops))
 
-    async def read(self, kernel: str, seen: int) -> tuple[int, list[Part]]:
-        """Wait for pieces of answers, up to `POLL_SECONDS`.
+    async def read(self, kernel: str, last: int) -> tuple[int, list[Part]]:
+        """Wait for pieces from answers, up to `POLL_SECONDS`.
 
         Args:
             kernel: The kernel.
-            seen: The number of the last call whose pieces have arrived.
+            last: The number under which pieces arrived last.
 
         Returns:
             The call's number, and the pieces.
         """
-        found: tuple[int, list[Part]] = await self._on_loop(self._read(kernel, seen))
-        return found
+        numbered_parts: tuple[int, list[Part]] = await self._on_loop(self._read(kernel, last))
+        return numbered_parts
 
     async def _on_loop(self, work: Any) -> Any:  # noqa: ANN401 - of either coroutine
         return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self._loop))
@@ -163,9 +165,9 @@ class RequestHost:
             if (running := kernel.tasks.get(request)) is not None:
                 running.cancel()
 
-    async def _read(self, name: str, seen: int) -> tuple[int, list[Part]]:
+    async def _read(self, name: str, last: int) -> tuple[int, list[Part]]:
         kernel = self._kernel(name)
-        if seen == kernel.number:
+        if last == kernel.number:
             with suppress(TimeoutError):
                 await asyncio.wait_for(kernel.is_ready.wait(), POLL_SECONDS)
             pause = CROWD_SECONDS if len(kernel.tasks) >= CROWD else PIECE_SECONDS
@@ -218,7 +220,7 @@ def _forget(kernel: _Kernel, request: str, _task: asyncio.Task[None]) -> None:
 
 
 class HostPlugin(WorkerPlugin):  # type: ignore[misc] # distributed has no types for it
-    """Gives each worker a host, also those that come later."""
+    """Plugin which gives each worker a host, also later ones."""
 
     name = "planck-requests"
 

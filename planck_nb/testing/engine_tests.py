@@ -1,6 +1,6 @@
-"""Tests that every engine passes.
+"""Tests for every engine.
 
-An engine only has to send requests and read answers. What these tests ask is whether agents notice a difference.
+An engine only sends requests and reads answers; agents must not notice a difference.
 
 Example:
     A test module for an engine of your own::
@@ -32,7 +32,7 @@ from planck_nb.agent.calling.tool import Tool
 from planck_nb.agent.effect import Effect
 from planck_nb.agent.limits import Limits
 from planck_nb.ai.dialects.demo import Call, Reply
-from planck_nb.ai.exchange import Engine
+from planck_nb.ai.engine import Engine
 from planck_nb.ai.retries.retry import RetryPolicy, Timeouts
 from planck_nb.base.errors import (
     AgentStoppedError,
@@ -61,11 +61,11 @@ def add(a: int, b: int) -> int:
     return a + b
 
 
-def _change(changed: list[int]) -> Tool:
-    """A tool that needs approval, and notes its calls."""
+def _change(calls_made: list[int]) -> Tool:
+    """Make a tool with approval which notes its calls."""
 
     def change(_arguments: JsonObject) -> str:
-        changed.append(1)
+        calls_made.append(1)
         return "changed"
 
     effects = [Effect("execute", "change")]
@@ -73,17 +73,17 @@ def _change(changed: list[int]) -> Tool:
 
 
 class EngineTests:
-    """Tests for an engine: a subclass has a fixture `engine` that gives it."""
+    """Tests for an engine, from a subclass's fixture `engine`."""
 
     @pytest_asyncio.fixture
     async def client(self, engine: Engine | None) -> AsyncIterator[ai.Client]:
-        """A client whose requests the engine sends."""
+        """A client with the engine."""
         async with ai.Client(engine=engine, retries=RetryPolicy(retries=3, base=0.01)) as client:
             yield client
 
     @pytest.fixture
     def make(self, client: ai.Client) -> Make:
-        """Make an agent that asks a server."""
+        """Make an agent for a server."""
 
         def make(server: ScriptedServer, **settings: Any) -> Agent:  # noqa: ANN401 - of `Agent`
             return Agent(model=settings.pop("model", None) or server.model(), client=client, **settings)
@@ -174,9 +174,9 @@ class EngineTests:
     async def test_many_agents_are_answered_side_by_side(self, make: Make) -> None:
         async with ScriptedServer(["one", "two", "three"], pace=0.002) as server:
             agents = [make(server) for _ in range(30)]
-            for expected in ("one", "two", "three"):
+            for text in ("one", "two", "three"):
                 results = await asyncio.gather(*(agent.prompt("Next.") for agent in agents))
-                assert {result.text for result in results} == {expected}
+                assert {result.text for result in results} == {text}
             assert len(server.requests) == 90
 
     async def test_a_long_conversation_is_sent(self, make: Make) -> None:
@@ -192,10 +192,10 @@ class EngineTests:
             assert (await make(server, tools=[add]).prompt("1 + 2?")).text == "It is 3."
 
     async def test_calls_of_one_reply_run_side_by_side(self, make: Make) -> None:
-        both = asyncio.Barrier(2)
+        barrier = asyncio.Barrier(2)
 
         async def meet() -> str:
-            await both.wait()
+            await barrier.wait()
             return "met"
 
         async with ScriptedServer([Reply(calls=[Call("meet", {}), Call("meet", {})]), "done"]) as server:
@@ -214,42 +214,42 @@ class EngineTests:
 
     async def test_a_call_waits_for_approval(self, make: Make, tmp_path: Path) -> None:
         approvals = Approvals(Policy.ask_before_changes(tmp_path))
-        changed: list[int] = []
+        calls_made: list[int] = []
         async with ScriptedServer([Reply(calls=[Call("change", {})]), "{result}"]) as server:
-            agent = make(server, tools=[_change(changed)], approvals=approvals)
+            agent = make(server, tools=[_change(calls_made)], approvals=approvals)
             run = agent.prompt("Write.")
             async for event in run:
                 if event.type == "approval_request":
                     agent.decide(event.id, allow=True)
             assert (await run).text == "changed"
-        assert changed == [1]
+        assert calls_made == [1]
 
     async def test_a_denied_call_is_told_to_the_model(self, make: Make, tmp_path: Path) -> None:
         approvals = Approvals(Policy.ask_before_changes(tmp_path))
-        changed: list[int] = []
+        calls_made: list[int] = []
         async with ScriptedServer([Reply(calls=[Call("change", {})]), "{result}"]) as server:
-            agent = make(server, tools=[_change(changed)], approvals=approvals)
+            agent = make(server, tools=[_change(calls_made)], approvals=approvals)
             run = agent.prompt("Write.")
             async for event in run:
                 if event.type == "approval_request":
                     agent.decide(event.id, allow=False, reason="not today")
             assert "not today" in (await run).text
-        assert changed == []
+        assert calls_made == []
 
     # Steering, queues, ends
 
     async def test_steering_enters_the_turn(self, make: Make) -> None:
-        entered, leave = asyncio.Event(), asyncio.Event()
+        is_held, leave = asyncio.Event(), asyncio.Event()
 
         async def hold() -> str:
-            entered.set()
+            is_held.set()
             await leave.wait()
             return "held"
 
         async with ScriptedServer([Reply(calls=[Call("hold", {})]), "left"]) as server:
             agent = make(server, tools=[hold])
             run = agent.prompt("Go.")
-            await entered.wait()
+            await is_held.wait()
             agent.steer("Left, please.")
             leave.set()
             assert (await run).text == "left"
@@ -343,9 +343,9 @@ class EngineTests:
     ) -> None:
         client.retries = RetryPolicy(retries=0)
         async with ScriptedServer([], refusals=[Refusal(status, "scripted words")]) as server:
-            with pytest.raises(kind, match="scripted words") as caught:
+            with pytest.raises(kind, match="scripted words") as failure:
                 await client.complete(server.model(), ai.Context(messages=[ai.UserMessage("Hi.")]))
-        assert (caught.value.provider, caught.value.model) == ("openai", "scripted")
+        assert (failure.value.provider, failure.value.model) == ("openai", "scripted")
 
     async def test_a_missing_server_is_named(self, client: ai.Client) -> None:
         async with ScriptedServer([]) as server:
@@ -380,9 +380,9 @@ class EngineTests:
         refusals = [Refusal(401, "the key sk-secret-4711 is unknown")]
         async with ScriptedServer([], refusals=refusals) as server:
             model = server.model(api_key="sk-secret-4711")
-            with pytest.raises(AuthenticationError) as caught:
+            with pytest.raises(AuthenticationError) as failure:
                 await client.complete(model, ai.Context(messages=[ai.UserMessage("Hi.")]))
-        assert "4711" not in str(caught.value)
+        assert "4711" not in str(failure.value)
 
     # Contexts
 
@@ -392,9 +392,9 @@ class EngineTests:
             await agent.prompt("first")
             await agent.checkpoint("They counted.")
             await agent.prompt("second")
-            sent = str(server.requests[-1]["messages"])
-        assert "They counted." in sent
-        assert "first" not in sent
+            request = str(server.requests[-1]["messages"])
+        assert "They counted." in request
+        assert "first" not in request
 
     async def test_a_compactor_shortens_the_request(self, make: Make) -> None:
         async with ScriptedServer(["one", "two"]) as server:

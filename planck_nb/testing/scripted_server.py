@@ -1,4 +1,4 @@
-"""A server with scripted replies, for tests of what sends requests."""
+"""A server with scripted replies, for tests."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ class Refusal:
 
 
 class ScriptedServer:
-    """A server on this machine that speaks Chat Completions and answers by a script, word by word.
+    """A Chat Completions server on this machine with scripted replies.
 
-    A conversation gets the script's replies one after another; refusals are given first, whoever asks.
+    A conversation gets the script's replies one after another, word by word; refusals come first, whoever asks.
 
     Args:
         script: The replies: strings, `Reply` objects or their JSON data.
@@ -63,11 +63,11 @@ class ScriptedServer:
         pace: float = 0.0,
     ) -> None:
         self.requests: list[dict[str, Any]] = []
-        """The bodies of all requests."""
+        """All requests' bodies."""
         self.keys: list[str] = []
         """Their credentials."""
         self.answering = 0
-        """Answers that are being sent."""
+        """Answers on their way."""
         self.ended_early = 0
         """Answers whose connection was closed before their end."""
         self._script = [Reply.parse(reply) for reply in script]
@@ -84,7 +84,7 @@ class ScriptedServer:
 
         Args:
             name: The model's id.
-            facts: Further arguments of `Model`.
+            facts: Further arguments for `Model`.
 
         Returns:
             The model, whose API key is "scripted-key".
@@ -98,12 +98,12 @@ class ScriptedServer:
         self._released.set()
 
     async def until(self, *, requests: int = 0, answering: int | None = None, ended_early: int = 0) -> None:
-        """Wait until so many requests have come, answers are being sent, and answers have ended early.
+        """Wait for requests and answers.
 
         Args:
             requests: At least so many requests.
             answering: Exactly so many answers being sent, None for any number.
-            ended_early: At least so many answers that ended early.
+            ended_early: At least so many answers with an early end.
         """
 
         def is_reached() -> bool:
@@ -137,8 +137,8 @@ class ScriptedServer:
             refusal = self._refusals.pop(0)
             error = {"error": {"message": refusal.text, "type": "scripted"}}
             return web.json_response(error, status=refusal.status, headers=refusal.headers)
-        spoken = sum(message["role"] == "assistant" for message in body["messages"])
-        if spoken >= len(self._script):
+        number_of_replies = sum(message["role"] == "assistant" for message in body["messages"])
+        if number_of_replies >= len(self._script):
             error = {"error": {"message": f"the script ends after {len(self._script)} replies"}}
             return web.json_response(error, status=400)
         response = web.StreamResponse(headers={"content-type": "text/event-stream"})
@@ -147,9 +147,9 @@ class ScriptedServer:
         await self._tell()
         is_whole = False
         try:
-            async for chunk in self._chunks(self._script[spoken], body):
+            async for chunk in self._chunks(self._script[number_of_replies], body):
                 await response.write(f"data: {json.dumps(chunk)}\n\n".encode())
-            if self._script[spoken].error is None:
+            if self._script[number_of_replies].error is None:
                 await response.write(b"data: [DONE]\n\n")
             is_whole = True
         finally:
@@ -159,7 +159,7 @@ class ScriptedServer:
         return response
 
     async def _chunks(self, reply: Reply, body: dict[str, Any]) -> AsyncIterator[dict[str, Any]]:
-        """The chunks of a reply."""
+        """Make a reply's chunks."""
         results = [message["content"] for message in body["messages"] if message["role"] == "tool"]
         text = reply.text.replace("{result}", str(results[-1]) if results else "")
         if reply.thinking:

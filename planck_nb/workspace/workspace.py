@@ -22,7 +22,7 @@ from planck_nb.agent.output import output_spec
 from planck_nb.agent.run import Run
 from planck_nb.ai.cassettes import Cassette
 from planck_nb.ai.client import Client
-from planck_nb.ai.exchange import Engine
+from planck_nb.ai.engine import Engine
 from planck_nb.ai.model_lookup.catalogue import get_model
 from planck_nb.ai.model_lookup.discovery import absence
 from planck_nb.ai.models import Model
@@ -440,7 +440,10 @@ class Workspace:
 
     @property
     def engine(self) -> Engine | None:
-        """What sends the requests; None for this process. May be changed at any time."""
+        """Sender for requests; None for this process.
+
+        May be changed at any time.
+        """
         return self._current.client.engine
 
     @engine.setter

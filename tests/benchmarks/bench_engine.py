@@ -20,7 +20,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from support.benchmark import compare, server
 
 from planck_nb import Agent, Config, Workspace
-from planck_nb.ai.exchange import Engine
+from planck_nb.ai.engine import Engine
 from planck_nb.ai.models import Model, as_found
 from planck_nb.engines import DaskEngine
 

@@ -443,7 +443,7 @@ function closeLast(agent: AgentState, time: number): AgentState {
   return agent;
 }
 
-/** Take back what was written of a reply: its worker was lost, and another one asks anew. */
+/** Take back a reply's beginning: its worker was lost, and another one asks anew. */
 function withoutReply(agent: AgentState): AgentState {
   if (!agent.writing) return agent;
   const items = agent.items.filter((item) => !('step' in item) || item.step !== agent.step);

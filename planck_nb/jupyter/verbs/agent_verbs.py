@@ -157,10 +157,10 @@ async def models(_notebook: Notebook, provider: str | None) -> pd.DataFrame:
 
 @verb("engine", SUBJECT, "list the workers that send requests to models", synonyms=("workers",), shows=True)
 async def engine(notebook: Notebook) -> pd.DataFrame:
-    """Return a table of the engine's workers."""
-    found = notebook.workspace.engine
-    rows = [asdict(worker) for worker in found.workers()] if found is not None else []
-    empty = IN_THIS_PROCESS if found is None else "No request has been sent yet."
+    """List the engine's workers."""
+    source = notebook.workspace.engine
+    rows = [asdict(worker) for worker in source.workers()] if source is not None else []
+    empty = IN_THIS_PROCESS if source is None else "No request has been sent yet."
     return table(rows, ["worker", "running", "answered", "failed", "problem"], empty=empty)
 
 
