@@ -129,6 +129,16 @@ async def test_a_blocked_kernel_loses_nothing(engine: DaskEngine) -> None:
         assert len(server.requests) == 1
 
 
+async def test_workers_are_counted(engine: DaskEngine) -> None:
+    async with ScriptedServer(["Hello."] * 3) as server:
+        agents = [agent_of(engine, server) for _ in range(6)]
+        await asyncio.gather(*(agent.prompt("Hi.") for agent in agents))
+    shares = engine.workers()
+    assert sum(worker.answered for worker in shares) == 6
+    assert [worker.answered for worker in shares] == [3, 3]
+    assert all((worker.running, worker.problem) == (0, "") for worker in shares)
+
+
 async def test_a_workspace_stores_each_answer_once(engine: DaskEngine, tmp_path: Path) -> None:
     config = Config.load(environment={}, directory=tmp_path, home=tmp_path)
     async with ScriptedServer(["one", "two"]) as server, Workspace(config, engine=engine) as workspace:
