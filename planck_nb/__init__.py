@@ -1,8 +1,8 @@
 """LLM agents that live inside the Jupyter kernel: streamed into the cell, stored as SQL, tested like code.
 
 The public API is what is listed in the `__all__` of this package and of `planck_nb.ai`, `planck_nb.ai.dialects`,
-`planck_nb.errors`, `planck_nb.events`, `planck_nb.jupyter.verbs`, `planck_nb.resources`, `planck_nb.sessions`,
-`planck_nb.sidecars`, `planck_nb.testing` and `planck_nb.workspace`.
+`planck_nb.engines`, `planck_nb.errors`, `planck_nb.events`, `planck_nb.jupyter.verbs`, `planck_nb.resources`,
+`planck_nb.sessions`, `planck_nb.sidecars`, `planck_nb.testing` and `planck_nb.workspace`.
 Everything else is private and may change in any release.
 
 Names are loaded on first use, so importing the package is cheap.

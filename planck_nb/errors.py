@@ -51,6 +51,7 @@ from planck_nb.base.errors import (
     UnknownProviderError,
     UnsupportedFeatureError,
     UsageError,
+    WorkerLostError,
     WrongLoopError,
 )
 
@@ -100,5 +101,6 @@ __all__ = [
     "UnknownProviderError",
     "UnsupportedFeatureError",
     "UsageError",
+    "WorkerLostError",
     "WrongLoopError",
 ]

@@ -192,6 +192,15 @@ test('a request that is sent again is the activity until then', () => {
   assert.equal(after(rest, agent).activity, 'Done');
 });
 
+test('what a lost worker had read is taken back', () => {
+  const [start] = TURN;
+  const begun = after([start!, event('text_delta', 1, { text: 'It is on' })]);
+  const agent = after([event('retry', 2, { attempt: 1, delay: 0, reason: 'Lost.' })], begun);
+  assert.deepEqual(agent.items.length, begun.items.length - 1);
+  const again = after([event('text_delta', 3, { text: 'One.' })], agent);
+  assert.equal(again.items.length, begun.items.length);
+});
+
 test('how an answer ended is said once, in a note and in the status', () => {
   const warned = (about: 'cut_off' | 'refused' | 'no_answer'): AgentEvent =>
     event('warning', 3, { text: `It is ${about}.`, about });

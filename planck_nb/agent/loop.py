@@ -18,10 +18,13 @@ from planck_nb.ai.client import Stream
 from planck_nb.ai.messages import AssistantMessage, AssistantPart, StopReason, UserMessage
 from planck_nb.ai.server_calls import ServerCall, ServerCallReader
 from planck_nb.ai.stream_events import StreamEvent, joined
-from planck_nb.base.errors import PlanckError
+from planck_nb.base.errors import PlanckError, WorkerLostError
 
 EMPTY = "The model's reply was empty."
 """The error of a reply without content, which is stored because it was paid for, and never sent to a model."""
+
+_MAX_LOSSES = 3
+"""Lost workers after which a turn is given up."""
 
 
 async def run_turn(turn: TurnRunner, prompts: Sequence[UserMessage]) -> AssistantMessage:
@@ -74,7 +77,7 @@ async def _stream_reply(turn: TurnRunner) -> tuple[AssistantMessage, bool]:
             await _keep_partial(turn, stream, "aborted")
             raise
         except PlanckError as error:
-            if await _keep_partial(turn, stream, "error", str(error)) or not await turn.recover(error):
+            if not await _can_ask_again(turn, stream, error):
                 raise
         else:
             break
@@ -90,6 +93,16 @@ async def _stream_reply(turn: TurnRunner) -> tuple[AssistantMessage, bool]:
     if complete:
         turn.warn_about(reply)
     return reply, complete
+
+
+async def _can_ask_again(turn: TurnRunner, stream: Stream, error: PlanckError) -> bool:
+    """Prepare for another attempt, or keep the reply so far."""
+    if isinstance(error, WorkerLostError) and turn.lost_workers < _MAX_LOSSES:
+        turn.lost_workers += 1
+        turn.count_lost(turn.charged(stream))
+        turn.emit(ev.Retry, turn.lost_workers, 0.0, str(error))  # views take back what was written
+        return True
+    return not await _keep_partial(turn, stream, "error", str(error)) and await turn.recover(error)
 
 
 async def _show_stream(turn: TurnRunner, stream: Stream) -> bool:

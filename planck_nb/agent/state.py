@@ -262,6 +262,10 @@ def _message(state: AgentState, event: ev.MessageAppended) -> AgentState:
     return changed(state, messages=messages, status="executing_tools" if calls else "streaming", partial=None)
 
 
+def _retry(state: AgentState, _event: ev.Retry) -> AgentState:
+    return changed(state, partial=None)
+
+
 def _delta(state: AgentState, event: ev.TextDelta | ev.ThinkingDelta | ev.ToolArgsDelta) -> AgentState:
     return changed(state, partial=Partial(event, state.partial))
 
@@ -376,7 +380,7 @@ _FOLDS: dict[str, Callable[[AgentState, Any], AgentState]] = {
     "limit_reached": _unchanged,
     "fallback": _fallback,
     "rewound": _rewound,
-    "retry": _unchanged,
+    "retry": _retry,
     "warning": _unchanged,
     "worker_spawned": _worker_spawned,
     "worker_exit": _worker_exit,

@@ -73,6 +73,7 @@ class TurnRunner:
         """The model that answers now: a fallback, once the agent's own has failed."""
         self.usage = self._request = Usage()
         """The tokens of the turn's requests so far."""
+        self.lost_workers = 0
         self.emit = recorder.emit
         self.append: Callable[[Message], Awaitable[None]] = recorder.append
         self.fit_window = window.prepare

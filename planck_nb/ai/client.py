@@ -19,6 +19,7 @@ from planck_nb.ai.cassettes.cassette import Cassette, CassetteRequest
 from planck_nb.ai.cassettes.conversations import conversation_cassette
 from planck_nb.ai.cassettes.request_key import canonical_request
 from planck_nb.ai.context_windows import ContextWindows, is_reported
+from planck_nb.ai.exchange import HttpRequest
 from planck_nb.ai.lessons import Lessons
 from planck_nb.ai.message_builder import MessageBuilder
 from planck_nb.ai.messages import AssistantMessage, Usage
@@ -52,6 +53,7 @@ from planck_nb.base.json_types import JsonObject
 from planck_nb.base.secrets import looks_like_key, remember_secret
 
 if TYPE_CHECKING:
+    from planck_nb.ai.engine import Engine, Reply
     from planck_nb.ai.exchange import HttpTransport
     from planck_nb.ai.transport import Transport
 
@@ -95,6 +97,8 @@ class Client:
         cassette: Records answers, or replays them instead of asking the server; may be changed at any time.
         timeouts: How long to wait for a server.
         retries: When to send a request again; may be changed at any time.
+        engine: Sends requests from elsewhere, such as `planck_nb.engines.DaskEngine`; may be changed at any time. What
+            a cassette records or answers is sent from here.
 
     Example:
         >>> import asyncio
@@ -116,8 +120,10 @@ class Client:
         cassette: Cassette | None = None,
         timeouts: Timeouts | None = None,
         retries: RetryPolicy | None = None,
+        engine: Engine | None = None,
     ) -> None:
         self._cassette = cassette
+        self.engine = engine
         self._credentials = os.environ if credentials is None else credentials
         self._custom_transport = transport
         self._timeouts = timeouts or Timeouts()
@@ -316,20 +322,11 @@ class Client:
                 builder.text = pending.reply_text()
                 builder.sending(measured=cassette is None or cassette.mode != "replay")
                 try:
-                    reply = await self._open_transport().send(
-                        pending.model,
-                        url,
-                        headers,
-                        body,
-                        auth=pending.auth,
-                        cassette=cassette,
-                        request_info=request_info,
-                    )
+                    reply = await self._send(pending, url, headers, body, cassette)
                     async with aclosing(reply):
                         attempts.answered(reply.status, reply.headers)
                         await raise_for_error(reply, pending.wire, pending.model, pending.secrets)
-                        events_of = ReplyDecoder(reply, pending.wire, pending.model)
-                        while (received := await events_of.next_batch()) is not None:
+                        while (received := await reply.next_batch()) is not None:
                             paused = received[-1].type == "pause"
                             events: Any = received[:-1] if paused else received  # `cast` would be called each time
                             yield builder.feed(events)
@@ -347,6 +344,22 @@ class Client:
                     continue
                 yield builder.feed(notices)
                 await self._retries.sleep(0 if request_info.without_delay else delay)
+
+    async def _send(
+        self, pending: PendingRequest, url: str, headers: Mapping[str, str], body: bytes, cassette: Cassette | None
+    ) -> Reply:
+        model, auth = pending.model, pending.auth
+        if self.engine is None or cassette is not None:
+            response = await self._open_transport().send(
+                model, url, headers, body, auth=auth, cassette=cassette, request_info=pending.request_info
+            )
+            return ReplyDecoder(response, pending.wire, model)
+        request = HttpRequest("POST", url, headers, body)
+        if auth is not None:
+            from planck_nb.ai.transport import with_credentials  # noqa: PLC0415 - as in `_new_transport`
+
+            request = await with_credentials(request, auth)
+        return await self.engine.send(request, model, self._timeouts)
 
     def _about_encryption(self, pending: PendingRequest, cassette: Cassette | None) -> Iterator[str]:
         """A warning, once for each model, about credentials that others can read in transit."""

@@ -16,6 +16,7 @@ from planck_nb.base.errors import ProviderError, ProviderProtocolError
 from planck_nb.base.secrets import redact
 
 if TYPE_CHECKING:
+    from planck_nb.ai.engine import Reply
     from planck_nb.ai.transport import HttpResponse
 
 _MAX_REASON_LENGTH = 200
@@ -31,13 +32,17 @@ _END_TIMEOUT = 0.2
 _ENDS = frozenset({"finish", "pause"})
 
 
-async def raise_for_error(reply: HttpResponse, wire: Dialect, model: Model, secrets: set[str]) -> None:
-    """Raise the error for an answer that is not a stream."""
+def is_stream(reply: Reply) -> bool:
+    """Tell streams from other answers, by their heads."""
     kind = reply.headers.get("content-type", "")
-    if reply.status == _OK and "json" not in kind and "html" not in kind:
+    return reply.status == _OK and (("json" not in kind and "html" not in kind) or "ndjson" in kind)
+
+
+async def raise_for_error(reply: Reply, wire: Dialect, model: Model, secrets: set[str]) -> None:
+    """Raise the error for an answer that is not a stream."""
+    if is_stream(reply):
         return
-    if reply.status == _OK and "ndjson" in kind:
-        return
+    kind = reply.headers.get("content-type", "")
     body = await reply.body()
     # Before the sentence is written: it may quote only the beginning of a secret, which would not be recognised.
     body = redacted(body.decode("utf-8", "surrogateescape"), secrets).encode("utf-8", "surrogateescape")
@@ -70,6 +75,10 @@ class ReplyDecoder:
     """
 
     def __init__(self, reply: HttpResponse, wire: Dialect, model: Model) -> None:
+        self.status = reply.status
+        self.headers = reply.headers
+        self.body = reply.body
+        self.aclose = reply.aclose
         self._reply = reply
         self._model = model
         self._frames = splitter(wire.framing)
@@ -145,7 +154,7 @@ def _feed_last(decoder: Decoder, frames: list[bytes], batch: list[StreamEvent | 
             return
 
 
-def _request_id(reply: HttpResponse) -> str | None:
+def _request_id(reply: Reply | HttpResponse) -> str | None:
     return reply.headers.get("request-id") or reply.headers.get("x-request-id")
 
 

@@ -202,11 +202,16 @@ class _AuthenticatedSender:
         self._inner = inner
 
     async def send(self, request: HttpRequest) -> OpenResponse:
-        headers = {"host": urlsplit(request.url).netloc, **request.headers}
-        if request.body:
-            headers["content-length"] = str(len(request.body))
-        credentials = await self._auth.headers(request.method, request.url, headers, request.body)
-        return await self._inner.send(replace(request, headers={**request.headers, **credentials}))
+        return await self._inner.send(await with_credentials(request, self._auth))
+
+
+async def with_credentials(request: HttpRequest, auth: Authenticator) -> HttpRequest:
+    """Add the credentials for one attempt."""
+    headers = {"host": urlsplit(request.url).netloc, **request.headers}
+    if request.body:
+        headers["content-length"] = str(len(request.body))
+    credentials = await auth.headers(request.method, request.url, headers, request.body)
+    return replace(request, headers={**request.headers, **credentials})
 
 
 def _explain(error: Exception, model: Model) -> NoReturn:

@@ -14,7 +14,8 @@
     ├─ ProviderError                the server, or the connection to it, failed
     │   ├─ ProviderConnectionError
     │   │   ├─ ProviderAddressError
-    │   │   └─ ProviderTimeoutError
+    │   │   ├─ ProviderTimeoutError
+    │   │   └─ WorkerLostError
     │   ├─ ProviderStatusError      an HTTP status, or its equivalent inside a stream
     │   │   ├─ AuthenticationError
     │   │   ├─ BadRequestError
@@ -146,6 +147,10 @@ class ProviderAddressError(ProviderConnectionError):
 
 class ProviderTimeoutError(ProviderConnectionError):
     """The server's answer, or the rest after a beginning, took too long."""
+
+
+class WorkerLostError(ProviderConnectionError):
+    """An engine lost a worker before the answer's end."""
 
 
 class ProviderStatusError(ProviderError):

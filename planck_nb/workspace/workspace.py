@@ -22,6 +22,7 @@ from planck_nb.agent.output import output_spec
 from planck_nb.agent.run import Run
 from planck_nb.ai.cassettes import Cassette
 from planck_nb.ai.client import Client
+from planck_nb.ai.engine import Engine
 from planck_nb.ai.model_lookup.catalogue import get_model
 from planck_nb.ai.model_lookup.discovery import absence
 from planck_nb.ai.models import Model
@@ -68,6 +69,7 @@ class Workspace:
         config: The settings; by default `Config.load()`.
         client: Sends the requests to the models; by default a client of the workspace, with the cassette that the
             configuration names. A client that is passed in is not closed.
+        engine: Sends the requests from elsewhere, such as `planck_nb.engines.DaskEngine`. It is not closed.
         owner: Identifies this workspace to others that try to open the same session, such as the name of a notebook.
         trust: Whether to use files of the folder that can run code or redirect requests; by default as the
             configuration was loaded: if the user trusts them, or PLANCK_NB_TRUST is 1. This is not remembered; to
@@ -97,6 +99,7 @@ class Workspace:
         config: Config | None = None,
         *,
         client: Client | None = None,
+        engine: Engine | None = None,
         owner: str = "",
         trust: bool | None = None,
         ask: Ask | None = None,
@@ -112,6 +115,8 @@ class Workspace:
         if client is None:
             cassette = _cassette(loaded)
             client = Client(credentials=self._config.environment, cassette=cassette, retries=_retries(loaded))
+        if engine is not None:
+            client.engine = engine
         self._current = CurrentSession(self._config, self._store, approvals, client)
         self._current.sidecars.ask = ask
         self.compactors = Compactors(sidecars=self._current.sidecars)
@@ -432,6 +437,18 @@ class Workspace:
     @cassette.setter
     def cassette(self, cassette: Cassette | None) -> None:
         self._current.client.cassette = cassette
+
+    @property
+    def engine(self) -> Engine | None:
+        """Sender for requests; None for this process.
+
+        May be changed at any time.
+        """
+        return self._current.client.engine
+
+    @engine.setter
+    def engine(self, engine: Engine | None) -> None:
+        self._current.client.engine = engine
 
     async def default_model(self) -> tuple[Model, str]:
         """Find the model for agents that are created without one.

@@ -13,6 +13,7 @@ FACES = [
     "",
     ".ai",
     ".ai.dialects",
+    ".engines",
     ".errors",
     ".events",
     ".jupyter.verbs",

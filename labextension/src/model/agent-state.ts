@@ -367,7 +367,7 @@ export function fold(agent: AgentState, event: ev.AgentEvent): AgentState {
       return rewound(agent, event);
     case 'retry':
       return {
-        ...agent,
+        ...withoutReply(agent),
         activity: `Retrying in ${Math.ceil(event.delay)} s, attempt ${event.attempt + 1}: ${event.reason}`,
       };
     case 'warning':
@@ -441,6 +441,13 @@ function closeLast(agent: AgentState, time: number): AgentState {
   if (last?.kind === 'prose' && last.open) return replace(agent, at, { ...last, open: false });
   if (last?.kind === 'thinking' && last.until === null) return replace(agent, at, { ...last, until: time });
   return agent;
+}
+
+/** Take back a reply's beginning: its worker was lost, and another one asks anew. */
+function withoutReply(agent: AgentState): AgentState {
+  if (!agent.writing) return agent;
+  const items = agent.items.filter((item) => !('step' in item) || item.step !== agent.step);
+  return { ...agent, items, writing: false };
 }
 
 /** Close everything, and stop the calls that are not over. */

@@ -107,6 +107,9 @@ class TerminalPrinter:
             case "thinking_delta" if not self._thinking:
                 self._thinking = True
                 self._line("thinking")
+            case "retry":
+                self._reply = ""  # what was written is asked for anew
+                self._line(self._notice(event))
             case "steered":
                 self._steered = True
             case "message":

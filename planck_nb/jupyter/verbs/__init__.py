@@ -77,6 +77,7 @@ VERBS = VerbRegistry(
         agent_verbs.use,
         agent_verbs.model,
         agent_verbs.models,
+        agent_verbs.engine,
         agent_verbs.tools,
         agent_verbs.skills,
         agent_verbs.request,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -35,6 +35,11 @@ if TYPE_CHECKING:
     import pandas as pd
 
 SUBJECT = "Agents and models"
+
+IN_THIS_PROCESS = (
+    "Requests are sent from this kernel. To send them from Dask's workers, set `get_workspace().engine` to a "
+    "`planck_nb.engines.DaskEngine()`."
+)
 
 
 def _may_be_default(notebook: Notebook, text: str) -> bool:
@@ -148,6 +153,15 @@ async def models(_notebook: Notebook, provider: str | None) -> pd.DataFrame:
         for model in models
     ]
     return table(rows, ["model", "context_window", "max_output", "thinking", "usd_per_mtok_in", "usd_per_mtok_out"])
+
+
+@verb("engine", SUBJECT, "list the workers that send requests to models", synonyms=("workers",), shows=True)
+async def engine(notebook: Notebook) -> pd.DataFrame:
+    """List the engine's workers."""
+    source = notebook.workspace.engine
+    rows = [asdict(worker) for worker in source.workers()] if source is not None else []
+    empty = IN_THIS_PROCESS if source is None else "No request has been sent yet."
+    return table(rows, ["worker", "running", "answered", "failed", "problem"], empty=empty)
 
 
 @verb(

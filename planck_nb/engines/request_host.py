@@ -1,0 +1,244 @@
+"""Worker side: requests, and their answers until the kernel fetches them."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Sequence
+from contextlib import aclosing, suppress
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from distributed.diagnostics.plugin import WorkerPlugin
+from pydantic_core import to_json
+
+from planck_nb.ai.reply_decoder import ReplyDecoder, is_stream
+from planck_nb.ai.stream_events import StreamEvent
+from planck_nb.ai.transport import Transport
+from planck_nb.engines.link_format import (
+    CROWD,
+    CROWD_SECONDS,
+    HELLO,
+    LEASE_SECONDS,
+    PIECE_SECONDS,
+    POLL_SECONDS,
+    READ,
+    START,
+    Order,
+    Part,
+    PartKind,
+    setup_of,
+    versions,
+    write_error,
+    write_events,
+)
+
+if TYPE_CHECKING:
+    from distributed import Worker
+
+    from planck_nb.ai.dialect import Pause
+
+_CHECK_SECONDS = 0.5
+"""Time between two looks at the leases."""
+
+
+@dataclass
+class _Kernel:
+    """A kernel and its requests."""
+
+    heard: float
+    tasks: dict[str, asyncio.Task[None]] = field(default_factory=dict)
+    events: dict[str, list[StreamEvent | Pause]] = field(default_factory=dict)
+    """Events by request, to be joined."""
+    parts: list[Part] = field(default_factory=list)
+    """Parts after them."""
+    is_ready: asyncio.Event = field(default_factory=asyncio.Event)
+    number: int = 0
+    sent: list[Part] = field(default_factory=list)
+    """The last answer to the kernel, until it has arrived."""
+    sent_at: float = 0.0
+
+
+class RequestHost:
+    """Sender for several kernels, on an event loop in its own thread.
+
+    A kernel's silence for `LEASE_SECONDS` ends its requests, so that a lost kernel costs little.
+    """
+
+    def __init__(self) -> None:
+        self._kernels: dict[str, _Kernel] = {}
+        self._transports: dict[object, Transport] = {}
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._run, name="planck requests", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """End all requests and the thread."""
+        with suppress(RuntimeError):  # it was closed before
+            self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+
+    async def hello(self, theirs: dict[str, str]) -> str:
+        """Compare versions.
+
+        Args:
+            theirs: The kernel's.
+
+        Returns:
+            The difference in words; empty without one.
+        """
+        ours = versions()
+        differences = [
+            f"{name} {ours[name]} instead of {theirs[name]}" for name in ours if ours[name] != theirs.get(name)
+        ]
+        return " and ".join(differences)
+
+    async def start(
+        self, kernel: str, orders: Sequence[Sequence[Any]], setups: dict[int, bytes], stops: Sequence[str]
+    ) -> None:
+        """Send requests, and stop others.
+
+        Args:
+            kernel: The kernel.
+            orders: Its new requests, as an `Order`'s fields.
+            setups: Their setups by number, pickled.
+            stops: Ids to stop.
+        """
+        await self._on_loop(self._start(kernel, orders, setups, stops))
+
+    async def read(self, kernel: str, last: int) -> tuple[int, list[Part]]:
+        """Wait for pieces from answers, up to `POLL_SECONDS`.
+
+        Args:
+            kernel: The kernel.
+            last: The number under which pieces arrived last.
+
+        Returns:
+            The call's number, and the pieces.
+        """
+        numbered_parts: tuple[int, list[Part]] = await self._on_loop(self._read(kernel, last))
+        return numbered_parts
+
+    async def _on_loop(self, work: Any) -> Any:  # noqa: ANN401 - of either coroutine
+        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self._loop))
+
+    # On the thread's own loop
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        leases = self._loop.create_task(self._watch_leases())
+        self._loop.run_forever()
+        tasks = [leases, *(task for kernel in self._kernels.values() for task in kernel.tasks.values())]
+        for task in tasks:
+            task.cancel()
+        self._loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
+        for transport in self._transports.values():
+            self._loop.run_until_complete(transport.close())
+        self._loop.close()
+
+    def _kernel(self, name: str) -> _Kernel:
+        kernel = self._kernels.setdefault(name, _Kernel(0.0))
+        kernel.heard = time.monotonic()
+        return kernel
+
+    async def _watch_leases(self) -> None:
+        while True:
+            await asyncio.sleep(_CHECK_SECONDS)
+            now = time.monotonic()
+            for name, kernel in [*self._kernels.items()]:
+                if now - kernel.heard > LEASE_SECONDS:
+                    del self._kernels[name]
+                    for task in kernel.tasks.values():
+                        task.cancel()
+
+    async def _start(
+        self, name: str, orders: Sequence[Sequence[Any]], setups: dict[int, bytes], stops: Sequence[str]
+    ) -> None:
+        kernel = self._kernel(name)
+        for order in (Order(*fields) for fields in orders):
+            kernel.tasks[order.id] = task = asyncio.create_task(self._answer(kernel, order, setups[order.setup]))
+            task.add_done_callback(partial(_forget, kernel, order.id))
+        for request in stops:
+            kernel.events.pop(request, None)
+            if (running := kernel.tasks.get(request)) is not None:
+                running.cancel()
+
+    async def _read(self, name: str, last: int) -> tuple[int, list[Part]]:
+        kernel = self._kernel(name)
+        if last == kernel.number:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(kernel.is_ready.wait(), POLL_SECONDS)
+            pause = CROWD_SECONDS if len(kernel.tasks) >= CROWD else PIECE_SECONDS
+            if (early := kernel.sent_at + pause - time.monotonic()) > 0:
+                await asyncio.sleep(early)
+            kernel.is_ready.clear()
+            for request in [*kernel.events]:
+                self._join(kernel, request)
+            kernel.sent, kernel.parts = kernel.parts, []
+            kernel.sent_at = time.monotonic()
+            kernel.number += 1
+        kernel.heard = time.monotonic()
+        return kernel.number, kernel.sent  # the same again if it has not arrived
+
+    async def _answer(self, kernel: _Kernel, order: Order, data: bytes) -> None:
+        """Send a request and read its answer."""
+        request = order.id
+
+        def tell(kind: PartKind, content: bytes = b"") -> None:
+            self._join(kernel, request)
+            kernel.parts.append((request, kind, content))
+            kernel.is_ready.set()
+
+        try:
+            setup = setup_of(data)
+            transport = self._transports.get(setup.timeouts)
+            if transport is None:
+                transport = self._transports[setup.timeouts] = Transport(setup.timeouts)
+            reply = await transport.send(setup.model, order.url, order.headers, order.body)
+            async with aclosing(reply):
+                decoder = ReplyDecoder(reply, setup.wire, setup.model)
+                tell("head", to_json([reply.status, dict(reply.headers)]))
+                if is_stream(decoder):
+                    while (batch := await decoder.next_batch()) is not None:
+                        kernel.events.setdefault(request, []).extend(batch)
+                        kernel.is_ready.set()
+                else:
+                    tell("body", await decoder.body())
+            tell("end")
+        except Exception as error:  # noqa: BLE001 - the kernel raises it
+            tell("error", write_error(error))
+
+    def _join(self, kernel: _Kernel, request: str) -> None:
+        if events := kernel.events.pop(request, None):
+            kernel.parts.append((request, "events", write_events(events)))
+
+
+def _forget(kernel: _Kernel, request: str, _task: asyncio.Task[None]) -> None:
+    kernel.tasks.pop(request, None)
+
+
+class HostPlugin(WorkerPlugin):  # type: ignore[misc] # distributed has no types for it
+    """Plugin which gives each worker a host, also later ones."""
+
+    name = "planck-requests"
+
+    def setup(self, worker: Worker) -> None:
+        """Start the worker's host.
+
+        Args:
+            worker: The worker.
+        """
+        self._host = host = RequestHost()
+        worker.handlers.update({HELLO: host.hello, START: host.start, READ: host.read})
+
+    def teardown(self, worker: Worker) -> None:
+        """Stop the worker's host.
+
+        Args:
+            worker: The worker.
+        """
+        for name in (HELLO, START, READ):
+            worker.handlers.pop(name, None)
+        self._host.close()

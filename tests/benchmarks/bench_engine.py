@@ -1,0 +1,75 @@
+"""What an agent's turn costs the kernel if Dask's workers send the requests, compared with the kernel's own sending.
+
+    python tests/benchmarks/bench_engine.py [--agents 400] [--rounds 3] [--deltas 200]
+
+Both sides run in this process, in turns, against one server in another process, with durable sessions; CPU is this
+process's alone, the workers' is not counted. Each agent has one prompt a round, answered by 200 deltas 5 ms apart.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+import tempfile
+from functools import partial
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from support.benchmark import compare, server
+
+from planck_nb import Agent, Config, Workspace
+from planck_nb.ai.engine import Engine
+from planck_nb.ai.models import Model, as_found
+from planck_nb.engines import DaskEngine
+
+PACE_US = 5_000
+WORKERS = 2
+HELD_TO = 0.33
+
+
+async def prompt_all(agents: list[Agent]) -> None:
+    results = await asyncio.gather(*(agent.prompt("Write.") for agent in agents))
+    assert all(result.text for result in results)
+
+
+def agents_of(workspace: Workspace, url: str, count: int) -> list[Agent]:
+    model = Model(provider="openai", id="m", api="chat", base_url=url, api_key="key")
+    return [workspace.add_agent(f"agent{number}", model=as_found(model)) for number in range(count)]
+
+
+def workspace_in(folder: str, engine: Engine | None) -> Workspace:
+    Path(folder).mkdir(exist_ok=True)
+    return Workspace(Config.load(environment={}, directory=Path(folder), home=Path(folder)), engine=engine)
+
+
+async def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--agents", type=int, default=400)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--deltas", type=int, default=200)
+    options = parser.parse_args()
+    with server() as address, tempfile.TemporaryDirectory() as folder:
+        url = f"{address}/n={options.deltas},pace={PACE_US}"
+        async with (
+            DaskEngine(workers=WORKERS) as engine,
+            workspace_in(f"{folder}/local", None) as local,
+            workspace_in(f"{folder}/dask", engine) as remote,
+        ):
+            own, others = agents_of(local, url, options.agents), agents_of(remote, url, options.agents)
+            await compare(
+                f"{options.agents} agents, {options.deltas} deltas",
+                partial(prompt_all, own),
+                partial(prompt_all, others),
+                rounds=options.rounds,
+                unit="ms",
+                scale=1000 / options.agents,
+                held_to=HELD_TO,
+            )
+            for worker in engine.workers():
+                print(f"  {worker.worker}: {worker.answered} answered, {worker.failed} failed")
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

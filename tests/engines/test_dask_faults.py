@@ -1,0 +1,236 @@
+"""A Dask engine whose workers, scheduler or kernel fail, and who may use it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import pickle
+import signal
+import sys
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from distributed import Client, LocalCluster
+
+from planck_nb import Agent, Config, Workspace, ai
+from planck_nb.ai.dialect import Pause
+from planck_nb.ai.retries.retry import RetryPolicy
+from planck_nb.ai.stream_events import Finish, StreamEvent, TextChunk
+from planck_nb.base.errors import ProviderConnectionError, RateLimitError, UsageError
+from planck_nb.engines import DaskEngine
+from planck_nb.engines.link_format import LEASE_SECONDS, read_error, read_events, versions, write_error, write_events
+from planck_nb.engines.local_cluster import ClusterProcess
+from planck_nb.engines.request_host import RequestHost
+from planck_nb.testing.scripted_server import ScriptedServer
+
+SECRET = "sk-only-in-the-environment"
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Client]:
+    """The client of a cluster with TLS, in a process of its own, started where a key was set."""
+    os.environ["OPENAI_API_KEY"] = SECRET
+    try:
+        process = ClusterProcess(2)
+    finally:
+        del os.environ["OPENAI_API_KEY"]
+    address, security = process.address()
+    with Client(address, security=security, set_as_default=False) as client:
+        yield client
+    process.close()
+
+
+@pytest.fixture
+async def engine(cluster: Client) -> AsyncIterator[DaskEngine]:
+    async with DaskEngine(cluster) as engine:
+        yield engine
+
+
+def agent_of(engine: DaskEngine, server: ScriptedServer) -> Agent:
+    return Agent(model=server.model(), client=ai.Client(engine=engine, retries=RetryPolicy(retries=5, base=0.05)))
+
+
+def busy_worker(engine: DaskEngine) -> str:
+    [worker] = [state.worker for state in engine.workers() if state.running]
+    return worker
+
+
+async def test_a_killed_worker_loses_no_answer(cluster: Client, engine: DaskEngine) -> None:
+    async with ScriptedServer(["one two three"], held=True) as server:
+        agent = agent_of(engine, server)
+        run = agent.prompt("Count.")
+        await server.until(answering=1)
+        pids = await asyncio.to_thread(cluster.run, os.getpid)
+        os.kill(pids[busy_worker(engine)], signal.SIGKILL)
+        await server.until(requests=2)
+        server.release()
+        assert (await run).text == "one two three"
+    assert [entry.message.type for entry in agent.state.messages] == ["user", "assistant"]
+
+
+async def test_restarted_workers_lose_no_answer(cluster: Client, engine: DaskEngine) -> None:
+    async with ScriptedServer(["one two three"], held=True) as server:
+        run = agent_of(engine, server).prompt("Count.")
+        await server.until(answering=1)
+        await asyncio.to_thread(cluster.restart)
+        server.release()
+        assert (await run).text == "one two three"
+
+
+DRIVER = """
+import asyncio, json, sys
+from distributed import Client
+from distributed.security import Security
+from planck_nb import Agent, ai
+from planck_nb.ai.models import Model
+from planck_nb.engines import DaskEngine
+
+async def main():
+    given = json.loads(sys.stdin.readline())
+    client = Client(given["address"], security=Security(require_encryption=True, **given["security"]))
+    model = Model(provider="openai", id="scripted", api="chat", base_url=given["url"], api_key="key")
+    await Agent(model=model, client=ai.Client(engine=DaskEngine(client))).prompt("Count.")
+
+asyncio.run(main())
+"""
+
+
+async def test_requests_end_with_a_killed_kernel(cluster: Client) -> None:
+    import json
+
+    security = cluster.security
+    names = ("tls_ca_file", "tls_client_cert", "tls_client_key")
+    async with ScriptedServer(["one two three"], held=True) as server:
+        given = {
+            "address": cluster.scheduler.address,
+            "security": {name: getattr(security, name) for name in names},
+            "url": server.model().base_url,
+        }
+        driver = await asyncio.create_subprocess_exec(sys.executable, "-c", DRIVER, stdin=asyncio.subprocess.PIPE)
+        assert driver.stdin is not None
+        driver.stdin.write(json.dumps(given).encode() + b"\n")
+        await server.until(answering=1)
+        driver.kill()
+        await server.until(ended_early=1, answering=0)
+        await driver.wait()
+
+
+@pytest.mark.slow
+async def test_a_blocked_kernel_loses_nothing(engine: DaskEngine) -> None:
+    text = " ".join(["word"] * 20)
+    async with ScriptedServer([text], pace=0.01) as server:
+        run = agent_of(engine, server).prompt("Write.")
+        await server.until(answering=1)
+        time.sleep(LEASE_SECONDS + 2)  # noqa: ASYNC251 - what a person's cell does
+        assert (await run).text == text
+        assert len(server.requests) == 1
+
+
+async def test_workers_are_counted(engine: DaskEngine) -> None:
+    async with ScriptedServer(["Hello."] * 3) as server:
+        agents = [agent_of(engine, server) for _ in range(6)]
+        await asyncio.gather(*(agent.prompt("Hi.") for agent in agents))
+    shares = engine.workers()
+    assert sum(worker.answered for worker in shares) == 6
+    assert [worker.answered for worker in shares] == [3, 3]
+    assert all((worker.running, worker.problem) == (0, "") for worker in shares)
+
+
+async def test_a_workspace_stores_each_answer_once(engine: DaskEngine, tmp_path: Path) -> None:
+    config = Config.load(environment={}, directory=tmp_path, home=tmp_path)
+    async with ScriptedServer(["one", "two"]) as server, Workspace(config, engine=engine) as workspace:
+        agents = [workspace.add_agent(f"agent{number}", model=server.model()) for number in range(20)]
+        for _ in range(2):
+            await asyncio.gather(*(agent.prompt("Next.") for agent in agents))
+        frame = workspace.query("SELECT text FROM messages WHERE role = 'assistant' ORDER BY text")
+        assert list(frame["text"]) == ["one"] * 20 + ["two"] * 20
+
+
+async def test_a_client_without_tls_cannot_connect(cluster: Client, engine: DaskEngine) -> None:
+    address = cluster.scheduler.address.replace("tls://", "tcp://")
+    with pytest.raises(OSError):  # noqa: PT011 - of the operating system or of Dask
+        await asyncio.to_thread(Client, address, timeout=2, set_as_default=False)
+    async with ScriptedServer(["Hello."]) as server:
+        assert (await agent_of(engine, server).prompt("Hi.")).text == "Hello."
+
+
+async def test_workers_have_no_key_in_their_environment(cluster: Client) -> None:
+    environments = await asyncio.to_thread(cluster.run, lambda: dict(os.environ))
+    assert len(environments) == 2
+    assert SECRET not in str(environments)
+
+
+@pytest.fixture
+def plain_cluster() -> Iterator[Callable[[int], Client]]:
+    """Makes clusters without TLS, in this process."""
+    opened: list[Any] = []
+
+    def make(workers: int) -> Client:
+        cluster = LocalCluster(
+            n_workers=workers, processes=False, protocol="tcp://", host="127.0.0.1", dashboard_address="127.0.0.1:0"
+        )
+        client = Client(cluster, set_as_default=False)
+        opened.extend((client, cluster))
+        return client
+
+    yield make
+    for each in opened:
+        each.close()
+
+
+async def test_a_cluster_without_tls_needs_a_word(plain_cluster: Callable[[int], Client]) -> None:
+    client = await asyncio.to_thread(plain_cluster, 1)
+    with pytest.raises(UsageError, match="insecure=True"):
+        DaskEngine(client)
+    async with ScriptedServer(["Hello."]) as server, DaskEngine(client, insecure=True) as engine:
+        assert (await agent_of(engine, server).prompt("Hi.")).text == "Hello."
+
+
+async def test_a_cluster_without_workers_says_so(plain_cluster: Callable[[int], Client]) -> None:
+    client = await asyncio.to_thread(plain_cluster, 0)
+    async with ScriptedServer([]) as server, DaskEngine(client, patience=0, insecure=True) as engine:
+        agent = Agent(model=server.model(), client=ai.Client(engine=engine, retries=RetryPolicy(retries=0)))
+        with pytest.raises(ProviderConnectionError, match="no workers"):
+            await agent.prompt("Hi.")
+
+
+async def test_something_else_than_a_client_is_refused() -> None:
+    with pytest.raises(UsageError, match=r"distributed\.Client"):
+        DaskEngine("tls://127.0.0.1:8786")
+
+
+async def test_versions_are_compared() -> None:
+    host = RequestHost()
+    try:
+        assert await host.hello(versions()) == ""
+        assert await host.hello({**versions(), "Python": "2.7"}) == f"Python {versions()['Python']} instead of 2.7"
+    finally:
+        host.close()
+
+
+def test_errors_arrive_as_they_were() -> None:
+    error = RateLimitError("Too many.", status=429, retry_after=2.0, provider="groq", model="m")
+    error.request_id = "r1"
+    found = read_error(write_error(error), "w")
+    assert type(found) is RateLimitError
+    assert (str(found), vars(found)) == (str(error), vars(error))
+
+
+def test_a_workers_own_error_names_the_worker() -> None:
+    found = read_error(write_error(MemoryError("full")), "tls://w:1")
+    assert type(found) is ProviderConnectionError
+    assert "tls://w:1" in str(found)
+
+
+@pytest.mark.parametrize("data", [b"", b"{}", pickle.dumps([1]), b'[{"type": "code"}]', b'[{"type": "text_delta"}]'])
+def test_what_is_no_event_is_refused(data: bytes) -> None:
+    with pytest.raises(ValueError):  # noqa: PT011 - pydantic's
+        read_events(data)
+
+
+def test_chunks_of_a_part_are_joined() -> None:
+    events: list[StreamEvent | Pause] = [TextChunk(0, "a"), TextChunk(0, "b"), TextChunk(1, "c"), Finish("stop")]
+    assert read_events(write_events(events)) == [TextChunk(0, "ab"), TextChunk(1, "c"), Finish("stop")]
