@@ -8,6 +8,7 @@ import pickle
 import signal
 import sys
 import time
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -69,6 +70,28 @@ async def test_a_killed_worker_loses_no_answer(cluster: Client, engine: DaskEngi
         server.release()
         assert (await run).text == "one two three"
     assert [entry.message.type for entry in agent.state.messages] == ["user", "assistant"]
+
+
+async def stored_answers(workspace: Workspace) -> list[tuple[str, int]]:
+    """The answers in the session, with their number."""
+    frame = await workspace.query_async("SELECT text FROM messages WHERE role = 'assistant'")
+    return sorted(Counter(frame["text"]).items())
+
+
+@pytest.mark.slow
+async def test_killed_workers_cost_a_fleet_nothing(cluster: Client, engine: DaskEngine, tmp_path: Path) -> None:
+    config = Config.load(environment={}, directory=tmp_path, home=tmp_path)
+    async with ScriptedServer(["one " * 20, "two"], pace=0.05) as server, Workspace(config, engine=engine) as workspace:
+        agents = [workspace.add_agent(f"agent{number}", model=server.model()) for number in range(200)]
+        runs = [agent.prompt("Write.") for agent in agents]
+        for kill in range(1, 3):
+            await server.until(requests=200 * kill)
+            pids = await asyncio.to_thread(cluster.run, os.getpid)
+            os.kill(pids[next(state.worker for state in engine.workers() if state.running)], signal.SIGKILL)
+        await asyncio.gather(*runs)
+        await asyncio.gather(*(agent.prompt("Again.") for agent in agents))
+        assert await stored_answers(workspace) == [("one " * 20, 200), ("two", 200)]
+        assert {len(agent.state.messages) for agent in agents} == {4}
 
 
 async def test_restarted_workers_lose_no_answer(cluster: Client, engine: DaskEngine) -> None:
@@ -145,8 +168,7 @@ async def test_a_workspace_stores_each_answer_once(engine: DaskEngine, tmp_path:
         agents = [workspace.add_agent(f"agent{number}", model=server.model()) for number in range(20)]
         for _ in range(2):
             await asyncio.gather(*(agent.prompt("Next.") for agent in agents))
-        frame = workspace.query("SELECT text FROM messages WHERE role = 'assistant' ORDER BY text")
-        assert list(frame["text"]) == ["one"] * 20 + ["two"] * 20
+        assert await stored_answers(workspace) == [("one", 20), ("two", 20)]
 
 
 async def test_a_client_without_tls_cannot_connect(cluster: Client, engine: DaskEngine) -> None:

@@ -98,9 +98,9 @@ def prompts(kernel: Kernel) -> list[str]:
 
 
 QUIET = (
-    "help", "model", "models demo", "engine", "agents", "tools", "abort", "cassette", "show request", "skills", "changes",
-    "undo", "undo all", "config", "config rounds=50", "approve", "deny", "policy", "policy allow bash:git *", "rewind",
-    "branches", "sessions", "sql SELECT 1", "search word", "compact-store",
+    "help", "model", "models demo", "engine", "agents", "tools", "abort", "cassette", "show request", "skills",
+    "changes", "undo", "undo all", "config", "config rounds=50", "approve", "deny", "policy",
+    "policy allow bash:git *", "rewind", "branches", "sessions", "sql SELECT 1", "search word", "compact-store",
     "doctor",
 )  # fmt: skip
 
