@@ -26,7 +26,7 @@ from planck_nb.agent.identity import AgentIdentity, Grants, Role, decide_role
 from planck_nb.agent.limits import Limits, SessionSpend
 from planck_nb.agent.message_log import MemoryLog, SessionStore
 from planck_nb.agent.output import output_spec
-from planck_nb.agent.recorder import EventRecorder
+from planck_nb.agent.recorder import EventRecorder, Observer
 from planck_nb.agent.run import Run
 from planck_nb.agent.run_result import RunResult
 from planck_nb.agent.state import NO_TURN, AgentState, Status, changed
@@ -100,7 +100,7 @@ class Agent:
         cost: US dollars that a resumed agent has spent already.
         turn: The index of a resumed agent's last turn.
         client: The client to ask models with; the event loop's default client if None.
-        observers: Logs that get every event, in addition to the agent's own subscribers.
+        observers: Get every event, in addition to the agent's own subscribers.
         team_id: The team that the agent belongs to.
         available_models: Models that it may give to the agents that it starts.
         cwd: The working directory for tools that have none of their own; the process's if None.
@@ -144,7 +144,7 @@ class Agent:
         cost: float | None = None,
         turn: int = NO_TURN,
         client: Client | None = None,
-        observers: Sequence[EventLog[ev.AgentEvent]] = (),
+        observers: Sequence[Observer] = (),
         team_id: str | None = None,
         available_models: Sequence[Model] = (),
         cwd: Path | None = None,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Concatenate, ParamSpec, TypeAlias
+from typing import Concatenate, ParamSpec, Protocol, TypeAlias
 
 from planck_nb.agent import events as ev
 from planck_nb.agent.charges import Charge
@@ -16,7 +16,14 @@ from planck_nb.base.event_loops import LoopLock
 
 P = ParamSpec("P")
 
-Observer: TypeAlias = EventLog[ev.AgentEvent]
+
+class Observer(Protocol):
+    """Gets events, such as a log does."""
+
+    def append(self, event: ev.AgentEvent, /) -> None:
+        """Receive an event, at once and without waiting."""
+        ...
+
 
 EventType: TypeAlias = Callable[Concatenate[str, str | None, int, int, float, P], ev.AgentEvent]
 """A class of events: called with the fields of `EventBase`, then with its payload, which mypy checks."""
@@ -36,7 +43,7 @@ class EventRecorder:
         session_id: Its session, None for an agent without one.
         log: Where messages and events are stored.
         start: The state to start from, without its messages, which are read from the log.
-        observers: Logs that get every event.
+        observers: Get every event.
         new: Whether the log has nothing of this agent yet, so that it need not be read.
 
     `settled` is the state without the reply that is being streamed, which is cheap to read. `audience` are further
@@ -53,8 +60,8 @@ class EventRecorder:
         *,
         new: bool = False,
     ) -> None:
-        self.events: Observer = EventLog(limit=REPLAY)
-        self.audience: list[Observer] = []
+        self.events: EventLog[ev.AgentEvent] = EventLog(limit=REPLAY)
+        self.audience: Sequence[Observer] = ()
         self._agent_id = agent_id
         self._session_id = session_id
         self._log = log

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from array import array
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterable
 from contextlib import suppress
@@ -12,13 +13,24 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic_core import to_jsonable_python
 
+from planck_nb.agent.events import AgentEvent
 from planck_nb.agent.output import OutputMismatch, OutputSpec
 from planck_nb.ai.providers import may_cost, rules_of
-from planck_nb.base.errors import LimitError, PlanckError, SessionError, UsageError
+from planck_nb.base.errors import (
+    LimitError,
+    PlanckError,
+    ProviderUnavailableError,
+    QuotaExceededError,
+    RateLimitError,
+    SessionError,
+    UsageError,
+)
 from planck_nb.base.threads import run_in_thread
 from planck_nb.base.visible import series
 from planck_nb.sessions import Session, query_async
 from planck_nb.workspace.agent_factory import AgentFactory
+from planck_nb.workspace.map_pace import Pace, Slot
+from planck_nb.workspace.map_progress import MapEstimate, MapProgress, MapState, RateMeter
 from planck_nb.workspace.map_settings import ItemSettings, MapPrompt, MapPrompts, digest
 
 if TYPE_CHECKING:
@@ -63,6 +75,31 @@ class MapItem:
     agent_id: str
 
 
+class _ItemWatch:
+    """What a run learns from an item's events.
+
+    Args:
+        pace: Learns from refused requests.
+        slot: The item's place in flight.
+        waiting: The calls in the run that wait for approval.
+    """
+
+    def __init__(self, pace: Pace, slot: Slot, waiting: set[tuple[str, str]]) -> None:
+        self._pace, self._slot, self._waiting = pace, slot, waiting
+
+    def append(self, event: AgentEvent) -> None:
+        """Receive an event."""
+        match event.type:
+            case "retry" if event.attempt:  # 0 waits for others
+                self._pace.refused(self._slot)
+            case "approval_request":
+                self._waiting.add((event.agent_id, event.id))
+            case "approval_decision":
+                self._waiting.discard((event.agent_id, event.id))
+            case _:
+                pass
+
+
 @dataclass(slots=True)
 class _Stored:
     """A session's items by their digests."""
@@ -92,6 +129,7 @@ class MapRun:
         concurrency: The most items in flight.
         cost: US dollars for all items together, None if unlimited.
         again: Whether to repeat items with other settings and interrupted ones.
+        first: Prompts in the preview, None for all prompts at once.
 
     Example:
         >>> import asyncio, tempfile
@@ -118,10 +156,12 @@ class MapRun:
         concurrency: int,
         cost: float | None,
         again: bool,
+        first: int | None = None,
     ) -> None:
         self._prompts, self._load = prompts, prepare
         self._output, self._spec = output, spec
         self._concurrency, self._bound, self._again = concurrency, cost, again
+        self._first = first
         self.asked = 0
         """Items asked by this run."""
         self.failed = 0
@@ -140,6 +180,8 @@ class MapRun:
         """Interrupted items whose tools may have acted; `again=True` asks them."""
         self.stopped = False
         """True after `stop`."""
+        self.estimate: MapEstimate | None = None
+        """The rest after a preview; `go_on` asks it."""
         self._order: array[int] = array("Q")
         self._finished: array[int] = array("Q")
         self._ended_items: set[int] = set()
@@ -150,7 +192,16 @@ class MapRun:
         self._closed = False
         self._workers: list[asyncio.Task[None]] = []
         self._pull = asyncio.Lock()
-        self._task = asyncio.get_running_loop().create_task(self._supervise())
+        self._pace = Pace(concurrency)
+        self._waiting: set[tuple[str, str]] = set()
+        self._meter = RateMeter(time.monotonic())
+        self._seconds = 0.0
+        """The time before `go_on`."""
+        self._item_seconds = 0.0
+        """All asked items' times."""
+        self._unanswered: int | None = None
+        """Distinct prompts that had no answer at the start."""
+        self._task = asyncio.get_running_loop().create_task(self._supervise(self._run))
         self._task.add_done_callback(_retrieved)
 
     def __await__(self) -> Generator[object, None, MapRun]:
@@ -163,7 +214,8 @@ class MapRun:
         total = "" if self._prompts.total is None else f" of {self._prompts.total:,}"
         failures = f", {self.failed:,} failed" if self.failed else ""
         state = "stopped, " if self.stopped else "" if self._task.done() else "running, "
-        return f"<MapRun {state}{len(self._finished):,}{total} items{failures}, ${self.cost:.4f}>"
+        rest = f" {self.estimate}" if self.estimate else ""
+        return f"<MapRun {state}{len(self._finished):,}{total} items{failures}, ${self.cost:.4f}>{rest}"
 
     def as_finished(self) -> AsyncIterator[MapItem]:
         """Iterate over the items as they finish; equal prompts count once.
@@ -172,6 +224,80 @@ class MapRun:
             An async iterator. It ends with the run, and raises what ended the run.
         """
         return self._items(self._finished, ordered=False)
+
+    @property
+    def done(self) -> bool:
+        """Return whether the run has ended; `go_on` starts it again after a preview."""
+        return self._task.done()
+
+    @property
+    def progress(self) -> MapProgress:
+        """Return how far it is."""
+        asked = self.asked - self._pace.active
+        ended, now = self._task.done(), time.monotonic()
+        rate = self._meter.rate(now)
+        rest = None if self._unanswered is None else max(0, self._unanswered - asked)
+        expected = None if rest is None or not asked else self.cost + self._cost_each(asked) * rest
+        return MapProgress(
+            self._state(),
+            self._prompts.total,
+            len(self._ended_items),
+            self.failed,
+            self._pace.active,
+            len(self._waiting),
+            self._pace.allowed,
+            self.cost,
+            self._bound,
+            expected,
+            self._seconds if ended else self._seconds + now - self._meter.began,
+            rate,
+            None if ended or rest is None or not rate else rest / rate,
+            self._sentence(),
+        )
+
+    def _state(self) -> MapState:
+        if not self._task.done():
+            return "running"
+        if self._failure is not None:
+            return "failed"
+        if self.stopped:
+            return "stopped"
+        if self.limit:
+            return "limit"
+        return "done" if self.estimate is None else "preview"
+
+    def _sentence(self) -> str:
+        if self._failure is not None:
+            return str(self._failure)
+        return self.limit or ("" if self.estimate is None else str(self.estimate))
+
+    def go_on(self) -> MapRun:
+        """Ask the rest after a preview.
+
+        Returns:
+            The same run, to await.
+
+        Raises:
+            UsageError: The run was stopped, or it has no rest.
+        """
+        if self.stopped or self._failure is not None or self._first is None:
+            reason = "was stopped" if self.stopped else "has failed" if self._failure else "has asked all prompts"
+            raise UsageError(f"This map {reason}, so nothing can go on; make the same call again, without `first`.")
+        self._first = self.estimate = None
+        if self._task.done():
+            self._closed = False
+            self._meter = RateMeter(time.monotonic())
+            self._task = asyncio.create_task(self._supervise(self._ask_all))
+            self._task.add_done_callback(_retrieved)
+        return self
+
+    async def wait(self, seconds: float | None = None) -> None:
+        """Wait for the end without owning the run.
+
+        Args:
+            seconds: The longest wait, None for any.
+        """
+        await asyncio.wait([self._task], timeout=seconds)
 
     def stop(self) -> None:
         """Stop all items in flight. Stored answers stay."""
@@ -214,13 +340,22 @@ class MapRun:
             raise
         return self
 
-    async def _supervise(self) -> None:
+    async def _run(self) -> None:
+        await self._prepare()
+        await self._ask_all()
+
+    async def _ask_all(self) -> None:
+        if self.stopped:
+            return
+        self._workers = [asyncio.create_task(self._work()) for _ in range(self._concurrency)]
+        await asyncio.gather(*self._workers, return_exceptions=True)
+        await self._session.flush()
+        if self._first is not None and not (self.stopped or self.limit or self._failure):
+            self.estimate = self._estimated()
+
+    async def _supervise(self, work: Callable[[], Awaitable[None]]) -> None:
         try:
-            await self._prepare()
-            if not self.stopped:
-                self._workers = [asyncio.create_task(self._work()) for _ in range(self._concurrency)]
-                await asyncio.gather(*self._workers, return_exceptions=True)
-                await self._session.flush()
+            await work()
         except BaseException as error:
             self._failure = self._failure or error
             raise
@@ -228,6 +363,7 @@ class MapRun:
             for worker in self._workers:
                 worker.cancel()
             await asyncio.gather(*self._workers, return_exceptions=True)
+            self._seconds += time.monotonic() - self._meter.began
             self._closed = True
             self._changed.set()
         if self._failure is not None:
@@ -273,9 +409,10 @@ class MapRun:
         return history
 
     async def _check(self, earlier: dict[str, Any], parts: dict[str, str]) -> None:
-        """Check all prompts first, if they can be read twice."""
+        """Check all prompts first, if they can be read twice, and count those without an answer."""
         if self._prompts.total is None:
             return
+        unanswered: set[int] = set()
         count_again = 0
         cost = 0.0
         settings: set[str] = set()
@@ -284,10 +421,15 @@ class MapRun:
             count += 1
             if count % _CHECKED_AT_ONCE == 0:
                 await asyncio.sleep(0)
+                if self.stopped:
+                    return
+            if prompt.digest not in self._known.done:
+                unanswered.add(prompt.digest)
             if prompt.digest in self._known.others and prompt.digest not in self._known.done:
                 before, dollars = self._known.others[prompt.digest]
                 count_again, cost = count_again + 1, cost + dollars
                 settings.add(before)
+        self._unanswered = len(unanswered)
         if count_again and not self._again:
             raise UsageError(self._changed_sentence(count_again, cost, settings, earlier, parts))
 
@@ -301,10 +443,35 @@ class MapRun:
             f"asks them again, for about ${cost:.4f}."
         )
 
+    def _cost_each(self, asked: int) -> float:
+        """Return a mean item's US dollars."""
+        return self.cost / (asked + self.stored)
+
+    def _estimated(self) -> MapEstimate:
+        """Return the rest's price and time, from the items so far."""
+        asked = self.asked
+        rest = None if self._unanswered is None else self._unanswered - asked
+        count = 1 if rest is None else rest
+        model, seconds = self._settings.model, self._item_seconds / asked if asked else 0.0
+        is_known = model.pricing is not None or self._settings.limits.unknown_price is not None or not may_cost(model)
+        each = self._cost_each(asked) if asked + self.stored else 0.0
+        waves = count if rest is None else count / min(self._concurrency, max(count, 1))
+        return MapEstimate(rest, each * count if is_known else None, seconds * waves)
+
     async def _work(self) -> None:
         try:
-            while (prompt := await self._next()) is not None:
-                await self._ask(prompt)
+            while True:
+                slot = await self._pace.enter()
+                try:
+                    prompt = await self._next()
+                except BaseException:
+                    self._pace.leave(slot, answered=False)
+                    raise
+                if prompt is None:
+                    self._pace.leave(slot, answered=False)
+                    break
+                while not await self._ask(prompt, slot):
+                    slot = await self._pace.enter()
         except Exception as error:  # noqa: BLE001 - the other items that are in flight end first
             self._failure = self._failure or error
 
@@ -312,6 +479,8 @@ class MapRun:
         """Take the next unanswered prompt, None at the end."""
         async with self._pull:
             while self._failure is None and not self.stopped and not self.limit:
+                if self._first is not None and len(self._order) >= self._first:
+                    break
                 if self._bound is not None and self.cost >= self._bound:
                     self.limit = (
                         f"The map has used up its {self._bound:g} US dollars; the answers are kept, and the same call "
@@ -333,7 +502,7 @@ class MapRun:
         self._met.add(number)
         if f"{self._settings_digest}-{number}" in self._factory.live_items:
             raise UsageError(f"Item {prompt.name} is being asked by another map at the moment; await that one first.")
-        open_attempts = history.open.get(number, ())
+        open_attempts = () if number in history.done else history.open.get(number, ())
         if open_attempts:
             self.interrupted.append(prompt.name)
             self.interrupted_cost += sum(self._settings.largest_cost(size) for _, size in open_attempts)
@@ -355,6 +524,10 @@ class MapRun:
                 return False
         return True
 
+    def _may_ask(self) -> bool:
+        """Return whether the run goes on, and has US dollars left."""
+        return not self.stopped and self._failure is None and (self._bound is None or self.cost < self._bound)
+
     async def _may_have_acted(self, agent_id: str) -> bool:
         """Check whether an item's tools may have done more than read."""
         if not self._settings.tools:
@@ -367,24 +540,40 @@ class MapRun:
                 return True
         return False
 
-    async def _ask(self, prompt: MapPrompt) -> None:
-        attempt = self._known.attempts.get(prompt.digest, 0) + 1
+    async def _ask(self, prompt: MapPrompt, slot: Slot) -> bool:
+        """Ask one item; False if its server refused it while it answered others, so that it is to be asked again."""
+        attempt = self._known.attempts[prompt.digest] = self._known.attempts.get(prompt.digest, 0) + 1
         item_id = f"map-{self._settings_digest}-{prompt.digest:016x}-{attempt}"
-        agent = self._factory.create_item(item_id, prompt.name, self._settings)
+        watch = _ItemWatch(self._pace, slot, self._waiting)
+        agent = self._factory.create_item(item_id, prompt.name, self._settings, watch)
         self.asked += 1
         live = f"{self._settings_digest}-{prompt.digest}"
-        self._factory.live_items.add(live)
+        self._factory.live_items[live] = agent
+        before, began = self._pace.answers, time.monotonic()
+        answered = refused = False
         try:
             await agent.prompt(prompt.text, output=self._output)
+            answered = True
         except SessionError:
             raise
-        except PlanckError:
+        except PlanckError as error:
+            refused = _is_refusal(error)
+            if refused and self._pace.answers > before and self._may_ask():
+                self.asked -= 1
+                return False
             self.failed += 1
         finally:
+            if refused:
+                self._pace.refused(slot)
+            self._pace.leave(slot, answered=answered)
+            self._waiting.difference_update([call for call in self._waiting if call[0] == item_id])
+            self._factory.live_items.pop(live, None)
             await agent.stop(removed=True)
             self.cost += agent.info().cost or 0.0
-            self._factory.live_items.discard(live)
+            self._item_seconds += time.monotonic() - began
         self._end(prompt.digest)
+        self._meter.add(time.monotonic())
+        return True
 
     def _end(self, number: int) -> None:
         self._finished.append(number)
@@ -454,6 +643,13 @@ def _fields(answer: object) -> dict[str, object]:
     if hasattr(type(answer), "model_dump") or is_dataclass(answer):
         answer = to_jsonable_python(answer)
     return {str(name): value for name, value in answer.items()} if isinstance(answer, dict) else {}
+
+
+def _is_refusal(error: PlanckError) -> bool:
+    """Return whether the server had too many requests at that moment."""
+    if isinstance(error, QuotaExceededError):
+        return False
+    return isinstance(error, RateLimitError | ProviderUnavailableError)
 
 
 def _retrieved(task: asyncio.Task[None]) -> None:

@@ -26,7 +26,8 @@ from planck_nb.sessions import query
 from planck_nb.testing import scripted_model
 from planck_nb.workspace import MapItem, MapRun
 
-KILLS = 10 if os.environ.get("PLANCK_NB_SOAK") else 3
+SOAK = bool(os.environ.get("PLANCK_NB_SOAK"))
+KILLS = 10 if SOAK else 3
 TESTS = Path(__file__).parents[1]
 YES = scripted_model(["Yes."])
 
@@ -135,6 +136,7 @@ async def test_prompts_that_cannot_be_sent_are_named(
         (["a"], {"template": "{x}"}, "A frame needs a `template`"),
         (["a"], {"concurrency": 0}, "`concurrency` must be a whole number"),
         (["a"], {"cost": -1}, "`cost` must be 0 or more"),
+        (["a"], {"first": 0}, "`first` must be a whole number"),
         (["a"], {"key": "x"}, "There is no column 'x'"),
         (["a"], {"agent": "ann"}, "not both"),
     ],
@@ -191,6 +193,96 @@ async def test_a_limit_of_cost_needs_a_price(workspace: Workspace) -> None:
         await workspace.map(["a"], model=unpriced, cost=5)
 
 
+async def test_a_preview_says_what_the_rest_costs_and_goes_on_only_when_told(workspace: Workspace) -> None:
+    async with serving(hello) as server:
+        model = priced_model(server.url)
+        run = await workspace.map([str(number) for number in range(10)], model=model, first=4)
+        assert len(server.exchanges) == run.asked == 4
+        assert run.estimate is not None
+        assert run.estimate.rest == 6
+        assert run.estimate.cost == pytest.approx(6 * 7e-6)
+        assert str(run.estimate).startswith("The other 6 items will cost about <$0.001 and take about 0 s.")
+        assert run.progress.state == "preview"
+        assert run.progress.expected_cost == pytest.approx(10 * 7e-6)
+        await workspace.map([str(number) for number in range(10)], model=model, first=4)
+        assert len(server.exchanges) == 4
+        assert await run.go_on() is run
+        assert len(server.exchanges) == run.asked == 10
+    assert [item.prompt async for item in run] == [str(number) for number in range(10)]
+    with pytest.raises(UsageError, match="has asked all prompts, so nothing can go on"):
+        run.go_on()
+
+
+async def test_a_preview_of_an_iterator_reads_no_further(workspace: Workspace) -> None:
+    prompts = iter(["a", "b", "c"])
+    run = await workspace.map(prompts, model=YES, first=1)
+    assert str(run.estimate).startswith("Each further item will cost nothing")
+    assert next(prompts) == "b"
+    assert (await run.go_on()).progress.headline == "2 items"
+
+
+class _Limited:
+    """A server that refuses what comes faster than a rate, by its own clock of answers.
+
+    Args:
+        rate: Requests that it answers in a second.
+    """
+
+    def __init__(self, rate: float) -> None:
+        self.rate = rate
+        self.times: list[float] = []
+        self.refused = 0
+
+    async def __call__(self, exchange: Exchange) -> None:
+        now = asyncio.get_running_loop().time()
+        if sum(now - time < 1 for time in self.times) >= self.rate:
+            self.refused += 1
+            await exchange.head("429 Too Many Requests", retry_after="1")
+            await exchange.end()
+            return
+        self.times.append(now)
+        await hello(exchange)
+
+
+@pytest.mark.timeout(120)
+async def test_a_rate_limit_ends_without_failures(workspace: Workspace) -> None:
+    count = 1_000 if SOAK else 200
+    limited = _Limited(20)
+    async with serving(limited) as server:
+        run = await workspace.map([str(n) for n in range(count)], model=priced_model(server.url), concurrency=64)
+    assert (run.failed, len(limited.times)) == (0, count)
+    assert limited.refused < count
+    if SOAK:
+        assert count / (limited.times[-1] - limited.times[0]) >= 16
+
+
+async def test_a_server_that_is_overloaded_gets_fewer_items_at_once(workspace: Workspace) -> None:
+    active, most = 0, 0
+    free = asyncio.Event()
+
+    async def overloaded(exchange: Exchange) -> None:
+        nonlocal active, most
+        if active >= 2:
+            await exchange.head("503 Service Unavailable", retry_after="0")
+            await exchange.end()
+            free.set()
+            return
+        active += 1
+        most = max(most, active)
+        if not free.is_set():
+            await free.wait()
+        await hello(exchange)
+        active -= 1
+
+    async with serving(overloaded) as server:
+        run = workspace.map([str(n) for n in range(60)], model=priced_model(server.url), concurrency=32)
+        assert run.progress.concurrency == 32
+        await free.wait()
+        await run
+    assert run.failed == 0
+    assert run.progress.concurrency < 32
+
+
 @pytest.mark.process
 @pytest.mark.skipif(sys.platform == "win32", reason="kills with SIGKILL")
 @pytest.mark.timeout(300)
@@ -234,11 +326,12 @@ async def test_a_kill_at_any_moment_pays_twice_at_most_for_what_is_named(tmp_pat
         assert run.interrupted_cost >= 7e-6 * len(named)
         requests = len(asked)
         third = await map_numbers(tmp_path, server.url, count)
-        assert (len(asked), third.asked, third.stored) == (requests, 0, count)
+        assert (len(asked), third.asked, third.stored, third.interrupted) == (requests, 0, count, [])
     rows = query(directory, "select prompt from map_items where status = 'done'")
     assert (len(rows), rows.prompt.nunique()) == (count, count)
     assert len(asked) - count <= len(query(directory, "from map_items where status = 'open'"))
-    assert {text for text in asked if asked.count(text) > 1} <= named
+    in_flight = set(query(directory, "select prompt from map_items where status = 'open'").prompt)
+    assert {text for text in asked if asked.count(text) > 1} <= in_flight
 
 
 @pytest.mark.timeout(300)
