@@ -44,7 +44,7 @@ class MapEstimate:
         price = "cost an unknown price" if self.cost is None else f"cost about {dollars(self.cost)}"
         return (
             f"{items} will {price if self.cost != 0 else 'cost nothing'} and take about {elapsed(self.seconds)}. "
-            "`await run.go_on()`, or the same call without `first`, asks what is left."
+            "`go_on()`, or the same call without `first`, asks what is left."
         )
 
 
@@ -67,6 +67,7 @@ class MapProgress:
         rate: Finished items in a second.
         left: Seconds to the end, None if unknown.
         sentence: What else a person should know, such as the rest after a preview; may be empty.
+        reasons: The most frequent errors, each with its number.
 
     Example:
         >>> import asyncio, tempfile
@@ -97,6 +98,7 @@ class MapProgress:
     rate: float
     left: float | None
     sentence: str = ""
+    reasons: tuple[tuple[str, int], ...] = ()
 
     @property
     def headline(self) -> str:

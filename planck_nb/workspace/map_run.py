@@ -6,6 +6,7 @@ import asyncio
 import json
 import time
 from array import array
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field, is_dataclass
@@ -13,8 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic_core import to_jsonable_python
 
+from planck_nb.agent.agent import Agent
 from planck_nb.agent.events import AgentEvent
 from planck_nb.agent.output import OutputMismatch, OutputSpec
+from planck_nb.agent.state import PendingApproval
+from planck_nb.ai.models import Model
 from planck_nb.ai.providers import may_cost, rules_of
 from planck_nb.base.errors import (
     LimitError,
@@ -25,6 +29,7 @@ from planck_nb.base.errors import (
     SessionError,
     UsageError,
 )
+from planck_nb.base.text import one_line
 from planck_nb.base.threads import run_in_thread
 from planck_nb.base.visible import series
 from planck_nb.sessions import Session, query_async
@@ -41,6 +46,10 @@ _PAGE = 500
 
 _CHECKED_AT_ONCE = 1000
 """Prompts that are checked before other tasks have a turn."""
+
+_KEPT_REASONS = 50
+_SHOWN_REASONS = 3
+_REASON_CHARACTERS = 200
 
 _KEY = "map:"
 """The beginning of metadata keys."""
@@ -180,6 +189,10 @@ class MapRun:
         """Interrupted items whose tools may have acted; `again=True` asks them."""
         self.stopped = False
         """True after `stop`."""
+        self.model: Model | None = None
+        """The answering model, None until it is known."""
+        self.at_end: list[Callable[[], None]] = []
+        """Functions to call at the end, before those who await the run go on."""
         self.estimate: MapEstimate | None = None
         """The rest after a preview; `go_on` asks it."""
         self._order: array[int] = array("Q")
@@ -195,6 +208,7 @@ class MapRun:
         self._pace = Pace(concurrency)
         self._waiting: set[tuple[str, str]] = set()
         self._meter = RateMeter(time.monotonic())
+        self._reasons: Counter[str] = Counter()
         self._seconds = 0.0
         """The time before `go_on`."""
         self._item_seconds = 0.0
@@ -213,7 +227,7 @@ class MapRun:
     def __repr__(self) -> str:
         total = "" if self._prompts.total is None else f" of {self._prompts.total:,}"
         failures = f", {self.failed:,} failed" if self.failed else ""
-        state = "stopped, " if self.stopped else "" if self._task.done() else "running, "
+        state = "stopped, " if self.stopped else "" if self._closed else "running, "
         rest = f" {self.estimate}" if self.estimate else ""
         return f"<MapRun {state}{len(self._finished):,}{total} items{failures}, ${self.cost:.4f}>{rest}"
 
@@ -228,13 +242,21 @@ class MapRun:
     @property
     def done(self) -> bool:
         """Return whether the run has ended; `go_on` starts it again after a preview."""
-        return self._task.done()
+        return self._closed
+
+    def waiting_calls(self) -> list[tuple[Agent, PendingApproval]]:
+        """Return the calls that wait for approval, each with its item's agent."""
+        if not self._waiting:
+            return []
+        waiting = {agent_id for agent_id, _ in self._waiting}
+        agents = [agent for agent in self._factory.live_items.values() if agent.id in waiting]
+        return [(agent, call) for agent in agents for call in agent.state.pending_approvals]
 
     @property
     def progress(self) -> MapProgress:
         """Return how far it is."""
         asked = self.asked - self._pace.active
-        ended, now = self._task.done(), time.monotonic()
+        ended, now = self._closed, time.monotonic()
         rate = self._meter.rate(now)
         rest = None if self._unanswered is None else max(0, self._unanswered - asked)
         expected = None if rest is None or not asked else self.cost + self._cost_each(asked) * rest
@@ -253,10 +275,11 @@ class MapRun:
             rate,
             None if ended or rest is None or not rate else rest / rate,
             self._sentence(),
+            tuple(self._reasons.most_common(_SHOWN_REASONS)),
         )
 
     def _state(self) -> MapState:
-        if not self._task.done():
+        if not self._closed:
             return "running"
         if self._failure is not None:
             return "failed"
@@ -366,11 +389,14 @@ class MapRun:
             self._seconds += time.monotonic() - self._meter.began
             self._closed = True
             self._changed.set()
+            for follower in self.at_end:
+                follower()
         if self._failure is not None:
             raise self._failure
 
     async def _prepare(self) -> None:
         self._factory, self._settings = await self._load()
+        self.model = self._settings.model
         self._session: Session = self._factory.session
         model, limits = self._settings.model, self._settings.limits
         free = model.pricing is not None or limits.unknown_price is not None or not may_cost(model)
@@ -562,6 +588,7 @@ class MapRun:
                 self.asked -= 1
                 return False
             self.failed += 1
+            self._count_reason(error)
         finally:
             if refused:
                 self._pace.refused(slot)
@@ -574,6 +601,11 @@ class MapRun:
         self._end(prompt.digest)
         self._meter.add(time.monotonic())
         return True
+
+    def _count_reason(self, error: PlanckError) -> None:
+        reason = one_line(str(error), _REASON_CHARACTERS)
+        if reason in self._reasons or len(self._reasons) < _KEPT_REASONS:
+            self._reasons[reason] += 1
 
     def _end(self, number: int) -> None:
         self._finished.append(number)

@@ -144,6 +144,9 @@ class MapPrompts:
         is_source = isinstance(prompts, Iterable | AsyncIterable) and not isinstance(prompts, str | bytes)
         if not is_source:
             raise UsageError("`prompts` must be a list, an iterator, a column or a frame; put one prompt in a list.")
+        if len(set(self._columns)) < len(self._columns):
+            twice = next(name for name in self._columns if self._columns.count(name) > 1)
+            raise UsageError(f"The frame has several columns named {twice!r}; rename all but one.")
         if bool(self._columns) != (template is not None):
             raise UsageError(
                 "A frame needs a `template`, such as 'Which product is meant? {text}', and nothing else has one; pass "
@@ -201,7 +204,7 @@ class MapPrompts:
             yield from self._prompts
             return
         frame: Any = self._prompts
-        for values in zip(*(frame[name] for name in self._columns), strict=True):
+        for values in zip(*(frame[name] for name in frame.columns), strict=True):
             yield dict(zip(self._columns, values, strict=True))
 
     def _prompt(self, number: int, value: object) -> MapPrompt:

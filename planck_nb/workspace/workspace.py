@@ -122,6 +122,8 @@ class Workspace:
         self._chosen_model: Model | None = None
         """The model passed to `set_default_model`, which takes precedence."""
         self._maps: weakref.WeakSet[MapRun] = weakref.WeakSet()
+        self.show_map: Callable[[MapRun], object] | None = None
+        """Shows each new map's progress, where there is a person."""
         self._notices: set[str] = set()
         """The notices that the user has been given."""
 
@@ -601,7 +603,14 @@ class Workspace:
             first=first,
         )
         self._maps.add(run)
+        if self.show_map is not None:
+            self.show_map(run)
         return run
+
+    @property
+    def item_agents(self) -> tuple[Agent, ...]:
+        """Return the agents of map items in flight, which are not in `agents`."""
+        return tuple(self.agent_factory.live_items.values())
 
     @property
     def teams(self) -> dict[str, Team]:

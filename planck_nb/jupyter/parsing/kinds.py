@@ -159,7 +159,7 @@ def _variables(notebook: Notebook) -> Suggestions:
 
 def waiting_calls(notebook: Notebook) -> list[tuple[Agent, PendingApproval]]:
     """Return the calls under approval, each with its agent."""
-    agents = named_agents(notebook.workspace).values()
+    agents = [*named_agents(notebook.workspace).values(), *notebook.workspace.item_agents]
     return [(agent, call) for agent in agents for call in agent.state.pending_approvals]
 
 
