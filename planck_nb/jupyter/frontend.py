@@ -95,7 +95,7 @@ class Frontend:
         self._shell = shell
         self._controller = controller
         self._maps = (-1, 0)
-        """The cell that showed a map last, and how many it has shown."""
+        """The newest cell with maps, and their number."""
 
     @property
     def is_terminal(self) -> bool:
@@ -196,7 +196,7 @@ class Frontend:
         return view
 
     def show_map(self, run: MapRun) -> None:
-        """Show a map's progress until its end, and save a summary in the cell.
+        """Show a map's progress, and save a summary at its end.
 
         Args:
             run: The map.
@@ -214,18 +214,18 @@ class Frontend:
         else:
             view = MapView(run, attend=self._controller.workspace.attend, marker=marker)
             display(view)
-        saved: DisplayHandle | None = None
+        handle: DisplayHandle | None = None
 
         def finish() -> None:
-            nonlocal saved
+            nonlocal handle
             if view is not None:
                 view.update()
             html, text = saved_summary(run)
             bundle = {"text/html": beside_view(html, marker), "text/plain": text}
-            if saved is None:
-                saved = display(bundle, raw=True, display_id=True)
+            if handle is None:
+                handle = display(bundle, raw=True, display_id=True)
             else:  # after a preview
-                saved.update(bundle, raw=True)
+                handle.update(bundle, raw=True)
 
         run.at_end.append(finish)
 

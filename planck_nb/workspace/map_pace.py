@@ -1,4 +1,4 @@
-"""How many items a map has in flight: fewer while its server refuses them."""
+"""Concurrency for maps: lower while the server refuses."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ class Slot:
 
 
 class Pace:
-    """Concurrency that halves with a refusal, and grows by one for each round without.
+    """Concurrency for all items in a run.
 
-    Refusals of items that began before the last cut say nothing new. All items in a run share it.
+    A refusal halves it, and a round without refusals adds one. Items from before the last cut are out of date.
 
     Args:
         most: The most items in flight.
@@ -37,7 +37,7 @@ class Pace:
         self.active = 0
         """Items in flight."""
         self.answers = 0
-        """Items that were answered."""
+        """Items with an answer."""
 
     @property
     def allowed(self) -> int:
@@ -69,7 +69,7 @@ class Pace:
         self._wake()
 
     def refused(self, slot: Slot) -> None:
-        """Learn that the server has refused an item's request."""
+        """Learn about a refused request."""
         slot.refused = True
         if slot.cuts == self._cuts:
             self._allowed = max(1.0, self._allowed / 2)

@@ -1,4 +1,4 @@
-"""How far a map is, and the expected price and time for its rest."""
+"""A map's progress, and an estimate for its rest."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias
 from planck_nb.rendering.formatting import dollars, elapsed
 
 MapState: TypeAlias = Literal["running", "preview", "stopped", "limit", "failed", "done"]
-"""`preview` waits for a decision about the rest; `limit` has used up its US dollars."""
+"""`preview` waits for a decision; `limit` has used up its money."""
 
 _WINDOW = 30.0
 """Seconds over which the rate is measured."""
@@ -57,7 +57,7 @@ class MapProgress:
         total: All prompts, None if they cannot be counted.
         finished: Items with an answer, and failed ones.
         failed: Items without an answer.
-        in_flight: Items that are being asked.
+        in_flight: Unfinished items at present.
         waiting: Items in flight whose tool calls wait for approval.
         concurrency: The most items in flight at present, fewer than given after refusals.
         cost: US dollars so far.
@@ -124,7 +124,7 @@ class MapProgress:
 
 
 class RateMeter:
-    """Measures how many items finish in a second.
+    """Finished items in a second, lately.
 
     Args:
         now: The time in seconds.

@@ -85,12 +85,12 @@ class MapItem:
 
 
 class _ItemWatch:
-    """What a run learns from an item's events.
+    """An item's observer for its run.
 
     Args:
         pace: Learns from refused requests.
         slot: The item's place in flight.
-        waiting: The calls in the run that wait for approval.
+        waiting: The calls under approval in the run.
     """
 
     def __init__(self, pace: Pace, slot: Slot, waiting: set[tuple[str, str]]) -> None:
@@ -192,7 +192,7 @@ class MapRun:
         self.model: Model | None = None
         """The answering model, None until it is known."""
         self.at_end: list[Callable[[], None]] = []
-        """Functions to call at the end, before those who await the run go on."""
+        """Functions to call at the end, before awaiting callers go on."""
         self.estimate: MapEstimate | None = None
         """The rest after a preview; `go_on` asks it."""
         self._order: array[int] = array("Q")
@@ -210,7 +210,7 @@ class MapRun:
         self._meter = RateMeter(time.monotonic())
         self._reasons: Counter[str] = Counter()
         self._seconds = 0.0
-        """The time before `go_on`."""
+        """Time before `go_on`."""
         self._item_seconds = 0.0
         """All asked items' times."""
         self._unanswered: int | None = None
@@ -241,11 +241,11 @@ class MapRun:
 
     @property
     def done(self) -> bool:
-        """Return whether the run has ended; `go_on` starts it again after a preview."""
+        """Return whether the run has ended, perhaps with a preview."""
         return self._closed
 
     def waiting_calls(self) -> list[tuple[Agent, PendingApproval]]:
-        """Return the calls that wait for approval, each with its item's agent."""
+        """Return the calls under approval, each with its agent."""
         if not self._waiting:
             return []
         waiting = {agent_id for agent_id, _ in self._waiting}
@@ -255,11 +255,10 @@ class MapRun:
     @property
     def progress(self) -> MapProgress:
         """Return how far it is."""
-        asked = self.asked - self._pace.active
-        ended, now = self._closed, time.monotonic()
+        count, now = self.asked - self._pace.active, time.monotonic()
         rate = self._meter.rate(now)
-        rest = None if self._unanswered is None else max(0, self._unanswered - asked)
-        expected = None if rest is None or not asked else self.cost + self._cost_each(asked) * rest
+        rest = None if self._unanswered is None else max(0, self._unanswered - count)
+        cost = None if rest is None or not count else self.cost + self._mean_cost(count) * rest
         return MapProgress(
             self._state(),
             self._prompts.total,
@@ -270,10 +269,10 @@ class MapRun:
             self._pace.allowed,
             self.cost,
             self._bound,
-            expected,
-            self._seconds if ended else self._seconds + now - self._meter.began,
+            cost,
+            self._seconds if self._closed else self._seconds + now - self._meter.began,
             rate,
-            None if ended or rest is None or not rate else rest / rate,
+            None if self._closed or rest is None or not rate else rest / rate,
             self._sentence(),
             tuple(self._reasons.most_common(_SHOWN_REASONS)),
         )
@@ -435,10 +434,10 @@ class MapRun:
         return history
 
     async def _check(self, earlier: dict[str, Any], parts: dict[str, str]) -> None:
-        """Check all prompts first, if they can be read twice, and count those without an answer."""
+        """Check and count all prompts, if they can be read twice."""
         if self._prompts.total is None:
             return
-        unanswered: set[int] = set()
+        new: set[int] = set()
         count_again = 0
         cost = 0.0
         settings: set[str] = set()
@@ -450,12 +449,12 @@ class MapRun:
                 if self.stopped:
                     return
             if prompt.digest not in self._known.done:
-                unanswered.add(prompt.digest)
+                new.add(prompt.digest)
             if prompt.digest in self._known.others and prompt.digest not in self._known.done:
                 before, dollars = self._known.others[prompt.digest]
                 count_again, cost = count_again + 1, cost + dollars
                 settings.add(before)
-        self._unanswered = len(unanswered)
+        self._unanswered = len(new)
         if count_again and not self._again:
             raise UsageError(self._changed_sentence(count_again, cost, settings, earlier, parts))
 
@@ -469,20 +468,19 @@ class MapRun:
             f"asks them again, for about ${cost:.4f}."
         )
 
-    def _cost_each(self, asked: int) -> float:
-        """Return a mean item's US dollars."""
-        return self.cost / (asked + self.stored)
+    def _mean_cost(self, count: int) -> float:
+        """Return an item's mean US dollars."""
+        return self.cost / (count + self.stored)
 
     def _estimated(self) -> MapEstimate:
         """Return the rest's price and time, from the items so far."""
-        asked = self.asked
-        rest = None if self._unanswered is None else self._unanswered - asked
+        rest = None if self._unanswered is None else self._unanswered - self.asked
         count = 1 if rest is None else rest
-        model, seconds = self._settings.model, self._item_seconds / asked if asked else 0.0
+        model, seconds = self._settings.model, self._item_seconds / max(1, self.asked)
         is_known = model.pricing is not None or self._settings.limits.unknown_price is not None or not may_cost(model)
-        each = self._cost_each(asked) if asked + self.stored else 0.0
+        mean = self._mean_cost(self.asked) if self.asked + self.stored else 0.0
         waves = count if rest is None else count / min(self._concurrency, max(count, 1))
-        return MapEstimate(rest, each * count if is_known else None, seconds * waves)
+        return MapEstimate(rest, mean * count if is_known else None, seconds * waves)
 
     async def _work(self) -> None:
         try:
@@ -567,7 +565,7 @@ class MapRun:
         return False
 
     async def _ask(self, prompt: MapPrompt, slot: Slot) -> bool:
-        """Ask one item; False if its server refused it while it answered others, so that it is to be asked again."""
+        """Ask one item; False if the server refused it for now."""
         attempt = self._known.attempts[prompt.digest] = self._known.attempts.get(prompt.digest, 0) + 1
         item_id = f"map-{self._settings_digest}-{prompt.digest:016x}-{attempt}"
         watch = _ItemWatch(self._pace, slot, self._waiting)
@@ -576,23 +574,23 @@ class MapRun:
         live = f"{self._settings_digest}-{prompt.digest}"
         self._factory.live_items[live] = agent
         before, began = self._pace.answers, time.monotonic()
-        answered = refused = False
+        has_answer = is_refused = False
         try:
             await agent.prompt(prompt.text, output=self._output)
-            answered = True
+            has_answer = True
         except SessionError:
             raise
         except PlanckError as error:
-            refused = _is_refusal(error)
-            if refused and self._pace.answers > before and self._may_ask():
+            is_refused = _is_refusal(error)
+            if is_refused and self._pace.answers > before and self._may_ask():
                 self.asked -= 1
                 return False
             self.failed += 1
             self._count_reason(error)
         finally:
-            if refused:
+            if is_refused:
                 self._pace.refused(slot)
-            self._pace.leave(slot, answered=answered)
+            self._pace.leave(slot, answered=has_answer)
             self._waiting.difference_update([call for call in self._waiting if call[0] == item_id])
             self._factory.live_items.pop(live, None)
             await agent.stop(removed=True)

@@ -123,7 +123,7 @@ class Workspace:
         """The model passed to `set_default_model`, which takes precedence."""
         self._maps: weakref.WeakSet[MapRun] = weakref.WeakSet()
         self.show_map: Callable[[MapRun], object] | None = None
-        """Shows each new map's progress, where there is a person."""
+        """Shows new maps."""
         self._notices: set[str] = set()
         """The notices that the user has been given."""
 
@@ -609,7 +609,7 @@ class Workspace:
 
     @property
     def item_agents(self) -> tuple[Agent, ...]:
-        """Return the agents of map items in flight, which are not in `agents`."""
+        """Return agents for map items in flight."""
         return tuple(self.agent_factory.live_items.values())
 
     @property

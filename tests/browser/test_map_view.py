@@ -53,7 +53,7 @@ def test_a_map_is_seen_and_stopped_in_its_cell(lab: Lab, open_notebook: Open) ->
     notebook.run_all()
     shown = notebook.output(1)
     expect(shown.locator(".planck-map-now strong")).to_have_text("40 items")
-    expect(shown).to_contain_text("In the end")
+    expect(shown).to_contain_text("Cost so far")
     shown.get_by_text("40 items failed").click()
     expect(shown).to_contain_text("40 items: The server is on fire.")
     pictures(notebook, "map-running")

@@ -30,7 +30,7 @@ _KEPT = "Stop keeps all answers; the same cell again asks only the rest."
 
 
 class MapView(Widget):
-    """A map's live view until its end; after a preview until the rest is asked.
+    """A map's live view.
 
     Create it on the run's event loop.
 
@@ -152,17 +152,17 @@ def _figures(progress: MapProgress) -> list[tuple[str, str, str]]:
     flight = f"{progress.in_flight:,} in flight"
     if progress.waiting:
         flight = f"{flight}, {progress.waiting:,} waiting for approval"
-    left, expected = progress.left, progress.expected_cost
+    left, end_cost = progress.left, progress.expected_cost
     return [
         ("Rate", f"{progress.rate:.1f} items/s", flight),
-        ("Left", "unknown" if left is None else f"about {elapsed(left)}", ""),
-        ("Cost so far", dollars(progress.cost), ""),
-        ("In the end", "unknown" if expected is None else f"about {dollars(expected)}", cost),
+        *([] if left is None else [("Left", f"about {elapsed(left)}", "")]),
+        ("Cost so far", dollars(progress.cost), cost if end_cost is None else ""),
+        *([] if end_cost is None else [("In the end", f"about {dollars(end_cost)}", cost)]),
     ]
 
 
 def saved_summary(run: MapRun) -> tuple[str, str]:
-    """Return a finished map as HTML and as text for the notebook file, the same for the same answers."""
+    """Return a finished map as HTML and as text, without times."""
     progress = run.progress
     facts = [_model(run), dollars(progress.cost)]
     if progress.failed:

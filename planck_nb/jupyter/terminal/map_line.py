@@ -17,7 +17,7 @@ _NARROWEST = 20
 
 
 class MapLine:
-    """A line that is written again while a map runs, and once more at its end.
+    """A line about a running map, rewritten until its end.
 
     Create it on the run's event loop.
 

@@ -48,9 +48,9 @@ def _column_names(frame: Any) -> list[str]:  # noqa: ANN401 - a frame from any p
 
 
 def _find_table(notebook: Notebook, name: str) -> tuple[str, object]:
-    known = _tables(notebook)
-    if name not in known:
-        hint = did_you_mean(name, known) or "A data frame, a column or a list has the rows."
+    tables = _tables(notebook)
+    if name not in tables:
+        hint = did_you_mean(name, tables) or "A data frame, a column or a list has the rows."
         raise UsageError(f"There is no table {name} in the notebook. {hint}")
     return name, notebook.names[name]
 
@@ -116,9 +116,9 @@ async def map_(
     name, rows = table
     frame = _as_frame(name, rows)
     columns = _column_names(frame)
-    for wanted in filter(None, (column, key)):
-        if wanted not in columns:
-            raise UsageError(f"{name} has no column {wanted}. {did_you_mean(wanted, columns)}")
+    for option in filter(None, (column, key)):
+        if option not in columns:
+            raise UsageError(f"{name} has no column {option}. {did_you_mean(option, columns)}")
     run = notebook.workspace.map(
         frame,
         template=_template(name, template, column, columns),
@@ -140,7 +140,7 @@ async def map_(
 
 
 def _as_frame(name: str, rows: Any) -> Any:  # noqa: ANN401 - any table
-    """Return a frame for a list or a column, with its variable's name for the column."""
+    """Return a frame; a list's or column's variable names its column."""
     if hasattr(rows, "to_pandas") and hasattr(rows, "column_names"):  # an Arrow table
         return rows.to_pandas()
     if hasattr(rows, "columns"):
