@@ -21,7 +21,7 @@ from support.mapping import map_numbers, priced_model
 from support.wire import CHAT_HELLO
 
 from planck_nb import Config, Tool, Workspace
-from planck_nb.base.errors import LimitError, UsageError
+from planck_nb.base.errors import LimitError, SessionLockedError, UsageError
 from planck_nb.sessions import query
 from planck_nb.testing import scripted_model
 from planck_nb.workspace import MapItem, MapRun
@@ -100,19 +100,23 @@ async def test_changed_settings_are_named_and_need_consent(workspace: Workspace)
 
 
 def raising() -> Iterator[str]:
-    yield from ("a", "b")
+    yield from map(str, range(69))
     raise OSError("the disk has gone")
 
 
 @pytest.mark.parametrize(
     ("prompts", "options", "sentence"),
     [
-        (raising(), {}, "at item 3 (OSError: the disk has gone); the answers to those before it are kept"),
+        (raising(), {}, "at item 70 (OSError: the disk has gone); the answers to those before it are kept"),
         (["a", float("nan")], {}, "Item 2 has no text (nan)"),
         (["a", "b"], {"key": lambda _: 1}, "Item 2 has the key '1' of an earlier item"),
         (["a"], {"key": lambda _: None}, "Item 1 has no key (None)"),
         (["sent " + "s3cret-s3cret-s3cret"], {}, "Item 1 contains a secret"),
         (pd.DataFrame({"x": [None]}), {"template": "Say {x}"}, "Item 1 has no value in x"),
+        (pd.DataFrame({"x": [1, float("nan")]}), {"template": "Say {x}"}, "Item 2 has no value in x"),
+        (pd.DataFrame([["a", "b"]], columns=["x", "x"]), {"template": "{x}"}, "several columns named 'x'"),
+        (pd.DataFrame({"x": ["s3cret-s3cret-s3cret"]}), {"template": "Say {x}"}, "Item 1 contains a secret"),
+        (pd.DataFrame({"x": [1, 1]}), {"template": "{x}", "key": "x"}, "Item 2 has the key '1' of an earlier item"),
         (pd.DataFrame({"x": ["a"]}), {"template": "Say {y}"}, "The template does not fit item 1"),
     ],
 )
@@ -126,7 +130,7 @@ async def test_prompts_that_cannot_be_sent_are_named(
         await workspace.map(prompts, model=YES, **options)
     assert sentence in str(raised.value)
     if prompts is not None and not hasattr(prompts, "__len__"):
-        assert len(await workspace.query_async("from map_items where status = 'done'")) == 2
+        assert len(await workspace.query_async("from map_items where status = 'done'")) == 69
 
 
 @pytest.mark.parametrize(
@@ -146,6 +150,29 @@ async def test_arguments_that_cannot_be_used_are_refused_at_once(
 ) -> None:
     with pytest.raises(UsageError, match=sentence):
         workspace.map(prompts, model=YES, **options)
+
+
+async def test_a_cell_with_ten_megabytes_is_a_row_like_others(workspace: Workspace) -> None:
+    texts = pd.DataFrame({"x": ["word " * 2_000_000, "short"]})
+    async with serving(hello) as server:
+        run = await workspace.map(texts, template="Say {x}", model=priced_model(server.url))
+    assert (run.asked, run.failed) == (2, 0)
+    assert (await run.frame()).prompt.str.len().tolist() == [10_000_004, 9]
+
+
+async def test_two_kernels_cannot_map_into_one_session(tmp_path: Path) -> None:
+    def config() -> Config:
+        return Config.load(environment={}, directory=tmp_path, home=tmp_path)
+
+    async with Workspace(config()) as second:
+        async with Workspace(config()) as first:
+            await first.map(["a", "b"], model=YES)
+            session = first.session.id
+            with pytest.raises(SessionLockedError):
+                await second.resume(session)
+            assert (await second.map(["a"], model=YES)).asked == 1
+        await second.resume(session)
+        assert (await second.map(["a", "b", "c"], model=YES)).asked == 1
 
 
 async def test_stop_keeps_what_was_answered(workspace: Workspace) -> None:
