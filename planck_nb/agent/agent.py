@@ -109,6 +109,8 @@ class Agent:
         parent_id: The agent that started it.
         grants: What it may give to the agents that it starts; the models are those of `available_models`.
         skills: The names of the skills that `prompt_parts` lists, None if it lists the same for all agents.
+        deltas: Whether replies are events while they are streamed. An agent without a viewer saves the time for them;
+            its events begin with whole messages.
 
     Raises:
         ModelError: If there is no such model.
@@ -152,6 +154,7 @@ class Agent:
         parent_id: str | None = None,
         grants: Grants | None = None,
         skills: Sequence[str] | None = None,
+        deltas: bool = True,
     ) -> None:
         self.id = id or new_id()
         self.name = name or ""
@@ -195,6 +198,7 @@ class Agent:
             changed(_NEW, turn=turn, usage=usage or _NEW.usage, cost=cost),
             observers if self._team is None else (*observers, self._team.events),
             new=id is None or isinstance(id, NewId),
+            deltas=deltas,
         )
         compactor = as_compactor(on_compact) if on_compact else None
         self._runner = AgentRunner(

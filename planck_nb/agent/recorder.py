@@ -35,6 +35,9 @@ _NOT_RECORDED = ev.TRANSIENT | {"message"}
 """Types of the events that the log does not get: a message is appended to it before its event."""
 
 
+_DELTAS = frozenset({ev.TextDelta, ev.ThinkingDelta, ev.ToolArgsDelta})
+
+
 class EventRecorder:
     """The events of one agent and the state that they add up to.
 
@@ -45,6 +48,7 @@ class EventRecorder:
         start: The state to start from, without its messages, which are read from the log.
         observers: Get every event.
         new: Whether the log has nothing of this agent yet, so that it need not be read.
+        deltas: Whether there are events for replies in progress; an unwatched agent needs only whole messages.
 
     `settled` is the state without the reply that is being streamed, which is cheap to read. `audience` are further
     logs that get every event while a turn runs.
@@ -59,7 +63,10 @@ class EventRecorder:
         observers: Iterable[Observer],
         *,
         new: bool = False,
+        deltas: bool = True,
     ) -> None:
+        self.has_deltas = deltas
+        self._left_out: frozenset[object] = frozenset() if deltas else _DELTAS
         self.events: EventLog[ev.AgentEvent] = EventLog(limit=REPLAY)
         self.audience: Sequence[Observer] = ()
         self._agent_id = agent_id
@@ -85,6 +92,8 @@ class EventRecorder:
 
     def emit(self, kind: EventType[P], /, *payload: P.args, **named: P.kwargs) -> None:
         """Publish an event and store it, if it is not transient, without waiting for the disk."""
+        if kind in self._left_out:
+            return
         event = self._publish(kind, payload, named)
         if event.type not in _NOT_RECORDED:
             self._log.record(event)

@@ -74,6 +74,7 @@ class TurnRunner:
         self.usage = self._request = Usage()
         """The tokens of the turn's requests so far."""
         self.emit = recorder.emit
+        self.has_deltas = recorder.has_deltas
         self.append: Callable[[Message], Awaitable[None]] = recorder.append
         self.fit_window = window.prepare
         self.count_streamed = budget.count_streamed

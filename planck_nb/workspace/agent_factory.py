@@ -157,7 +157,7 @@ class AgentFactory:
             **{
                 **self._shared(),
                 "prompt_parts": like.prompt_parts,
-                # Observers keep the newest events; only tools may ask somebody for approval.
+                # Other observers keep the newest events; only tools may ask somebody for approval.
                 "observers": (*self.observers, watch) if like.tools else (watch,),
             },
             id=NewId(item_id),
@@ -170,6 +170,7 @@ class AgentFactory:
             options=like.options,
             limits=like.limits,
             cwd=like.cwd,
+            deltas=False,
         )
 
     def restore(
