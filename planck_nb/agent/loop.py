@@ -27,7 +27,7 @@ _SMALL_BATCH = 20
 """Events below which a batch costs more than they do."""
 
 _SINGLE_BATCHES = 10
-"""Small batches in an unwatched reply before some are joined, so short replies are as fast as others."""
+"""Small batches before any is joined, so short replies stay fast."""
 
 _JOINED_SECONDS = 0.02
 """Seconds for an unwatched reply's later batches to gather."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.kernel import running_kernel
@@ -46,6 +47,11 @@ def test_an_interrupt_keeps_the_answers(tmp_path: Path) -> None:
     with running_kernel(tmp_path, PLANCK_NB_MODEL="demo") as kernel:
         kernel.run(SETUP)
         cell = kernel.start(WAIT)
-        kernel.finish(cell, on_message=lambda message: "name" in message["content"] and kernel.interrupt())
+
+        def interrupt_after_an_answer(message: dict[str, Any]) -> None:
+            if message["msg_type"] == "stream":
+                kernel.interrupt()
+
+        kernel.finish(cell, on_message=interrupt_after_an_answer)
         shown = kernel.run("print(len(await run.frame()), run.progress.state)")
         assert shown.text.strip() == "1 stopped"

@@ -10,7 +10,7 @@ from planck_nb.base.text import encodable
 from planck_nb.rendering.plain_output import for_terminal
 from planck_nb.workspace import MapRun
 
-INTERVAL = 0.5
+INTERVAL = 1.0
 """Seconds between two updates."""
 
 _NARROWEST = 20
