@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import deque
 from contextlib import suppress
 from dataclasses import dataclass
+
+_LONGEST_PAUSE = 120.0
+_MOST_PAUSES = 5
+"""Pauses in a row before the server counts as unwilling."""
 
 
 @dataclass(slots=True, eq=False)
@@ -33,11 +38,11 @@ class Pace:
         self._most = most
         self._allowed = float(most)
         self._cuts = 0
+        self._pauses = 0
+        self._resume = 0.0
         self._waiters: deque[asyncio.Future[None]] = deque()
         self.active = 0
         """Items in flight."""
-        self.answers = 0
-        """Items with an answer."""
 
     @property
     def allowed(self) -> int:
@@ -57,13 +62,20 @@ class Pace:
                 self._wake()
                 raise
         self.active += 1
+        try:
+            while (seconds := self._resume - time.monotonic()) > 0:  # noqa: ASYNC110 - others may prolong it
+                await asyncio.sleep(seconds)
+        except asyncio.CancelledError:
+            self.active -= 1
+            self._wake()
+            raise
         return Slot(self._cuts)
 
     def leave(self, slot: Slot, *, answered: bool) -> None:
         """Give the place back."""
         self.active -= 1
         if answered:
-            self.answers += 1
+            self._pauses = 0
             if not slot.refused:
                 self._allowed = min(self._most, self._allowed + 1 / self._allowed)
         self._wake()
@@ -75,6 +87,24 @@ class Pace:
             self._allowed = max(1.0, self._allowed / 2)
             self._cuts += 1
         slot.cuts = self._cuts
+
+    def pause(self, seconds: float | None) -> bool:
+        """Let no item begin for a time.
+
+        Args:
+            seconds: The server's wish; without it pauses double.
+
+        Returns:
+            Whether to go on afterwards: False if the pause is too long, or one too many without an answer.
+        """
+        now = time.monotonic()
+        if now >= self._resume:  # not another item's pause
+            self._pauses += 1
+        wait = 2.0**self._pauses if seconds is None else seconds
+        if wait > _LONGEST_PAUSE or self._pauses > _MOST_PAUSES:
+            return False
+        self._resume = max(self._resume, now + wait)
+        return True
 
     def _wake(self) -> None:
         free = self.allowed - self.active

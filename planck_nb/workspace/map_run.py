@@ -23,6 +23,7 @@ from planck_nb.ai.providers import may_cost, rules_of
 from planck_nb.base.errors import (
     LimitError,
     PlanckError,
+    ProviderStatusError,
     ProviderUnavailableError,
     QuotaExceededError,
     RateLimitError,
@@ -180,7 +181,7 @@ class MapRun:
         self.cost = 0.0
         """US dollars so far, earlier attempts included."""
         self.limit = ""
-        """A sentence if the cost limit ended the map early."""
+        """A sentence if the cost limit or the server ended the map early."""
         self.interrupted: list[str] = []
         """Items in flight at an earlier process's death, possibly paid twice."""
         self.interrupted_cost = 0.0
@@ -300,17 +301,16 @@ class MapRun:
             The same run, to await.
 
         Raises:
-            UsageError: The run was stopped, or it has no rest.
+            UsageError: The run is not at the end of a preview.
         """
-        if self.stopped or self._failure is not None or self._first is None:
-            reason = "was stopped" if self.stopped else "has failed" if self._failure else "has asked all prompts"
-            raise UsageError(f"This map {reason}, so nothing can go on; make the same call again, without `first`.")
+        if self._state() != "preview":
+            reason = {"running": "has not ended", "done": "has asked all prompts"}.get(self._state(), "ended early")
+            raise UsageError(f"This map {reason}, so it cannot go on; make the same call again, without `first`.")
         self._first = self.estimate = None
-        if self._task.done():
-            self._closed = False
-            self._meter = RateMeter(time.monotonic())
-            self._task = asyncio.create_task(self._supervise(self._ask_all))
-            self._task.add_done_callback(_retrieved)
+        self._closed = False
+        self._meter = RateMeter(time.monotonic())
+        self._task = asyncio.create_task(self._supervise(self._ask_all))
+        self._task.add_done_callback(_retrieved)
         return self
 
     async def wait(self, seconds: float | None = None) -> None:
@@ -548,9 +548,19 @@ class MapRun:
                 return False
         return True
 
-    def _may_ask(self) -> bool:
-        """Return whether the run goes on, and has US dollars left."""
-        return not self.stopped and self._failure is None and (self._bound is None or self.cost < self._bound)
+    def _may_go_on_after(self, refusal: PlanckError) -> bool:
+        """Pause after a refusal; False if the run ends."""
+        if self.stopped or self._failure is not None or self.limit:
+            return False
+        if self._bound is not None and self.cost >= self._bound:
+            return False
+        if self._pace.pause(refusal.retry_after if isinstance(refusal, ProviderStatusError) else None):
+            return True
+        self.limit = (
+            f"{refusal} The server has refused too much, so the map has ended; the answers are kept, and the same call "
+            "asks the rest later."
+        )
+        return False
 
     async def _may_have_acted(self, agent_id: str) -> bool:
         """Check whether an item's tools may have done more than read."""
@@ -573,7 +583,7 @@ class MapRun:
         self.asked += 1
         live = f"{self._settings_digest}-{prompt.digest}"
         self._factory.live_items[live] = agent
-        before, began = self._pace.answers, time.monotonic()
+        began = time.monotonic()
         has_answer = is_refused = False
         try:
             await agent.prompt(prompt.text, output=self._output)
@@ -582,7 +592,7 @@ class MapRun:
             raise
         except PlanckError as error:
             is_refused = _is_refusal(error)
-            if is_refused and self._pace.answers > before and self._may_ask():
+            if is_refused and self._may_go_on_after(error):
                 self.asked -= 1
                 return False
             self.failed += 1

@@ -608,6 +608,11 @@ class Workspace:
         return run
 
     @property
+    def running_maps(self) -> tuple[MapRun, ...]:
+        """Return the maps which have not ended."""
+        return tuple(run for run in self._maps if not run.done)
+
+    @property
     def item_agents(self) -> tuple[Agent, ...]:
         """Return agents for map items in flight."""
         return tuple(self.agent_factory.live_items.values())

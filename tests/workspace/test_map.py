@@ -236,7 +236,7 @@ async def test_a_preview_says_what_the_rest_costs_and_goes_on_only_when_told(wor
         assert await run.go_on() is run
         assert len(server.exchanges) == run.asked == 10
     assert [item.prompt async for item in run] == [str(number) for number in range(10)]
-    with pytest.raises(UsageError, match="has asked all prompts, so nothing can go on"):
+    with pytest.raises(UsageError, match="has asked all prompts, so it cannot go on"):
         run.go_on()
 
 
@@ -281,6 +281,27 @@ async def test_a_rate_limit_ends_without_failures(workspace: Workspace) -> None:
     assert limited.refused < count
     if SOAK:
         assert count / (limited.times[-1] - limited.times[0]) >= 16
+
+
+@pytest.mark.parametrize(("wait", "failed", "asked"), [("1", 0, 12), ("3600", 4, 4)])
+@pytest.mark.timeout(60)
+async def test_a_server_that_refuses_for_a_time_is_asked_again_if_it_is_short(
+    tmp_path: Path, wait: str, failed: int, asked: int
+) -> None:
+    async def refusing(exchange: Exchange) -> None:
+        if len(server.exchanges) <= 4:
+            await exchange.head("429 Too Many Requests", retry_after=wait)
+            await exchange.end()
+        else:
+            await hello(exchange)
+
+    config = Config.load(environment={}, directory=tmp_path, home=tmp_path, first_retry_seconds=0.5)
+    async with Workspace(config) as workspace, serving(refusing) as server:
+        prompts = [str(number) for number in range(12)]
+        run = await workspace.map(prompts, model=priced_model(server.url), concurrency=4)
+        assert (run.failed, run.asked) == (failed, asked)
+        assert run.limit.endswith("the same call asks the rest later.") == bool(failed)
+        assert (await workspace.map(prompts, model=priced_model(server.url))).asked == failed + 12 - asked
 
 
 async def test_a_server_that_is_overloaded_gets_fewer_items_at_once(workspace: Workspace) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from planck_nb.jupyter.completion import suggest
 from planck_nb.jupyter.controller import Controller
 from planck_nb.jupyter.interpretation import VerbLine, interpret
 from planck_nb.jupyter.notebook import Notebook
+from planck_nb.jupyter.verbs import VERBS
 from planck_nb.testing import scripted_model
 
 TICKETS = pd.DataFrame({"text": ["too hot", "too cold"], "ticket": ["t1", "t2"]})
@@ -85,6 +87,19 @@ async def test_what_cannot_be_asked_gets_a_sentence(
     with pytest.raises(UsageError) as raised:
         await asked(notebook, line, cell)
     assert sentence in str(raised.value)
+
+
+async def test_stop_ends_a_map_in_the_background(notebook: Notebook) -> None:
+    async def endless() -> AsyncIterator[str]:
+        yield "a"
+        await asyncio.Event().wait()
+
+    run = notebook.workspace.map(endless(), agent="ann")
+    async for _ in run:
+        break
+    assert str(await VERBS["stop"].run(notebook)) == "Stopped a map at 1 item. Its answers are kept."
+    assert run.progress.state == "stopped"
+    assert str(await VERBS["stop"].run(notebook)) == "Nothing is running."
 
 
 async def test_a_sentence_that_begins_with_map_is_a_prompt(notebook: Notebook) -> None:
