@@ -181,7 +181,7 @@ class MapRun:
         self.cost = 0.0
         """US dollars so far, earlier attempts included."""
         self.limit = ""
-        """A sentence if the cost limit or the server ended the map early."""
+        """A sentence if a cost limit or a server ended the map."""
         self.interrupted: list[str] = []
         """Items in flight at an earlier process's death, possibly paid twice."""
         self.interrupted_cost = 0.0
