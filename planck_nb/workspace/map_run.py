@@ -406,8 +406,9 @@ class MapRun:
             )
         parts = self._settings.digests(self._spec)
         self._settings_digest = digest(json.dumps(parts, sort_keys=True))[:12]
-        self._known = await self._read_stored()
         earlier = await run_in_thread(self._session.get_metadata)
+        is_first = not any(name.startswith(_KEY) for name in earlier)  # and so needs no query, a kernel's slowest step
+        self._known = _Stored() if is_first else await self._read_stored()
         await self._check(earlier, parts)
         if earlier.get(_KEY + self._settings_digest) != parts:
             await self._session.save_metadata({_KEY + self._settings_digest: parts})
@@ -441,9 +442,7 @@ class MapRun:
         count_again = 0
         cost = 0.0
         settings: set[str] = set()
-        count = 0
-        async for prompt in self._prompts.read():
-            count += 1
+        for count, prompt in enumerate(self._prompts.iterate(), 1):
             if count % _CHECKED_AT_ONCE == 0:
                 await asyncio.sleep(0)
                 if self.stopped:
