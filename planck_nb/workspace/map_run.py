@@ -46,7 +46,10 @@ _PAGE = 500
 """Items that are read from the session at once."""
 
 _CHECKED_AT_ONCE = 1000
-"""Prompts that are checked before other tasks have a turn."""
+"""Prompts to check before other tasks have a turn."""
+
+_CHARACTERS_AT_ONCE = 1_000_000
+"""Their characters, in case prompts are long."""
 
 _KEPT_REASONS = 50
 _SHOWN_REASONS = 3
@@ -442,8 +445,11 @@ class MapRun:
         count_again = 0
         cost = 0.0
         settings: set[str] = set()
+        characters = 0
         for count, prompt in enumerate(self._prompts.iterate(), 1):
-            if count % _CHECKED_AT_ONCE == 0:
+            characters += len(prompt.text)
+            if count % _CHECKED_AT_ONCE == 0 or characters > _CHARACTERS_AT_ONCE:
+                characters = 0
                 await asyncio.sleep(0)
                 if self.stopped:
                     return
@@ -463,7 +469,7 @@ class MapRun:
         old = [before for key in settings if isinstance(before := earlier.get(_KEY + key), dict)]
         names = [name for name, value in parts.items() if any(before.get(name) != value for before in old)]
         return (
-            f"The {series(names) or 'settings'} changed since {count:,} of these items were answered; `again=True` "
+            f"The {series(names) or 'settings'} changed since {count:,} of these items were answered; `again` "
             f"asks them again, for about ${cost:.4f}."
         )
 

@@ -92,7 +92,7 @@ async def test_a_failure_is_a_row_and_is_asked_again(workspace: Workspace) -> No
 
 async def test_changed_settings_are_named_and_need_consent(workspace: Workspace) -> None:
     await workspace.map(["a", "b"], model=YES)
-    with pytest.raises(UsageError, match=r"^The output changed since 2 of these items were answered; `again=True`"):
+    with pytest.raises(UsageError, match=r"^The output changed since 2 of these items were answered; `again` asks"):
         await workspace.map(["a", "b", "c"], model=YES, output=dict[str, int])
     with pytest.raises(UsageError, match="The system prompt changed"):
         await workspace.map(iter(["a"]), agent=workspace.add_agent("ann", model=YES, system_prompt="Be brief."))
@@ -283,7 +283,7 @@ async def test_a_rate_limit_ends_without_failures(workspace: Workspace) -> None:
         assert count / (limited.times[-1] - limited.times[0]) >= 16
 
 
-@pytest.mark.parametrize(("wait", "failed", "asked"), [("1", 0, 12), ("3600", 4, 4)])
+@pytest.mark.parametrize(("wait", "failed", "asked"), [("1", 0, 6), ("3600", 4, 4)])
 @pytest.mark.timeout(60)
 async def test_a_server_that_refuses_for_a_time_is_asked_again_if_it_is_short(
     tmp_path: Path, wait: str, failed: int, asked: int
@@ -297,11 +297,11 @@ async def test_a_server_that_refuses_for_a_time_is_asked_again_if_it_is_short(
 
     config = Config.load(environment={}, directory=tmp_path, home=tmp_path, first_retry_seconds=0.5)
     async with Workspace(config) as workspace, serving(refusing) as server:
-        prompts = [str(number) for number in range(12)]
+        prompts = [str(number) for number in range(6)]
         run = await workspace.map(prompts, model=priced_model(server.url), concurrency=4)
         assert (run.failed, run.asked) == (failed, asked)
         assert run.limit.endswith("the same call asks the rest later.") == bool(failed)
-        assert (await workspace.map(prompts, model=priced_model(server.url))).asked == failed + 12 - asked
+        assert (await workspace.map(prompts, model=priced_model(server.url))).asked == failed + 6 - asked
 
 
 async def test_a_server_that_is_overloaded_gets_fewer_items_at_once(workspace: Workspace) -> None:
