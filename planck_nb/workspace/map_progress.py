@@ -8,8 +8,8 @@ from typing import Literal, TypeAlias
 
 from planck_nb.rendering.formatting import dollars, elapsed
 
-MapState: TypeAlias = Literal["running", "preview", "stopped", "limit", "failed", "done"]
-"""`preview` waits for a decision; `limit` has used up its money."""
+MapState: TypeAlias = Literal["running", "preview", "changed", "stopped", "limit", "failed", "done"]
+"""`preview` and `changed` wait for a decision; `limit` has used up its money."""
 
 _WINDOW = 30.0
 """Seconds over which the rate is measured."""

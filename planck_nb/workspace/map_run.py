@@ -197,10 +197,11 @@ class MapRun:
         """The answering model, None until it is known."""
         self.at_end: list[Callable[[], None]] = []
         """Functions to call at the end, before awaiting callers go on."""
+        self.changed = False
+        """True if answers have other settings; `go_on` asks them again."""
         self.estimate: MapEstimate | None = None
         """The rest after a preview; `go_on` asks it."""
-        self._order: array[int] = array("Q")
-        self._finished: array[int] = array("Q")
+        self._order, self._finished = array("Q"), array("Q")
         self._ended_items: set[int] = set()
         self._met: set[int] = set()
         self._changed = asyncio.Event()
@@ -213,10 +214,8 @@ class MapRun:
         self._waiting: set[tuple[str, str]] = set()
         self._meter = RateMeter(time.monotonic())
         self._reasons: Counter[str] = Counter()
-        self._seconds = 0.0
-        """Time before `go_on`."""
-        self._item_seconds = 0.0
-        """All asked items' times."""
+        self._seconds = self._item_seconds = 0.0
+        """Times before `go_on`, and for all items together."""
         self._unanswered: int | None = None
         """Distinct prompts that had no answer at the start."""
         self._task = asyncio.get_running_loop().create_task(self._supervise(self._run))
@@ -285,7 +284,7 @@ class MapRun:
         if not self._closed:
             return "running"
         if self._failure is not None:
-            return "failed"
+            return "changed" if self.changed else "failed"
         if self.stopped:
             return "stopped"
         if self.limit:
@@ -298,21 +297,26 @@ class MapRun:
         return self.limit or ("" if self.estimate is None else str(self.estimate))
 
     def go_on(self) -> MapRun:
-        """Ask the rest after a preview.
+        """Ask the rest after a preview, or old answers' prompts again.
 
         Returns:
             The same run, to await.
 
         Raises:
-            UsageError: The run is not at the end of a preview.
+            UsageError: The run waits for neither.
         """
-        if self._state() != "preview":
+        work = self._ask_all
+        if self._state() == "changed":
+            self._again, self.changed, self._failure = True, False, None
+            work = self._run
+        elif self._state() != "preview":
             reason = {"running": "has not ended", "done": "has asked all prompts"}.get(self._state(), "ended early")
             raise UsageError(f"This map {reason}, so it cannot go on; make the same call again, without `first`.")
-        self._first = self.estimate = None
+        else:
+            self._first = self.estimate = None
         self._closed = False
         self._meter = RateMeter(time.monotonic())
-        self._task = asyncio.create_task(self._supervise(self._ask_all))
+        self._task = asyncio.create_task(self._supervise(work))
         self._task.add_done_callback(_retrieved)
         return self
 
@@ -461,6 +465,7 @@ class MapRun:
                 settings.add(before)
         self._unanswered = len(new)
         if count_again and not self._again:
+            self.changed = True
             raise UsageError(self._changed_sentence(count_again, cost, settings, earlier, parts))
 
     def _changed_sentence(

@@ -112,12 +112,12 @@ ${AREAS}:has(.planck-map-now) :is(.jp-OutputArea-child:has(.${marker}), .${marke
   sentence.setAttribute("role", "status");
   view.append(head, bar, figures, asks, failures, sentence);
 
-  function drawActions(names) {
+  function drawActions(names, goOn) {
     if (actions.dataset.names === names.join()) return;
     actions.dataset.names = names.join();
     const made = {
       stop: () => button("Stop", { type: "stop" }),
-      "go on": () => button("Ask the rest", { type: "go on" }, "first"),
+      "go on": () => button(goOn, { type: "go on" }, "first"),
     };
     actions.replaceChildren(...names.map((each) => made[each]()));
   }
@@ -181,7 +181,7 @@ ${AREAS}:has(.planck-map-now) :is(.jp-OutputArea-child:has(.${marker}), .${marke
     write(headline, facts.headline);
     write(time, facts.time);
     write(name, facts.model);
-    drawActions(facts.actions);
+    drawActions(facts.actions, facts.go_on);
     drawBar(facts);
     drawFigures(facts.figures);
     drawCalls(facts.calls);

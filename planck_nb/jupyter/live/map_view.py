@@ -25,7 +25,13 @@ from planck_nb.workspace.map_progress import counted_items
 INTERVAL = 0.25
 """Seconds between two updates."""
 
+_WITH_ERROR = frozenset({"failed", "changed"})
+"""States in which the cell shows the error itself."""
+
 _SHOWN_CALLS = 3
+_DECISIONS = {"preview": "Ask the rest", "changed": "Ask them again"}
+"""Labels for the button by the state."""
+
 _KEPT = "Stop keeps all answers; the same cell again asks only the rest."
 
 
@@ -122,7 +128,8 @@ def shown_facts(run: MapRun) -> JsonObject:
             for agent, call in run.waiting_calls()[:_SHOWN_CALLS]
         ],
         "sentence": _plain(progress.sentence) or (_KEPT if runs else ""),
-        "actions": ["stop"] if runs else ["go on"] if progress.state == "preview" else [],
+        "actions": ["stop"] if runs else ["go on"] if progress.state in _DECISIONS else [],
+        "go_on": _DECISIONS.get(progress.state, ""),
     }
 
 
@@ -167,14 +174,14 @@ def saved_summary(run: MapRun) -> tuple[str, str]:
     facts = [_model(run), dollars(progress.cost)]
     if progress.failed:
         facts.insert(0, failures_title(progress))
-    if progress.state in {"stopped", "failed"}:
-        facts.insert(0, progress.state)
+    if progress.state in {"stopped", *_WITH_ERROR}:
+        facts.insert(0, "stopped" if progress.state == "stopped" else "failed")
     html = [f"<p><strong>{escape(progress.headline)}</strong> · {escape(' · '.join(facts))}</p>"]
     text = [" · ".join([progress.headline, *facts])]
     for line in failure_lines(progress):
         html.append(f"<p>{escape(line)}</p>")
         text.append(f"  {line}")
-    if progress.sentence and progress.state != "failed":  # the cell shows the error itself
+    if progress.sentence and progress.state not in _WITH_ERROR:
         sentence = _plain(progress.sentence)
         html.append(f"<p>{escape(sentence)}</p>")
         text.append(sentence)

@@ -40,7 +40,7 @@ class MapLine:
         progress = self._run.progress
         begin = "\r" if self._is_rewritten else ""
         self._write(f"{begin}{self._line()}\n")
-        if progress.sentence and progress.state != "failed":
+        if progress.sentence and progress.state not in {"failed", "changed"}:  # with an error of their own
             self._write(f"{for_terminal(progress.sentence)}\n")
 
     async def _follow(self) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from planck_nb import Config, Tool, Workspace
 from planck_nb.agent.effect import Effect
+from planck_nb.base.errors import UsageError
 from planck_nb.jupyter.live.map_view import MapView, saved_summary
 from planck_nb.jupyter.terminal.map_line import MapLine
 from planck_nb.testing import scripted_model
@@ -63,6 +64,22 @@ async def test_the_rest_is_asked_by_a_click(workspace: Workspace) -> None:
     view._handle({"type": "go on"})
     view._handle({"type": "go on"})
     await until(view, lambda: view.facts["headline"] == "3 of 3 items")
+
+
+@pytest.mark.timeout(60)
+async def test_answers_with_other_settings_are_asked_again_by_a_click(workspace: Workspace) -> None:
+    ann = workspace.add_agent("ann", model=YES)
+    await workspace.map(["a", "b"], agent=ann)
+    bob = workspace.add_agent("bob", model=YES, system_prompt="Be brief.")
+    run = workspace.map(["a", "b", "c"], agent=bob)
+    view = MapView(run, attend=workspace.attend, interval=0.01)
+    with pytest.raises(UsageError, match="changed since 2 of these items were answered"):
+        await run
+    await until(view, lambda: view.facts["go_on"] == "Ask them again")
+    assert run.asked == 0
+    view._handle({"type": "go on"})
+    await run
+    assert (run.asked, run.progress.state) == (3, "done")
 
 
 @pytest.mark.timeout(60)
