@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias
 from planck_nb.rendering.formatting import dollars, elapsed
 
 MapState: TypeAlias = Literal["running", "preview", "changed", "stopped", "limit", "failed", "done"]
-"""`preview` and `changed` wait for a decision; `limit` has used up its money."""
+"""`preview` and `changed` wait for a decision; `limit` is used up."""
 
 _WINDOW = 30.0
 """Seconds over which the rate is measured."""
