@@ -613,11 +613,6 @@ class Workspace:
         return tuple(run for run in self._maps if not run.done)
 
     @property
-    def item_agents(self) -> tuple[Agent, ...]:
-        """Return agents for map items in flight."""
-        return tuple(self.agent_factory.live_items.values())
-
-    @property
     def teams(self) -> dict[str, Team]:
         """The running teams by name, in the order in which they were started."""
         return self._navigation.teams.by_name()

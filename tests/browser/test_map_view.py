@@ -62,6 +62,7 @@ def test_a_map_is_seen_and_stopped_in_its_cell(lab: Lab, open_notebook: Open) ->
     stop.click()
     notebook.wait_idle(cells=2)
     expect(stop).to_have_count(0)
+    expect(shown.get_by_role("status").first).to_contain_text("Stopped. All answers are kept")
     pictures(notebook, "map-stopped")
     saved = json.dumps(notebook.outputs(1))
     assert "40 items" in saved

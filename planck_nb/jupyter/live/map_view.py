@@ -32,7 +32,10 @@ _SHOWN_CALLS = 3
 _DECISIONS = {"preview": "Ask the rest", "changed": "Ask them again"}
 """Labels for the button by the state."""
 
-_KEPT = "Stop keeps all answers; the same cell again asks only the rest."
+_SENTENCES = {
+    "running": "Stop keeps all answers; the same cell again asks only the rest.",
+    "stopped": "Stopped. All answers are kept; the same cell again asks only the rest.",
+}
 
 
 class MapView(Widget):
@@ -127,7 +130,7 @@ def shown_facts(run: MapRun) -> JsonObject:
             }
             for agent, call in run.waiting_calls()[:_SHOWN_CALLS]
         ],
-        "sentence": _plain(progress.sentence) or (_KEPT if runs else ""),
+        "sentence": _plain(progress.sentence) or _SENTENCES.get(progress.state, ""),
         "actions": ["stop"] if runs else ["go on"] if progress.state in _DECISIONS else [],
         "go_on": _DECISIONS.get(progress.state, ""),
     }

@@ -75,7 +75,7 @@ _COLUMN = Kind("COLUMN", suggest=_columns, fits=lambda notebook, text: bool(near
 @verb(
     "map",
     SUBJECT,
-    "ask a prompt about every row, each with a fresh agent; the same again asks only what has no answer",
+    "ask a prompt about every row; the same again asks only the rest",
     Parameter("table", _TABLE, "a data frame, a column or a list of the notebook"),
     Parameter(
         "template",

@@ -12,7 +12,10 @@ import pytest
 from planck_nb import Config, Tool, Workspace
 from planck_nb.agent.effect import Effect
 from planck_nb.base.errors import UsageError
+from planck_nb.jupyter.controller import Controller
 from planck_nb.jupyter.live.map_view import MapView, saved_summary
+from planck_nb.jupyter.notebook import Notebook
+from planck_nb.jupyter.parsing.kinds import waiting_calls
 from planck_nb.jupyter.terminal.map_line import MapLine
 from planck_nb.testing import scripted_model
 
@@ -97,6 +100,7 @@ async def test_a_call_is_decided_in_the_view(workspace: Workspace) -> None:
     assert call["text"].startswith("pay of item 1 waits for approval")
     assert "amount: 7" in call["text"]
     assert run.progress.waiting == 1
+    assert waiting_calls(Notebook(Controller(workspace))) == run.waiting_calls()
     view._handle({"type": "decide", "agent": call["agent"], "call": "another", "decision": "allow"})
     assert len(run.waiting_calls()) == 1
     view._handle({"type": "decide", "agent": call["agent"], "call": call["id"], "decision": "allow"})
