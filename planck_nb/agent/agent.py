@@ -26,7 +26,7 @@ from planck_nb.agent.identity import AgentIdentity, Grants, Role, decide_role
 from planck_nb.agent.limits import Limits, SessionSpend
 from planck_nb.agent.message_log import MemoryLog, SessionStore
 from planck_nb.agent.output import output_spec
-from planck_nb.agent.recorder import EventRecorder
+from planck_nb.agent.recorder import EventRecorder, Observer
 from planck_nb.agent.run import Run
 from planck_nb.agent.run_result import RunResult
 from planck_nb.agent.state import NO_TURN, AgentState, Status, changed
@@ -100,7 +100,7 @@ class Agent:
         cost: US dollars that a resumed agent has spent already.
         turn: The index of a resumed agent's last turn.
         client: The client to ask models with; the event loop's default client if None.
-        observers: Logs that get every event, in addition to the agent's own subscribers.
+        observers: Get every event, in addition to the agent's own subscribers.
         team_id: The team that the agent belongs to.
         available_models: Models that it may give to the agents that it starts.
         cwd: The working directory for tools that have none of their own; the process's if None.
@@ -109,6 +109,8 @@ class Agent:
         parent_id: The agent that started it.
         grants: What it may give to the agents that it starts; the models are those of `available_models`.
         skills: The names of the skills that `prompt_parts` lists, None if it lists the same for all agents.
+        deltas: Whether replies are events while they are streamed. An agent without a viewer saves the time for them;
+            its events begin with whole messages.
 
     Raises:
         ModelError: If there is no such model.
@@ -144,7 +146,7 @@ class Agent:
         cost: float | None = None,
         turn: int = NO_TURN,
         client: Client | None = None,
-        observers: Sequence[EventLog[ev.AgentEvent]] = (),
+        observers: Sequence[Observer] = (),
         team_id: str | None = None,
         available_models: Sequence[Model] = (),
         cwd: Path | None = None,
@@ -152,6 +154,7 @@ class Agent:
         parent_id: str | None = None,
         grants: Grants | None = None,
         skills: Sequence[str] | None = None,
+        deltas: bool = True,
     ) -> None:
         self.id = id or new_id()
         self.name = name or ""
@@ -195,6 +198,7 @@ class Agent:
             changed(_NEW, turn=turn, usage=usage or _NEW.usage, cost=cost),
             observers if self._team is None else (*observers, self._team.events),
             new=id is None or isinstance(id, NewId),
+            deltas=deltas,
         )
         compactor = as_compactor(on_compact) if on_compact else None
         self._runner = AgentRunner(

@@ -26,6 +26,15 @@ EMPTY = "The model's reply was empty."
 _MAX_LOSSES = 3
 """Lost workers after which a turn is given up."""
 
+_SMALL_BATCH = 20
+"""Events below which a batch costs more than they do."""
+
+_SINGLE_BATCHES = 10
+"""Small batches before any is joined, so short replies stay fast."""
+
+_JOINED_SECONDS = 0.02
+"""Seconds for an unwatched reply's later batches to gather."""
+
 
 async def run_turn(turn: TurnRunner, prompts: Sequence[UserMessage]) -> AssistantMessage:
     """Answer the prompts.
@@ -110,8 +119,12 @@ async def _show_stream(turn: TurnRunner, stream: Stream) -> bool:
     names: dict[int, tuple[str, str]] = {}
     on_server = ServerCallReader()
     turn.require_fit()
+    small_batches = 0
     async with stream:
         while (batch := await stream.next_batch()) is not None:
+            small_batches += len(batch) < _SMALL_BATCH
+            if not turn.has_deltas and len(batch) < _SMALL_BATCH and small_batches > _SINGLE_BATCHES:
+                await asyncio.sleep(_JOINED_SECONDS)  # so the next batch has more, at almost the same cost
             written = 0
             # Deltas that arrive together become one event: most of the cost is per event.
             for event in batch if len(batch) == 1 else joined(batch):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Concatenate, ParamSpec, TypeAlias
+from typing import Concatenate, ParamSpec, Protocol, TypeAlias
 
 from planck_nb.agent import events as ev
 from planck_nb.agent.charges import Charge
@@ -16,7 +16,14 @@ from planck_nb.base.event_loops import LoopLock
 
 P = ParamSpec("P")
 
-Observer: TypeAlias = EventLog[ev.AgentEvent]
+
+class Observer(Protocol):
+    """Gets events, such as a log does."""
+
+    def append(self, event: ev.AgentEvent, /) -> None:
+        """Receive an event, at once and without waiting."""
+        ...
+
 
 EventType: TypeAlias = Callable[Concatenate[str, str | None, int, int, float, P], ev.AgentEvent]
 """A class of events: called with the fields of `EventBase`, then with its payload, which mypy checks."""
@@ -28,6 +35,9 @@ _NOT_RECORDED = ev.TRANSIENT | {"message"}
 """Types of the events that the log does not get: a message is appended to it before its event."""
 
 
+_DELTAS = frozenset({ev.TextDelta, ev.ThinkingDelta, ev.ToolArgsDelta})
+
+
 class EventRecorder:
     """The events of one agent and the state that they add up to.
 
@@ -36,8 +46,9 @@ class EventRecorder:
         session_id: Its session, None for an agent without one.
         log: Where messages and events are stored.
         start: The state to start from, without its messages, which are read from the log.
-        observers: Logs that get every event.
+        observers: Get every event.
         new: Whether the log has nothing of this agent yet, so that it need not be read.
+        deltas: Whether there are events for replies in progress; an unwatched agent needs only whole messages.
 
     `settled` is the state without the reply that is being streamed, which is cheap to read. `audience` are further
     logs that get every event while a turn runs.
@@ -52,9 +63,12 @@ class EventRecorder:
         observers: Iterable[Observer],
         *,
         new: bool = False,
+        deltas: bool = True,
     ) -> None:
-        self.events: Observer = EventLog(limit=REPLAY)
-        self.audience: list[Observer] = []
+        self.has_deltas = deltas
+        self._left_out: frozenset[object] = frozenset() if deltas else _DELTAS
+        self.events: EventLog[ev.AgentEvent] = EventLog(limit=REPLAY)
+        self.audience: Sequence[Observer] = ()
         self._agent_id = agent_id
         self._session_id = session_id
         self._log = log
@@ -78,6 +92,8 @@ class EventRecorder:
 
     def emit(self, kind: EventType[P], /, *payload: P.args, **named: P.kwargs) -> None:
         """Publish an event and store it, if it is not transient, without waiting for the disk."""
+        if kind in self._left_out:
+            return
         event = self._publish(kind, payload, named)
         if event.type not in _NOT_RECORDED:
             self._log.record(event)

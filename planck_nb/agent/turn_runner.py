@@ -75,6 +75,7 @@ class TurnRunner:
         """The tokens of the turn's requests so far."""
         self.lost_workers = 0
         self.emit = recorder.emit
+        self.has_deltas = recorder.has_deltas
         self.append: Callable[[Message], Awaitable[None]] = recorder.append
         self.fit_window = window.prepare
         self.count_streamed = budget.count_streamed

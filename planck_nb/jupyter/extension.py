@@ -158,6 +158,7 @@ class Extension:
             self.workspace.offer_kernel_tools(self._link)
             self._controller.news_for = self._link.news
             self._controller.examine_pages = self._link.pages.examine
+        self.workspace.show_map = self._magics.frontend.show_map
         self._shell.register_magic_function(self._awaited, "line_cell", syntax.AWAITED)
         self._shell.register_magic_function(self._blocking, "line_cell", syntax.MAGIC)
         self._shell.input_transformers_cleanup.append(syntax.take_line_magics)

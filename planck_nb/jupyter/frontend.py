@@ -25,6 +25,7 @@ from planck_nb.jupyter.display.beside_view import beside_view
 from planck_nb.jupyter.ipython.compat import ipykernel_version, running_request
 from planck_nb.jupyter.live.browser_requests import RunRequests
 from planck_nb.jupyter.live.confirmation import Confirmation
+from planck_nb.jupyter.live.map_view import MapView, saved_summary
 from planck_nb.jupyter.live.question_channel import QuestionChannel
 from planck_nb.jupyter.live.run_actions import RunActions
 from planck_nb.jupyter.live.sidecar_wait import SidecarWait
@@ -37,9 +38,11 @@ from planck_nb.jupyter.terminal.approval_prompt import (
     read_by_input,
     read_terminal,
 )
+from planck_nb.jupyter.terminal.map_line import MapLine
 from planck_nb.jupyter.terminal.question_prompt import QuestionPrompt
 from planck_nb.jupyter.terminal.terminal_view import TerminalPrinter, TerminalView
 from planck_nb.sessions import reading_reports
+from planck_nb.workspace import MapRun
 from planck_nb.workspace.sidecar_notices import waiting_sentence
 
 _CONCURRENT_MESSAGES = 7
@@ -91,6 +94,8 @@ class Frontend:
     def __init__(self, shell: InteractiveShell, controller: Controller) -> None:
         self._shell = shell
         self._controller = controller
+        self._maps = (-1, 0)
+        """The newest cell with maps, and their number."""
 
     @property
     def is_terminal(self) -> bool:
@@ -189,6 +194,40 @@ class Frontend:
         )
         display(view)
         return view
+
+    def show_map(self, run: MapRun) -> None:
+        """Show a map's progress, and save a summary at its end.
+
+        Args:
+            run: The map.
+        """
+        if self.is_terminal:
+            run.at_end.append(MapLine(run, sys.stdout).finish)
+            return
+        cell, number = self._maps
+        number = number + 1 if cell == self._shell.execution_count else 1
+        self._maps = self._shell.execution_count, number
+        marker = f"planck-map-{number}"
+        view: MapView | None = None
+        if is_unattended(self._shell.kernel):
+            display(PLACEHOLDER, raw=True)
+        else:
+            view = MapView(run, attend=self._controller.workspace.attend, marker=marker)
+            display(view)
+        handle: DisplayHandle | None = None
+
+        def finish() -> None:
+            nonlocal handle
+            if view is not None:
+                view.update()
+            html, text = saved_summary(run)
+            bundle = {"text/html": beside_view(html, marker), "text/plain": text}
+            if handle is None:
+                handle = display(bundle, raw=True, display_id=True)
+            else:  # after a preview
+                handle.update(bundle, raw=True)
+
+        run.at_end.append(finish)
 
     def offer_cell(self, code: str) -> None:
         """Offer code as a new cell: a terminal has it at its next prompt, to be edited and run.

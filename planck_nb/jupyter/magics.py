@@ -53,7 +53,7 @@ class PlanckMagics:
     def __init__(self, shell: InteractiveShell, controller: Controller) -> None:
         self._shell = shell
         self._controller = controller
-        self._frontend = Frontend(shell, controller)
+        self.frontend = Frontend(shell, controller)
 
     async def run(
         self, line: str, cell: str | None, local_ns: Mapping[str, object] | None, *, blocking: bool = False
@@ -96,8 +96,8 @@ class PlanckMagics:
             self._controller,
             names,
             put=lambda name, value: self._shell.push({name: value}),
-            line_reader=self._frontend.line_reader,
-            confirm=partial(self._frontend.confirm, blocking=blocking),
+            line_reader=self.frontend.line_reader,
+            confirm=partial(self.frontend.confirm, blocking=blocking),
         )
 
     async def _run(self, line: str, cell: str | None, namespace: Mapping[str, object], *, blocking: bool) -> object:
@@ -131,12 +131,12 @@ class PlanckMagics:
         return await self._follow(started, options, blocking=blocking)
 
     def _show_wait(self, options: Mapping[str, Any], *, blocking: bool) -> ShowWait | None:
-        return None if options.get("quiet") else partial(self._frontend.show_wait, blocking=blocking)
+        return None if options.get("quiet") else partial(self.frontend.show_wait, blocking=blocking)
 
     async def _run_verb(self, read: VerbLine, notebook: Notebook, *, blocking: bool) -> object:
         """Run a verb. If it cannot be run, the line may have been meant as a prompt."""
         try:
-            with self._frontend.show_reading():
+            with self.frontend.show_reading():
                 answer = await read.verb.run(notebook, read.argument, read.cell)
             return await self._follow(answer, {}, blocking=blocking) if isinstance(answer, StartedRun) else answer
         except (UsageError, AgentError) as error:
@@ -146,10 +146,10 @@ class PlanckMagics:
 
     async def _follow(self, started: StartedRun, options: Mapping[str, Any], *, blocking: bool) -> object:
         background = bool(options.get("background"))
-        missing = self._controller.answers.notices(self._frontend.client)
-        for notice in filter(None, (*missing, started.notice, *self._frontend.notices(background=background))):
+        missing = self._controller.answers.notices(self.frontend.client)
+        for notice in filter(None, (*missing, started.notice, *self.frontend.notices(background=background))):
             print(notice)  # noqa: T201 - a line in the cell's output
-        show = partial(self._frontend.show, blocking=blocking, background=background, quiet=bool(options.get("quiet")))
+        show = partial(self.frontend.show, blocking=blocking, background=background, quiet=bool(options.get("quiet")))
         showing = self._show_all(started, show)
         if background:
             self._controller.answers.add_background(started.agent, started.run)
@@ -159,7 +159,7 @@ class PlanckMagics:
         for notice in self._controller.workspace.sidecars.progress.take():
             print(notice)  # noqa: T201 - a line in the cell's output
         if started.offers_cell and answer.code:
-            self._frontend.offer_cell(answer.code)
+            self.frontend.offer_cell(answer.code)
         return answer
 
     async def _show_all(self, started: StartedRun, show: Callable[..., RunDisplay]) -> Answer:
@@ -167,7 +167,7 @@ class PlanckMagics:
 
         Returns the newest answer. Raises the first failure after all runs are shown.
         """
-        if self._frontend.is_terminal:
+        if self.frontend.is_terminal:
             return await self._show_each(started, show)
         with prints_in_calls():
             return await self._show_each(started, show)
@@ -199,7 +199,7 @@ class PlanckMagics:
         actions = RunActions(agent, run, runs.append, runs)
         later = run is not runs[0]
         record = self._controller.answers.begin(
-            agent, run, self._shell.execution_count, self._frontend.client, self._frontend.request_id
+            agent, run, self._shell.execution_count, self.frontend.client, self.frontend.request_id
         )
         record.shown = view = show(agent, run, actions, prompts=later, marker=record.marker)
         finish = partial(self._finish, record, view, in_cell=not later)

@@ -12,15 +12,14 @@ from planck_nb.agent.calling.functions import ToolLike
 from planck_nb.agent.calling.tool import Tool
 from planck_nb.agent.context.compactor import Compactor
 from planck_nb.agent.context.system_prompt import SystemPromptParts
-from planck_nb.agent.events import AgentEvent
 from planck_nb.agent.identity import AgentIdentity, Grants, Role
 from planck_nb.agent.limits import Limits, SessionSpend, restored_limits
+from planck_nb.agent.recorder import Observer
 from planck_nb.agent.state import NO_TURN
 from planck_nb.ai.client import Client
 from planck_nb.ai.messages import Usage
 from planck_nb.ai.models import Model
 from planck_nb.ai.request import Options
-from planck_nb.base.event_log import EventLog
 from planck_nb.base.ids import NewId
 from planck_nb.sessions import Session
 from planck_nb.sessions.members import AgentRecord
@@ -40,7 +39,7 @@ class AgentFactory:
         limits: The limits of new agents.
         prompt_parts: Called at the start of each turn; returns the text around an agent's system prompt.
         client: Sends the requests to the models.
-        observers: Logs that get the events of all agents.
+        observers: Get the events of all agents.
         fallbacks: Returns the models to use if an agent's own cannot answer.
         compact_ratio: The fraction of the context window above which a conversation is compacted.
     """
@@ -52,10 +51,10 @@ class AgentFactory:
     limits: Limits
     prompt_parts: Callable[[], SystemPromptParts]
     client: Client
-    observers: Sequence[EventLog[AgentEvent]]
+    observers: Sequence[Observer]
     fallbacks: Callable[[], Sequence[Model]]
     compact_ratio: float
-    live_items: set[str] = field(default_factory=set[str])
+    live_items: dict[str, Agent] = field(default_factory=dict[str, Agent])
     """Map items in flight, by their digests."""
 
     def create(
@@ -142,13 +141,14 @@ class AgentFactory:
             "on_compact": Compactor.build(ratio=self.compact_ratio),
         }
 
-    def create_item(self, item_id: str, name: str, like: ItemSettings) -> Agent:
+    def create_item(self, item_id: str, name: str, like: ItemSettings, watch: Observer) -> Agent:
         """Create an unregistered agent for one map item.
 
         Args:
             item_id: Its id, new in the session.
             name: The item's key or number.
             like: The settings.
+            watch: Gets its events.
 
         Returns:
             The agent, without a history.
@@ -157,8 +157,8 @@ class AgentFactory:
             **{
                 **self._shared(),
                 "prompt_parts": like.prompt_parts,
-                # Observers keep the newest events; only tools may ask somebody for approval.
-                "observers": self.observers if like.tools else (),
+                # Other observers keep the newest events; only tools may ask somebody for approval.
+                "observers": (*self.observers, watch) if like.tools else (watch,),
             },
             id=NewId(item_id),
             name=like.name,
@@ -170,6 +170,7 @@ class AgentFactory:
             options=like.options,
             limits=like.limits,
             cwd=like.cwd,
+            deltas=False,
         )
 
     def restore(

@@ -144,6 +144,9 @@ class MapPrompts:
         is_source = isinstance(prompts, Iterable | AsyncIterable) and not isinstance(prompts, str | bytes)
         if not is_source:
             raise UsageError("`prompts` must be a list, an iterator, a column or a frame; put one prompt in a list.")
+        if len(set(self._columns)) < len(self._columns):
+            twice = next(name for name in self._columns if self._columns.count(name) > 1)
+            raise UsageError(f"The frame has several columns named {twice!r}; rename all but one.")
         if bool(self._columns) != (template is not None):
             raise UsageError(
                 "A frame needs a `template`, such as 'Which product is meant? {text}', and nothing else has one; pass "
@@ -158,7 +161,8 @@ class MapPrompts:
     @property
     def total(self) -> int | None:
         """Their number, None for iterators."""
-        return len(self._prompts) if isinstance(self._prompts, Sized) else None
+        prompts = self._prompts
+        return len(prompts) if isinstance(prompts, Sized) and not isinstance(prompts, AsyncIterable) else None
 
     async def read(self) -> AsyncIterator[MapPrompt]:
         """Yield the prompts.
@@ -166,9 +170,13 @@ class MapPrompts:
         Raises:
             UsageError: One cannot be sent, or reading failed; the sentence names it.
         """
+        if not isinstance(self._prompts, AsyncIterable):
+            for prompt in self.iterate():
+                yield prompt
+            return
         keys: set[int] = set()
         number = 0
-        source = self._values()
+        source = aiter(self._prompts)
         while True:
             number += 1
             try:
@@ -176,24 +184,35 @@ class MapPrompts:
             except StopAsyncIteration:
                 return
             except Exception as error:
-                raise UsageError(
-                    f"The prompts could not be read at item {number} ({type(error).__name__}: {error}); the answers to "
-                    "those before it are kept, and the same call goes on after them."
-                ) from error
-            prompt = self._prompt(number, value)
-            if self._key is not None:
-                if prompt.digest in keys:
-                    raise UsageError(f"Item {number} has the key {prompt.name!r} of an earlier item; make keys unique.")
-                keys.add(prompt.digest)
-            yield prompt
+                raise _unreadable(number, error) from error
+            yield self._unique(number, self._prompt(number, value), keys)
 
-    async def _values(self) -> AsyncIterator[object]:
-        if isinstance(self._prompts, AsyncIterable):
-            async for value in self._prompts:
-                yield value
-        else:
-            for value in self._rows():
-                yield value
+    def iterate(self) -> Iterator[MapPrompt]:
+        """Yield the prompts from a source without waits.
+
+        Raises:
+            UsageError: As for `read`.
+        """
+        keys: set[int] = set()
+        number = 0
+        source = self._rows()
+        while True:
+            number += 1
+            try:
+                value = next(source)
+            except StopIteration:
+                return
+            except Exception as error:
+                raise _unreadable(number, error) from error
+            yield self._unique(number, self._prompt(number, value), keys)
+
+    def _unique(self, number: int, prompt: MapPrompt, keys: set[int]) -> MapPrompt:
+        """Return the prompt, or raise `UsageError` for an earlier item's key."""
+        if self._key is not None:
+            if prompt.digest in keys:
+                raise UsageError(f"Item {number} has the key {prompt.name!r} of an earlier item; make keys unique.")
+            keys.add(prompt.digest)
+        return prompt
 
     def _rows(self) -> Iterator[object]:
         if not self._columns:
@@ -201,7 +220,7 @@ class MapPrompts:
             yield from self._prompts
             return
         frame: Any = self._prompts
-        for values in zip(*(frame[name] for name in self._columns), strict=True):
+        for values in zip(*(frame[name] for name in frame.columns), strict=True):
             yield dict(zip(self._columns, values, strict=True))
 
     def _prompt(self, number: int, value: object) -> MapPrompt:
@@ -233,6 +252,13 @@ class MapPrompts:
             return self._template.format_map(row)
         except (KeyError, IndexError, ValueError, AttributeError) as error:
             raise UsageError(f"The template does not fit item {number} ({type(error).__name__}: {error}).") from error
+
+
+def _unreadable(number: int, error: Exception) -> UsageError:
+    return UsageError(
+        f"The prompts could not be read at item {number} ({type(error).__name__}: {error}); the answers to those "
+        "before it are kept, and the same call goes on after them."
+    )
 
 
 def _number(text: str) -> int:

@@ -127,6 +127,8 @@ class Workspace:
         self._chosen_model: Model | None = None
         """The model passed to `set_default_model`, which takes precedence."""
         self._maps: weakref.WeakSet[MapRun] = weakref.WeakSet()
+        self.show_map: Callable[[MapRun], object] | None = None
+        """Shows new maps."""
         self._notices: set[str] = set()
         """The notices that the user has been given."""
 
@@ -539,6 +541,7 @@ class Workspace:
         cost: float | None = None,
         key: KeyFunction | str | None = None,
         template: str | None = None,
+        first: int | None = None,
         again: bool = False,
     ) -> MapRun:
         """Ask many prompts, each with a fresh agent, and store the answers.
@@ -559,6 +562,8 @@ class Workspace:
             key: Returns what an item is known by instead of its prompt, from the prompt or the frame's row; or
                 a column's name.
             template: The prompt for each row in a frame, with `{column}` where values belong.
+            first: How many prompts to ask as a preview. The run's `estimate` then has the price and time for the
+                rest, which `go_on` asks.
             again: Whether to ask items again that were answered under other settings, and interrupted ones whose tools
                 may have changed something.
 
@@ -590,6 +595,8 @@ class Workspace:
             raise UsageError("Pass `agent` or `model`, not both: the agent has a model.")
         if isinstance(concurrency, bool) or not isinstance(concurrency, int) or concurrency < 1:
             raise UsageError(f"`concurrency` must be a whole number from 1, not {concurrency!r}.")
+        if first is not None and (isinstance(first, bool) or not isinstance(first, int) or first < 1):
+            raise UsageError(f"`first` must be a whole number from 1, not {first!r}.")
         if cost is not None and not (isinstance(cost, int | float) and cost >= 0):
             raise UsageError(f"`cost` must be 0 or more US dollars, not {cost!r}.")
         template_agent = self.agent(agent) if isinstance(agent, str) else agent
@@ -610,9 +617,17 @@ class Workspace:
             concurrency=concurrency,
             cost=cost,
             again=again,
+            first=first,
         )
         self._maps.add(run)
+        if self.show_map is not None:
+            self.show_map(run)
         return run
+
+    @property
+    def running_maps(self) -> tuple[MapRun, ...]:
+        """Return the maps which have not ended."""
+        return tuple(run for run in self._maps if not run.done)
 
     @property
     def teams(self) -> dict[str, Team]:

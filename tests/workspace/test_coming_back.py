@@ -31,6 +31,7 @@ OF_THE_WORKSPACE = {
     "cwd",
     "turn",
     "usual_limits",
+    "deltas",
 }
 """Arguments that a workspace gives all its agents, or that only count how far a conversation is."""
 

@@ -65,6 +65,32 @@ async def main():
 asyncio.run(main())
 """
 
+FULL_MAP = """
+async def main():
+    texts = [f"{number} " + "x" * 100_000 for number in range(8)]
+    def prompts():
+        for number, text in enumerate(texts):
+            if number == 4:
+                fill()
+            yield text
+    async with workspace() as used:
+        run = used.map(prompts(), model=used.model("demo"), concurrency=1)
+        try:
+            await run
+        except SessionError as error:
+            assert str(error).endswith("free space or choose another folder."), error
+        else:
+            raise AssertionError("there was room")
+        stored_answers = len(await run.frame())
+        assert 4 <= stored_answers < 8
+        assert run.progress.state == "failed"
+        (disk / "ballast").unlink()
+        again = await used.map(texts, model=used.model("demo"), concurrency=1)
+        assert (again.stored, again.asked) == (stored_answers, 8 - stored_answers), again
+    print("done")
+asyncio.run(main())
+"""
+
 FULL_AT_FIRST = """
 async def main():
     stored.mkdir(mode=0o700)
@@ -154,6 +180,10 @@ def run(folder: Path, script: str) -> list[str]:
 
 def test_a_disk_that_is_full_fails_prompts_with_one_sentence_until_there_is_room(tmp_path: Path) -> None:
     assert run(tmp_path, FULL_LATER) == ["done"]
+
+
+def test_a_map_on_a_disk_that_is_full_keeps_its_answers_and_goes_on_later(tmp_path: Path) -> None:
+    assert run(tmp_path, FULL_MAP) == ["done"]
 
 
 def test_a_fork_that_does_not_fit_leaves_nothing(tmp_path: Path) -> None:

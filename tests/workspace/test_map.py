@@ -21,12 +21,13 @@ from support.mapping import map_numbers, priced_model
 from support.wire import CHAT_HELLO
 
 from planck_nb import Config, Tool, Workspace
-from planck_nb.base.errors import LimitError, UsageError
+from planck_nb.base.errors import LimitError, SessionLockedError, UsageError
 from planck_nb.sessions import query
 from planck_nb.testing import scripted_model
 from planck_nb.workspace import MapItem, MapRun
 
-KILLS = 10 if os.environ.get("PLANCK_NB_SOAK") else 3
+SOAK = bool(os.environ.get("PLANCK_NB_SOAK"))
+KILLS = 10 if SOAK else 3
 TESTS = Path(__file__).parents[1]
 YES = scripted_model(["Yes."])
 
@@ -91,7 +92,7 @@ async def test_a_failure_is_a_row_and_is_asked_again(workspace: Workspace) -> No
 
 async def test_changed_settings_are_named_and_need_consent(workspace: Workspace) -> None:
     await workspace.map(["a", "b"], model=YES)
-    with pytest.raises(UsageError, match=r"^The output changed since 2 of these items were answered; `again=True`"):
+    with pytest.raises(UsageError, match=r"^The output changed since 2 of these items were answered; `again` asks"):
         await workspace.map(["a", "b", "c"], model=YES, output=dict[str, int])
     with pytest.raises(UsageError, match="The system prompt changed"):
         await workspace.map(iter(["a"]), agent=workspace.add_agent("ann", model=YES, system_prompt="Be brief."))
@@ -99,19 +100,23 @@ async def test_changed_settings_are_named_and_need_consent(workspace: Workspace)
 
 
 def raising() -> Iterator[str]:
-    yield from ("a", "b")
+    yield from map(str, range(69))
     raise OSError("the disk has gone")
 
 
 @pytest.mark.parametrize(
     ("prompts", "options", "sentence"),
     [
-        (raising(), {}, "at item 3 (OSError: the disk has gone); the answers to those before it are kept"),
+        (raising(), {}, "at item 70 (OSError: the disk has gone); the answers to those before it are kept"),
         (["a", float("nan")], {}, "Item 2 has no text (nan)"),
         (["a", "b"], {"key": lambda _: 1}, "Item 2 has the key '1' of an earlier item"),
         (["a"], {"key": lambda _: None}, "Item 1 has no key (None)"),
         (["sent " + "s3cret-s3cret-s3cret"], {}, "Item 1 contains a secret"),
         (pd.DataFrame({"x": [None]}), {"template": "Say {x}"}, "Item 1 has no value in x"),
+        (pd.DataFrame({"x": [1, float("nan")]}), {"template": "Say {x}"}, "Item 2 has no value in x"),
+        (pd.DataFrame([["a", "b"]], columns=["x", "x"]), {"template": "{x}"}, "several columns named 'x'"),
+        (pd.DataFrame({"x": ["s3cret-s3cret-s3cret"]}), {"template": "Say {x}"}, "Item 1 contains a secret"),
+        (pd.DataFrame({"x": [1, 1]}), {"template": "{x}", "key": "x"}, "Item 2 has the key '1' of an earlier item"),
         (pd.DataFrame({"x": ["a"]}), {"template": "Say {y}"}, "The template does not fit item 1"),
     ],
 )
@@ -125,7 +130,7 @@ async def test_prompts_that_cannot_be_sent_are_named(
         await workspace.map(prompts, model=YES, **options)
     assert sentence in str(raised.value)
     if prompts is not None and not hasattr(prompts, "__len__"):
-        assert len(await workspace.query_async("from map_items where status = 'done'")) == 2
+        assert len(await workspace.query_async("from map_items where status = 'done'")) == 69
 
 
 @pytest.mark.parametrize(
@@ -135,6 +140,7 @@ async def test_prompts_that_cannot_be_sent_are_named(
         (["a"], {"template": "{x}"}, "A frame needs a `template`"),
         (["a"], {"concurrency": 0}, "`concurrency` must be a whole number"),
         (["a"], {"cost": -1}, "`cost` must be 0 or more"),
+        (["a"], {"first": 0}, "`first` must be a whole number"),
         (["a"], {"key": "x"}, "There is no column 'x'"),
         (["a"], {"agent": "ann"}, "not both"),
     ],
@@ -144,6 +150,29 @@ async def test_arguments_that_cannot_be_used_are_refused_at_once(
 ) -> None:
     with pytest.raises(UsageError, match=sentence):
         workspace.map(prompts, model=YES, **options)
+
+
+async def test_a_cell_with_ten_megabytes_is_a_row_like_others(workspace: Workspace) -> None:
+    texts = pd.DataFrame({"x": ["word " * 2_000_000, "short"]})
+    async with serving(hello) as server:
+        run = await workspace.map(texts, template="Say {x}", model=priced_model(server.url))
+    assert (run.asked, run.failed) == (2, 0)
+    assert (await run.frame()).prompt.str.len().tolist() == [10_000_004, 9]
+
+
+async def test_two_kernels_cannot_map_into_one_session(tmp_path: Path) -> None:
+    def config() -> Config:
+        return Config.load(environment={}, directory=tmp_path, home=tmp_path)
+
+    async with Workspace(config()) as second:
+        async with Workspace(config()) as first:
+            await first.map(["a", "b"], model=YES)
+            session = first.session.id
+            with pytest.raises(SessionLockedError):
+                await second.resume(session)
+            assert (await second.map(["a"], model=YES)).asked == 1
+        await second.resume(session)
+        assert (await second.map(["a", "b", "c"], model=YES)).asked == 1
 
 
 async def test_stop_keeps_what_was_answered(workspace: Workspace) -> None:
@@ -191,6 +220,117 @@ async def test_a_limit_of_cost_needs_a_price(workspace: Workspace) -> None:
         await workspace.map(["a"], model=unpriced, cost=5)
 
 
+async def test_a_preview_says_what_the_rest_costs_and_goes_on_only_when_told(workspace: Workspace) -> None:
+    async with serving(hello) as server:
+        model = priced_model(server.url)
+        run = await workspace.map([str(number) for number in range(10)], model=model, first=4)
+        assert len(server.exchanges) == run.asked == 4
+        assert run.estimate is not None
+        assert run.estimate.rest == 6
+        assert run.estimate.cost == pytest.approx(6 * 7e-6)
+        assert str(run.estimate).startswith("The other 6 items will cost about <$0.001 and take about 0 s.")
+        assert run.progress.state == "preview"
+        assert run.progress.expected_cost == pytest.approx(10 * 7e-6)
+        await workspace.map([str(number) for number in range(10)], model=model, first=4)
+        assert len(server.exchanges) == 4
+        assert await run.go_on() is run
+        assert len(server.exchanges) == run.asked == 10
+    assert [item.prompt async for item in run] == [str(number) for number in range(10)]
+    with pytest.raises(UsageError, match="has asked all prompts, so it cannot go on"):
+        run.go_on()
+
+
+async def test_a_preview_of_an_iterator_reads_no_further(workspace: Workspace) -> None:
+    prompts = iter(["a", "b", "c"])
+    run = await workspace.map(prompts, model=YES, first=1)
+    assert str(run.estimate).startswith("Each further item will cost nothing")
+    assert next(prompts) == "b"
+    assert (await run.go_on()).progress.headline == "2 items"
+
+
+class _Limited:
+    """A server that refuses what comes faster than a rate, by its own clock of answers.
+
+    Args:
+        rate: Requests that it answers in a second.
+    """
+
+    def __init__(self, rate: float) -> None:
+        self.rate = rate
+        self.times: list[float] = []
+        self.refused = 0
+
+    async def __call__(self, exchange: Exchange) -> None:
+        now = asyncio.get_running_loop().time()
+        if sum(now - time < 1 for time in self.times) >= self.rate:
+            self.refused += 1
+            await exchange.head("429 Too Many Requests", retry_after="1")
+            await exchange.end()
+            return
+        self.times.append(now)
+        await hello(exchange)
+
+
+@pytest.mark.timeout(120)
+async def test_a_rate_limit_ends_without_failures(workspace: Workspace) -> None:
+    count = 1_000 if SOAK else 200
+    limited = _Limited(20)
+    async with serving(limited) as server:
+        run = await workspace.map([str(n) for n in range(count)], model=priced_model(server.url), concurrency=64)
+    assert (run.failed, len(limited.times)) == (0, count)
+    assert limited.refused < count
+    if SOAK:
+        assert count / (limited.times[-1] - limited.times[0]) >= 16
+
+
+@pytest.mark.parametrize(("wait", "failed", "asked"), [("1", 0, 6), ("3600", 4, 4)])
+@pytest.mark.timeout(60)
+async def test_a_server_that_refuses_for_a_time_is_asked_again_if_it_is_short(
+    tmp_path: Path, wait: str, failed: int, asked: int
+) -> None:
+    async def refusing(exchange: Exchange) -> None:
+        if len(server.exchanges) <= 4:
+            await exchange.head("429 Too Many Requests", retry_after=wait)
+            await exchange.end()
+        else:
+            await hello(exchange)
+
+    config = Config.load(environment={}, directory=tmp_path, home=tmp_path, first_retry_seconds=0.5)
+    async with Workspace(config) as workspace, serving(refusing) as server:
+        prompts = [str(number) for number in range(6)]
+        run = await workspace.map(prompts, model=priced_model(server.url), concurrency=4)
+        assert (run.failed, run.asked) == (failed, asked)
+        assert run.limit.endswith("the same call asks the rest later.") == bool(failed)
+        assert (await workspace.map(prompts, model=priced_model(server.url))).asked == failed + 6 - asked
+
+
+async def test_a_server_that_is_overloaded_gets_fewer_items_at_once(workspace: Workspace) -> None:
+    active, most = 0, 0
+    free = asyncio.Event()
+
+    async def overloaded(exchange: Exchange) -> None:
+        nonlocal active, most
+        if active >= 2:
+            await exchange.head("503 Service Unavailable", retry_after="0")
+            await exchange.end()
+            free.set()
+            return
+        active += 1
+        most = max(most, active)
+        if not free.is_set():
+            await free.wait()
+        await hello(exchange)
+        active -= 1
+
+    async with serving(overloaded) as server:
+        run = workspace.map([str(n) for n in range(60)], model=priced_model(server.url), concurrency=32)
+        assert run.progress.concurrency == 32
+        await free.wait()
+        await run
+    assert run.failed == 0
+    assert run.progress.concurrency < 32
+
+
 @pytest.mark.process
 @pytest.mark.skipif(sys.platform == "win32", reason="kills with SIGKILL")
 @pytest.mark.timeout(300)
@@ -234,11 +374,12 @@ async def test_a_kill_at_any_moment_pays_twice_at_most_for_what_is_named(tmp_pat
         assert run.interrupted_cost >= 7e-6 * len(named)
         requests = len(asked)
         third = await map_numbers(tmp_path, server.url, count)
-        assert (len(asked), third.asked, third.stored) == (requests, 0, count)
+        assert (len(asked), third.asked, third.stored, third.interrupted) == (requests, 0, count, [])
     rows = query(directory, "select prompt from map_items where status = 'done'")
     assert (len(rows), rows.prompt.nunique()) == (count, count)
     assert len(asked) - count <= len(query(directory, "from map_items where status = 'open'"))
-    assert {text for text in asked if asked.count(text) > 1} <= named
+    in_flight = set(query(directory, "select prompt from map_items where status = 'open'").prompt)
+    assert {text for text in asked if asked.count(text) > 1} <= in_flight
 
 
 @pytest.mark.timeout(300)

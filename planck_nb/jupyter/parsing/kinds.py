@@ -160,7 +160,8 @@ def _variables(notebook: Notebook) -> Suggestions:
 def waiting_calls(notebook: Notebook) -> list[tuple[Agent, PendingApproval]]:
     """Return the calls under approval, each with its agent."""
     agents = named_agents(notebook.workspace).values()
-    return [(agent, call) for agent in agents for call in agent.state.pending_approvals]
+    calls = [(agent, call) for agent in agents for call in agent.state.pending_approvals]
+    return calls + [call for run in notebook.workspace.running_maps for call in run.waiting_calls()]
 
 
 def _names_of_calls(notebook: Notebook) -> Iterator[tuple[str, Agent, PendingApproval]]:

@@ -150,15 +150,19 @@ async def stop(notebook: Notebook, agent: Agent | None) -> Text:
         for name, one in named_agents(workspace).items()
         if one.status != "idle" and (agent in {None, one} or one in of_teams)
     }
-    if not running:
+    maps = workspace.running_maps if agent is None else ()
+    if not running and not maps:
         return Text("Nothing is running.")
-    lines = [f"Stopped {', '.join(running)}. What was written so far is kept."]
+    lines = [f"Stopped {', '.join(running)}. What was written so far is kept."] if running else []
+    lines += [f"Stopped a map at {run.progress.headline}. Its answers are kept." for run in maps]
     for name, one in running.items():
         for prompt in one.state.queue:
             one.remove_queued(prompt.id, returned=True)
             lines.append(f"Not sent to {name}: {prompt.text}")
     alone = [one for one in running.values() if one not in of_teams]
-    await asyncio.gather(*(one.abort() for one in alone), *(team.abort() for team in teams))
+    await asyncio.gather(
+        *(one.abort() for one in alone), *(team.abort() for team in teams), *(run.aclose() for run in maps)
+    )
     return Text("\n".join(lines))
 
 
