@@ -34,6 +34,8 @@ export class KernelLink {
   readonly lost = new Signal<this, string>(this);
   /** The obstacle to a decision about a waiting call, or an empty text. */
   readonly approved = new Signal<this, string>(this);
+  /** Why nothing was trusted, or an empty text. */
+  readonly trusted = new Signal<this, string>(this);
   /** The agents' activity, null before it is known. */
   activity: Activity | null = null;
   /** Emitted with the activity before. */
@@ -184,6 +186,9 @@ export class KernelLink {
         return;
       case 'not approved':
         this.approved.emit(message.problem);
+        return;
+      case 'trust settled':
+        this.trusted.emit(message.problem);
         return;
       case 'verbs':
         this.verbs = message;

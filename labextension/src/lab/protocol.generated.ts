@@ -235,12 +235,21 @@ export interface StoredSession {
   readonly used: number;
 }
 
+export interface TrustEntry {
+  readonly key: string;
+  readonly title: string;
+  readonly path: string;
+  readonly status: string;
+  readonly lines: readonly (readonly [string, string])[];
+}
+
 export interface Stored {
   readonly sessions: readonly StoredSession[];
   readonly cost: number | null;
   readonly unpriced: boolean;
   readonly tokens: number;
   readonly problem: string;
+  readonly untrusted: readonly TrustEntry[];
 }
 
 export interface Overview {
@@ -274,6 +283,16 @@ export interface NotApproved {
   readonly type: 'not approved';
 }
 
+export interface Trust {
+  readonly keys: readonly string[];
+  readonly type: 'trust';
+}
+
+export interface TrustSettled {
+  readonly problem: string;
+  readonly type: 'trust settled';
+}
+
 export interface Activity {
   readonly working: number;
   readonly waiting: number;
@@ -281,8 +300,8 @@ export interface Activity {
   readonly type: 'activity';
 }
 
-export type FromKernel = Welcome | Verbs | Names | Sets | CellsWanted | RunWanted | HelpStatus | NotApproved | Activity;
+export type FromKernel = Welcome | Verbs | Names | Sets | CellsWanted | RunWanted | HelpStatus | NotApproved | TrustSettled | Activity;
 
-export type FromPage = Cells | Started | NotRun | Focused | HelpWanted | HelpStopped | Approve;
+export type FromPage = Cells | Started | NotRun | Focused | HelpWanted | HelpStopped | Approve | Trust;
 
 export type Question = Claim | Decided | InverseWanted | OverviewWanted | TakenBack;

@@ -65,6 +65,7 @@ class NotebookLink:
         self.pages.on_help, self.pages.on_stop = self.help.start, self.help.stop
         self.pages.on_not_run = self.runs.give_up
         self.pages.overview, self.pages.on_approve = self.overview.answer, self.overview.decide
+        self.pages.on_trust = self.overview.trust
         self.pages.on_page, self.overview.tell = self.overview.follow, self.pages.tell_activity
         self.overview.install()
         self.runs.install()

@@ -48,6 +48,8 @@ from planck_nb.jupyter.lab.protocol import (
     Sets,
     Started,
     TakenBack,
+    Trust,
+    TrustSettled,
     Verbs,
     Welcome,
 )
@@ -120,6 +122,8 @@ class Pages:
         """Callback for side panels, on any thread."""
         self.on_approve: Callable[[Approve], str] = lambda _decision: ""
         """Callback for a decision about a waiting call, which returns the obstacle."""
+        self.on_trust: Callable[[Trust], str] = lambda _trust: ""
+        """Callback for trust in files, which returns the obstacle."""
         self.on_page: Callable[[], None] = lambda: None
         """Callback for a new page."""
         self.concurrent = True
@@ -363,6 +367,8 @@ class Pages:
                 self._focus(page, message.path)
             case Approve():
                 page.send(NotApproved(self.on_approve(message)))
+            case Trust():
+                page.send(TrustSettled(self.on_trust(message)))
 
     def _set_reply(self, message: Cells | Started) -> None:
         reply = self._replies.get(message.request)

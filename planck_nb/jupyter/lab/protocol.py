@@ -453,8 +453,27 @@ class StoredSession:
 
 
 @dataclass(frozen=True, slots=True)
+class TrustEntry:
+    """A file, or an entry in one, that waits for trust, with everything that it would do.
+
+    Args:
+        key: A digest for the file and for its lines.
+        title: Its kind and name.
+        path: The file.
+        status: Whether it is new or changed.
+        lines: A sign and a text each; signs mark changes.
+    """
+
+    key: str
+    title: str
+    path: str
+    status: str
+    lines: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Stored:
-    """Sessions and usage.
+    """Sessions, usage, and files that wait for trust.
 
     Args:
         sessions: The sessions, the last used first.
@@ -462,6 +481,7 @@ class Stored:
         unpriced: Whether some prices today are unknown.
         tokens: The tokens today.
         problem: Why the history cannot be read; may be empty.
+        untrusted: What waits for trust.
     """
 
     sessions: tuple[StoredSession, ...] = ()
@@ -469,6 +489,7 @@ class Stored:
     unpriced: bool = False
     tokens: int = 0
     problem: str = ""
+    untrusted: tuple[TrustEntry, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -536,6 +557,22 @@ class NotApproved:
 
 
 @dataclass(frozen=True, slots=True)
+class Trust:
+    """A person's trust in entries as shown, by their keys."""
+
+    keys: tuple[str, ...]
+    type: Literal["trust"] = "trust"
+
+
+@dataclass(frozen=True, slots=True)
+class TrustSettled:
+    """The answer to `Trust`; `problem` says why nothing was trusted, or what cannot be used."""
+
+    problem: str
+    type: Literal["trust settled"] = "trust settled"
+
+
+@dataclass(frozen=True, slots=True)
 class Activity:
     """The agents' activity for the status bar and notifications.
 
@@ -551,6 +588,8 @@ class Activity:
     type: Literal["activity"] = "activity"
 
 
-FromKernel: TypeAlias = Welcome | Verbs | Names | Sets | CellsWanted | RunWanted | HelpStatus | NotApproved | Activity
-FromPage: TypeAlias = Cells | Started | NotRun | Focused | HelpWanted | HelpStopped | Approve
+FromKernel: TypeAlias = (
+    Welcome | Verbs | Names | Sets | CellsWanted | RunWanted | HelpStatus | NotApproved | TrustSettled | Activity
+)
+FromPage: TypeAlias = Cells | Started | NotRun | Focused | HelpWanted | HelpStopped | Approve | Trust
 Question: TypeAlias = Claim | Decided | InverseWanted | OverviewWanted | TakenBack

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from importlib.metadata import version
 from pathlib import Path
@@ -49,6 +50,19 @@ class PanelPage:
         """Decide about a call, and wait for what the kernel says."""
         self._send("comm_msg", self._talk, data={"type": "approve", **decision}, subshell="")
         return str(self._wait(self._talk, lambda found: found["type"] == "not approved")["problem"])
+
+    def trust(self, *keys: str) -> str:
+        """Trust what has these keys, and wait for what the kernel says."""
+        self._send("comm_msg", self._talk, data={"type": "trust", "keys": keys}, subshell="")
+        return str(self._wait(self._talk, lambda found: found["type"] == "trust settled")["problem"])
+
+    def untrusted(self, *commands: str) -> list[dict[str, Any]]:
+        """Ask until tools with these commands wait for trust."""
+        while True:
+            history = self.overview()["history"] or {}
+            entries = history.get("untrusted", [{"lines": [["", ""]]}])
+            if [entry["lines"][0][1] for entry in entries] == [f"command: {command}" for command in commands]:
+                return list(entries)
 
     def _wait(self, comm: str, fits: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
         while True:
@@ -116,3 +130,28 @@ def test_a_waiting_call_is_edited_and_allowed_and_a_late_decision_is_refused(ker
     assert page.overview()["waiting"] == []
     told = kernel.run("print(planck_nb.get_workspace().agents['analyst'].state.messages[2].message.content[0].text)")
     assert "two" in told.text
+
+
+def test_what_was_shown_is_trusted_and_nothing_else(tmp_path: Path) -> None:
+    file = tmp_path / ".planck/tools/say/TOOL.json"
+    file.parent.mkdir(parents=True)
+
+    def write(command: str) -> None:
+        tool = {"name": "say", "description": "Speak.", "command": command, "parameters": {"type": "object"}}
+        file.write_text(json.dumps(tool), "utf-8")
+
+    status = "print([file.status for file in planck_nb.get_workspace().trust_items()])"
+    write("echo one")
+    with running_kernel(tmp_path) as kernel:
+        kernel.run("import planck_nb\n%load_ext planck_nb")
+        page = PanelPage(kernel)
+        [entry] = page.untrusted("echo one")
+        assert (entry["status"], entry["path"]) == ("not trusted", ".planck/tools/say/TOOL.json")
+        write("echo two")
+        assert "not as they were shown" in page.trust(entry["key"])
+        assert "['new']" in kernel.run(status).text
+        [second] = page.untrusted("echo two")
+        assert page.trust() != "", "nothing was chosen"
+        assert page.trust(second["key"]) == ""
+        assert "['trusted']" in kernel.run(status).text
+        assert page.untrusted() == []
