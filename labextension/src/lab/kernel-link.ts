@@ -24,7 +24,7 @@ export class KernelLink {
   problem = '';
   /** How far an agent is with a cell, by cell. */
   readonly help = new Map<string, HelpStatus>();
-  /** The model that helps with cells, as far as the kernel knows it. */
+  /** The model for help with cells, as far as the kernel knows it. */
   model = '';
   /** What can be completed, as after the last cell. */
   verbs: Verbs | null = null;
@@ -268,5 +268,5 @@ function newId(): string {
 
 function refusal(request: string): Answer {
   const problem = 'The kernel has ended or has not loaded planck_nb; run `%load_ext planck_nb`.';
-  return { type: 'answer', request, ok: false, problem, inverse: [] };
+  return { type: 'answer', request, ok: false, problem, inverse: [], settings: [] };
 }

@@ -14,6 +14,7 @@ import type { NotebookReview } from './notebook-review.ts';
 import { act, coded, glyph } from './panel-parts.ts';
 import type { AgentEntry, StoredSession } from './protocol.generated.ts';
 import type { Reviews } from './reviews.ts';
+import { SettingsForm } from './settings-form.ts';
 import { addStyles, viewModule } from './styles.ts';
 import { TrustBox } from './trust-box.ts';
 
@@ -39,6 +40,7 @@ export class Panel extends Widget {
   private readonly root = document.createElement('div');
   private readonly box: AskBox;
   private readonly trust = new TrustBox(() => this.tick());
+  private readonly settings = new SettingsForm(() => this.draw());
   private timer = 0;
   private isOpen = false;
   private find = '';
@@ -117,6 +119,7 @@ export class Panel extends Widget {
       if (this.reviews.all.has(review)) continue;
       this.shown.delete(review);
       this.trust.forget(review);
+      this.settings.forget(review);
     }
     for (const review of this.reviews.all) {
       if (this.shown.has(review)) continue;
@@ -126,6 +129,7 @@ export class Panel extends Widget {
         if (review.link.state !== 'connected') {
           shown.copy.clear();
           this.trust.forget(review);
+          this.settings.forget(review);
         }
         this.draw();
       });
@@ -186,6 +190,7 @@ export class Panel extends Widget {
       ${current !== null && copy?.overview ? this.box.content(current, copy) : nothing}
       ${current !== null && copy?.overview ? this.sessions(current, copy) : nothing}
       ${copy?.overview?.stored ? usage(copy) : nothing}
+      ${current !== null && copy?.overview ? this.settings.content(current) : nothing}
     `;
   }
 

@@ -177,11 +177,31 @@ export interface InverseWanted {
   readonly type: 'inverse wanted';
 }
 
+export interface SettingEntry {
+  readonly name: string;
+  readonly value: string;
+  readonly source: string;
+  readonly about: string;
+}
+
+export interface SettingsWanted {
+  readonly request: string;
+  readonly type: 'settings wanted';
+}
+
+export interface SaveSettings {
+  readonly request: string;
+  readonly scope: 'project' | 'user';
+  readonly values: Readonly<Record<string, string>>;
+  readonly type: 'save settings';
+}
+
 export interface Answer {
   readonly request: string;
   readonly ok: boolean;
   readonly problem: string;
   readonly inverse: readonly (Readonly<Record<string, unknown>>)[];
+  readonly settings: readonly SettingEntry[];
   readonly type: 'answer';
 }
 
@@ -304,4 +324,4 @@ export type FromKernel = Welcome | Verbs | Names | Sets | CellsWanted | RunWante
 
 export type FromPage = Cells | Started | NotRun | Focused | HelpWanted | HelpStopped | Approve | Trust;
 
-export type Question = Claim | Decided | InverseWanted | OverviewWanted | TakenBack;
+export type Question = Claim | Decided | InverseWanted | OverviewWanted | SaveSettings | SettingsWanted | TakenBack;

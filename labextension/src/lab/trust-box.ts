@@ -1,4 +1,4 @@
-/** What waits for a person's trust, shown whole, with the button that trusts exactly this. */
+/** What waits for a person's trust, shown whole, and the button for exactly this. */
 
 import { html, nothing } from 'lit-html';
 import type { TemplateResult } from 'lit-html';
@@ -10,7 +10,7 @@ import type { NotebookReview } from './notebook-review.ts';
 import { act } from './panel-parts.ts';
 import type { Stored, TrustEntry } from './protocol.generated.ts';
 
-/** For how long new lines cannot be trusted, so that a click on its way does not trust them unread. */
+/** For how long new lines cannot be trusted: a click on its way would trust them unread. */
 const READ_MS = 1000;
 
 /** A decision on its way to the kernel. */
@@ -31,7 +31,7 @@ export class TrustBox {
     this.redraw = redraw;
   }
 
-  /** Send a decision that waits, if the kernel answers. */
+  /** Send a waiting decision if the kernel answers. */
   next(review: NotebookReview, copy: KernelCopy): void {
     const pending = this.pending.get(review);
     if (pending === undefined) return;
@@ -48,7 +48,7 @@ export class TrustBox {
     else pending.settled = copy.history;
   }
 
-  /** Forget a kernel that has ended. */
+  /** Forget an ended kernel. */
   forget(review: NotebookReview): void {
     this.pending.delete(review);
   }
@@ -63,7 +63,7 @@ export class TrustBox {
     return html`<h2>Waits for trust<span>${entries.length}</span></h2>
       <p class="pk-hint">None of this is used before you trust it. If it changes, you are asked again.</p>
       ${repeat(entries, ({ key }) => key, entryOf)}
-      <div class="planck-trust-acts">${this.actions(review, keys, now - this.shownAt < READ_MS)}</div>`;
+      <div class="planck-acts">${this.actions(review, keys, now - this.shownAt < READ_MS)}</div>`;
   }
 
   private actions(review: NotebookReview, keys: readonly string[], isNew: boolean): TemplateResult {

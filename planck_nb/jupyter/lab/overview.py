@@ -183,21 +183,21 @@ class OverviewSource:
             return str(error)
         return ""
 
-    def trust(self, wanted: Trust) -> str:
+    def trust(self, choice: Trust) -> str:
         """Trust files as a person has seen them.
 
         Args:
-            wanted: What was shown.
+            choice: What was shown.
 
         Returns:
             The obstacle; empty without one.
         """
         self._forget_history()  # the panel shows at once what still waits
         waiting = {_key(file.item): file.item for file in self._workspace.trust_items() if file.is_waiting}
-        if not wanted.keys or not waiting.keys() >= set(wanted.keys):
+        if not choice.keys or not waiting.keys() >= set(choice.keys):
             return "Nothing was trusted, because the files are not as they were shown; read what waits now."
         try:
-            self._workspace.trust([waiting[key] for key in wanted.keys])
+            self._workspace.trust([waiting[key] for key in choice.keys])
         except PlanckError as error:
             return str(error)
         return ""
@@ -309,7 +309,7 @@ class OverviewSource:
         """Read the sessions, today's usage and what waits for trust."""
         start = time.monotonic()
         root = self._workspace.config.root
-        untrusted = tuple(
+        entries = tuple(
             TrustEntry(
                 _key(file.item),
                 file.item.title,
@@ -328,11 +328,9 @@ class OverviewSource:
                 StoredSession(row["id"], row["name"], int(row["messages"] or 0), row["cost_usd"], row["used"])
                 for row in rows
             )
-            history = Stored(
-                sessions, usage["cost"], bool(usage["unpriced"]), int(usage["tokens"]), untrusted=untrusted
-            )
+            history = Stored(sessions, usage["cost"], bool(usage["unpriced"]), int(usage["tokens"]), untrusted=entries)
         except PlanckError as error:
-            history = replace(self._copy.history, problem=str(error), untrusted=untrusted)
+            history = replace(self._copy.history, problem=str(error), untrusted=entries)
         now = time.monotonic()
         self._pause_ends = now + _READ_SHARE * (now - start)
         self._read_again = max(self._pause_ends, now + _READ_SECONDS)

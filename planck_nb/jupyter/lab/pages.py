@@ -45,7 +45,10 @@ from planck_nb.jupyter.lab.protocol import (
     OverviewWanted,
     Question,
     RunWanted,
+    SaveSettings,
     Sets,
+    SettingEntry,
+    SettingsWanted,
     Started,
     TakenBack,
     Trust,
@@ -124,6 +127,12 @@ class Pages:
         """Callback for a decision about a waiting call, which returns the obstacle."""
         self.on_trust: Callable[[Trust], str] = lambda _trust: ""
         """Callback for trust in files, which returns the obstacle."""
+        self.settings: Callable[[], tuple[SettingEntry, ...]] = tuple
+        self.on_save: Callable[[SaveSettings], str] = lambda _settings: ""
+        """Callbacks for project settings, on any thread.
+
+        The second one returns the obstacle.
+        """
         self.on_page: Callable[[], None] = lambda: None
         """Callback for a new page."""
         self.concurrent = True
@@ -322,6 +331,11 @@ class Pages:
             case TakenBack():
                 self._book.take_back(question.set)
                 answer = Answer(question.request, ok=True)
+            case SettingsWanted():
+                answer = Answer(question.request, ok=True, settings=self.settings())
+            case SaveSettings():
+                problem = self.on_save(question)
+                answer = Answer(question.request, ok=not problem, problem=problem, settings=self.settings())
         ask.send(asdict(answer))
 
     # On the event loop

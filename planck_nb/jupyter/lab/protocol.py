@@ -355,6 +355,47 @@ class InverseWanted:
 
 
 @dataclass(frozen=True, slots=True)
+class SettingEntry:
+    """A project setting.
+
+    Args:
+        name: Its name.
+        value: Its text as in a variable, without secrets.
+        source: Where the value comes from: a file, a variable, "call" or "default".
+        about: What it means.
+    """
+
+    name: str
+    value: str
+    source: str
+    about: str
+
+
+@dataclass(frozen=True, slots=True)
+class SettingsWanted:
+    """A request for the project settings."""
+
+    request: str
+    type: Literal["settings wanted"] = "settings wanted"
+
+
+@dataclass(frozen=True, slots=True)
+class SaveSettings:
+    """A request to write settings.
+
+    Args:
+        request: The request.
+        scope: The file: the project's or the user's.
+        values: Texts by name; an empty one removes the setting.
+    """
+
+    request: str
+    scope: Literal["project", "user"]
+    values: Mapping[str, str]
+    type: Literal["save settings"] = "save settings"
+
+
+@dataclass(frozen=True, slots=True)
 class Answer:
     """The kernel's answer to a question, or the receipt for a decision.
 
@@ -363,12 +404,14 @@ class Answer:
         ok: Whether the page may go on.
         problem: Why not.
         inverse: What takes the set back.
+        settings: The project settings, if they were wanted or written.
     """
 
     request: str
     ok: bool
     problem: str = ""
     inverse: tuple[JsonObject, ...] = field(default_factory=tuple[dict[str, Any], ...])
+    settings: tuple[SettingEntry, ...] = ()
     type: Literal["answer"] = "answer"
 
 
@@ -454,7 +497,7 @@ class StoredSession:
 
 @dataclass(frozen=True, slots=True)
 class TrustEntry:
-    """A file, or an entry in one, that waits for trust, with everything that it would do.
+    """A file, or an entry in one, which waits for trust.
 
     Args:
         key: A digest for the file and for its lines.
@@ -566,7 +609,11 @@ class Trust:
 
 @dataclass(frozen=True, slots=True)
 class TrustSettled:
-    """The answer to `Trust`; `problem` says why nothing was trusted, or what cannot be used."""
+    """The answer to `Trust`.
+
+    Args:
+        problem: The obstacle; empty without one.
+    """
 
     problem: str
     type: Literal["trust settled"] = "trust settled"
@@ -592,4 +639,4 @@ FromKernel: TypeAlias = (
     Welcome | Verbs | Names | Sets | CellsWanted | RunWanted | HelpStatus | NotApproved | TrustSettled | Activity
 )
 FromPage: TypeAlias = Cells | Started | NotRun | Focused | HelpWanted | HelpStopped | Approve | Trust
-Question: TypeAlias = Claim | Decided | InverseWanted | OverviewWanted | TakenBack
+Question: TypeAlias = Claim | Decided | InverseWanted | OverviewWanted | SaveSettings | SettingsWanted | TakenBack

@@ -41,10 +41,7 @@ class PanelPage:
 
     def overview(self, stored: int = 0) -> dict[str, Any]:
         """Ask for the overview, and wait for it."""
-        request = uuid4().hex
-        data = {"type": "overview wanted", "request": request, "stored": stored}
-        self._send("comm_msg", self._ask, data=data)
-        return self._wait(self._ask, lambda found: found["request"] == request)
+        return self.question(type="overview wanted", stored=stored)
 
     def approve(self, **decision: object) -> str:
         """Decide about a call, and wait for what the kernel says."""
@@ -63,6 +60,12 @@ class PanelPage:
             entries = history.get("untrusted", [{"lines": [["", ""]]}])
             if [entry["lines"][0][1] for entry in entries] == [f"command: {command}" for command in commands]:
                 return list(entries)
+
+    def question(self, **question: object) -> dict[str, Any]:
+        """Ask, and wait for the answer."""
+        request = uuid4().hex
+        self._send("comm_msg", self._ask, data={"request": request, **question})
+        return self._wait(self._ask, lambda found: found["request"] == request)
 
     def _wait(self, comm: str, fits: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
         while True:
@@ -155,3 +158,31 @@ def test_what_was_shown_is_trusted_and_nothing_else(tmp_path: Path) -> None:
         assert page.trust(second["key"]) == ""
         assert "['trusted']" in kernel.run(status).text
         assert page.untrusted() == []
+
+
+def test_settings_are_read_and_written_while_a_cell_blocks(kernel: Kernel, tmp_path: Path) -> None:
+    page = PanelPage(kernel)
+    file = tmp_path / ".planck/config.toml"
+    code = f"{touching(tmp_path / 'begun')}; import time\nwhile not pathlib.Path('on').exists(): time.sleep(0.05)"
+    cell = kernel.start(code)
+    wait_until_blocked(kernel, tmp_path / "begun", code)
+    before = {entry["name"]: entry for entry in page.question(type="settings wanted")["settings"]}
+    assert before["max_workers"]["source"] == "default"
+    assert not file.exists()
+    saved = page.question(type="save settings", scope="project", values={"max_workers": "7", "deny": "bash"})
+    after = {entry["name"]: entry for entry in saved["settings"]}
+    assert (saved["ok"], after["max_workers"]["value"]) == (True, "7")
+    assert after["max_workers"]["source"] == after["deny"]["source"] == ".planck/config.toml"
+    written = file.read_text("utf-8")
+    refused = page.question(type="save settings", scope="project", values={"max_workers": "many"})
+    assert not refused["ok"]
+    assert refused["problem"].startswith("max_workers is 'many'; it ")
+    key = "sk-ant-api03-" + "x7" * 40
+    refused = page.question(type="save settings", scope="project", values={"tools_dirs": key})
+    assert "settings files hold no secrets" in refused["problem"]
+    assert key not in json.dumps(refused)
+    assert file.read_text("utf-8") == written
+    removed = page.question(type="save settings", scope="project", values={"max_workers": ""})
+    assert {"name": "max_workers", **removed["settings"][[*before].index("max_workers")]} == before["max_workers"]
+    (tmp_path / "on").touch()
+    kernel.finish(cell)
