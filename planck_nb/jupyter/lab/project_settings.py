@@ -42,7 +42,7 @@ def save_settings(workspace: Workspace, scope: Scope, values: Mapping[str, str])
     """
     for name, text in values.items():
         value = text.strip()
-        if find_secret(value, process_secrets()):
+        if find_secret(value, process_secrets()):  # before a sentence about an unknown model shows it
             return f"{name} was not written: settings files hold no secrets; set keys as environment variables."
         try:
             require_models(workspace, name, value)

@@ -178,7 +178,7 @@ def test_settings_are_read_and_written_while_a_cell_blocks(kernel: Kernel, tmp_p
     assert not refused["ok"]
     assert refused["problem"].startswith("max_workers is 'many'; it ")
     key = "sk-ant-api03-" + "x7" * 40
-    refused = page.question(type="save settings", scope="project", values={"tools_dirs": key})
+    refused = page.question(type="save settings", scope="project", values={"default_model": key})
     assert "settings files hold no secrets" in refused["problem"]
     assert key not in json.dumps(refused)
     assert file.read_text("utf-8") == written
