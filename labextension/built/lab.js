@@ -48,7 +48,7 @@ ${U(d,"")}`})}return p}var mn={sessions:[],cost:null,unpriced:!1,tokens:0,proble
     </div>`}field(e,{name:t,value:n,source:o,about:s}){let r=l=>{let p=l.target.value;p===n?e.typed.delete(t):e.typed.set(t,p),this.redraw()},a=o.startsWith("environment")?`${o}, which counts before the files`:o;return v`<label class="planck-setting"><b>${t}</b><small>${s}</small>
       <input class="pk-field" spellcheck="false" autocomplete="off" .value=${Q(e.typed.get(t)??n)} @input=${r}>
       <small>From ${a}</small></label>`}};var yn=`/* The side panel: what waits, who works, sessions, usage. Colours and buttons are in style/planck.css. */
-.planck-panel { overflow: auto; background: var(--jp-layout-color1, #fff); }
+.planck-panel { overflow: auto; scroll-padding-block: 8px 104px; background: var(--jp-layout-color1, #fff); }
 .pk.pk-panel { max-width: none; padding: 0; --pk-bg: var(--jp-layout-color1, #fff); --pk-well: color-mix(in srgb, var(--pk-fg) 6%, transparent); }
 .pk-panel h2 { display: flex; align-items: center; margin: 0; padding: 0 8px 0 12px; height: 32px; font: 600 var(--pk-fs-meta)/20px var(--pk-ui); color: var(--pk-fg); border-top: 1px solid var(--pk-rule); }
 .pk-panel > :first-child h2, .pk-panel > h2:first-child { border-top: 0; }
