@@ -34,7 +34,7 @@ test('a kernel is asked once in a while, and not again before it has answered', 
 
 test('the history stays until the kernel sends another one, and a kernel that ends leaves the copy', async () => {
   const sessions = [{ id: 'a', name: 'a', messages: 1, cost: null, used: 0 }];
-  const history = { sessions, cost: 1, unpriced: false, tokens: 5, problem: '' };
+  const history = { sessions, cost: 1, unpriced: false, tokens: 5, problem: '', untrusted: [] };
   const asked: number[] = [];
   const answers = [overview({ stored: 3, history }), overview({ stored: 3, age: 5 }), null];
   const copy = new KernelCopy(async (stored) => {

@@ -7,7 +7,8 @@ import { highlighting } from './highlighting.ts';
 import { panel } from './panel-plugin.ts';
 import { proposals } from './proposals-plugin.ts';
 import { savedRuns } from './saved-runs.ts';
+import { switchable } from './switch.ts';
 
-const plugins: JupyterFrontEndPlugin<unknown>[] = [completion, highlighting, proposals, panel, savedRuns];
+const plugins: JupyterFrontEndPlugin<unknown>[] = [completion, highlighting, proposals, panel, savedRuns].map(switchable);
 
 export default plugins;

@@ -7,7 +7,7 @@ export const ASK_MS = 2000;
 /** From this age on, what the copy says may be past. */
 export const OLD_SECONDS = 3;
 
-const NOTHING: Stored = { sessions: [], cost: null, unpriced: false, tokens: 0, problem: '' };
+const NOTHING: Stored = { sessions: [], cost: null, unpriced: false, tokens: 0, problem: '', untrusted: [] };
 
 export class KernelCopy {
   overview: Overview | null = null;

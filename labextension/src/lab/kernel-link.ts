@@ -39,6 +39,8 @@ export class KernelLink {
   readonly approved = new Signal<this, string>(this);
   /** Emitted with news about verification and stale cells. */
   readonly checks = new Signal<this, CheckMessage>(this);
+  /** Why nothing was trusted, or an empty text. */
+  readonly trusted = new Signal<this, string>(this);
   /** The agents' activity, null before it is known. */
   activity: Activity | null = null;
   /** Emitted with the activity before. */
@@ -196,6 +198,9 @@ export class KernelLink {
       case 'stale cells':
         this.checks.emit(message);
         return;
+      case 'trust settled':
+        this.trusted.emit(message.problem);
+        return;
       case 'verbs':
         this.verbs = message;
         return;
@@ -274,5 +279,5 @@ function newId(): string {
 
 function refusal(request: string): Answer {
   const problem = 'The kernel has ended or has not loaded planck_nb; run `%load_ext planck_nb`.';
-  return { type: 'answer', request, ok: false, problem, inverse: [] };
+  return { type: 'answer', request, ok: false, problem, inverse: [], settings: [] };
 }

@@ -14,7 +14,9 @@ import type { NotebookReview } from './notebook-review.ts';
 import { act, coded, glyph } from './panel-parts.ts';
 import type { AgentEntry, StoredSession } from './protocol.generated.ts';
 import type { Reviews } from './reviews.ts';
+import { SettingsForm } from './settings-form.ts';
 import { addStyles, viewModule } from './styles.ts';
+import { TrustBox } from './trust-box.ts';
 
 const TICK_MS = 500;
 const WIDTH = '300px';
@@ -37,6 +39,8 @@ export class Panel extends Widget {
   private readonly shown = new Map<NotebookReview, Shown>();
   private readonly root = document.createElement('div');
   private readonly box: AskBox;
+  private readonly trust = new TrustBox(() => this.tick());
+  private readonly settings = new SettingsForm(() => this.draw());
   private timer = 0;
   private isOpen = false;
   private find = '';
@@ -111,13 +115,27 @@ export class Panel extends Widget {
 
   /** Follow the page's notebooks. */
   private follow(): void {
-    for (const review of this.shown.keys()) if (!this.reviews.all.has(review)) this.shown.delete(review);
+    for (const review of this.shown.keys()) {
+      if (this.reviews.all.has(review)) continue;
+      this.shown.delete(review);
+      this.trust.forget(review);
+      this.settings.forget(review);
+    }
     for (const review of this.reviews.all) {
       if (this.shown.has(review)) continue;
       const shown: Shown = { copy: new KernelCopy((stored) => review.link.overview(stored)), approvals: null };
       this.shown.set(review, shown);
       review.link.changed.connect(() => {
-        if (review.link.state !== 'connected') shown.copy.clear();
+        if (review.link.state !== 'connected') {
+          shown.copy.clear();
+          this.trust.forget(review);
+          this.settings.forget(review);
+        }
+        this.draw();
+      });
+      review.link.trusted.connect((_, problem) => {
+        this.said = problem;
+        this.trust.settle(review, shown.copy, problem);
         this.draw();
       });
       review.link.approved.connect((_, problem) => {
@@ -135,6 +153,7 @@ export class Panel extends Widget {
     const { awaited } = this.box;
     if (!this.isVisible && awaited.size === 0) clearInterval(this.timer);
     for (const [review, { copy }] of this.shown) {
+      this.trust.next(review, copy);
       if (!review.link.isConnected || !(isSeen || awaited.has(review))) continue;
       void copy.ask(performance.now()).then((isNew) => {
         if (!isNew) return;
@@ -165,11 +184,13 @@ export class Panel extends Widget {
       ${this.notice(current, copy)}
       ${this.said === '' ? nothing : html`<p class="pk-hint" role="alert">${this.said}</p>`}
       <div>${this.waiting(current)}</div>
+      ${current !== null && copy?.overview ? this.trust.content(current, copy) : nothing}
       ${this.work(current)}
       ${copy?.overview && copy.overview.agents.length === 0 ? FIRST : nothing}
       ${current !== null && copy?.overview ? this.box.content(current, copy) : nothing}
       ${current !== null && copy?.overview ? this.sessions(current, copy) : nothing}
       ${copy?.overview?.stored ? usage(copy) : nothing}
+      ${current !== null && copy?.overview ? this.settings.content(current) : nothing}
     `;
   }
 

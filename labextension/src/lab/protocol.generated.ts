@@ -177,11 +177,31 @@ export interface InverseWanted {
   readonly type: 'inverse wanted';
 }
 
+export interface SettingEntry {
+  readonly name: string;
+  readonly value: string;
+  readonly source: string;
+  readonly about: string;
+}
+
+export interface SettingsWanted {
+  readonly request: string;
+  readonly type: 'settings wanted';
+}
+
+export interface SaveSettings {
+  readonly request: string;
+  readonly scope: 'project' | 'user';
+  readonly values: Readonly<Record<string, string>>;
+  readonly type: 'save settings';
+}
+
 export interface Answer {
   readonly request: string;
   readonly ok: boolean;
   readonly problem: string;
   readonly inverse: readonly (Readonly<Record<string, unknown>>)[];
+  readonly settings: readonly SettingEntry[];
   readonly type: 'answer';
 }
 
@@ -235,12 +255,21 @@ export interface StoredSession {
   readonly used: number;
 }
 
+export interface TrustEntry {
+  readonly key: string;
+  readonly title: string;
+  readonly path: string;
+  readonly status: string;
+  readonly lines: readonly (readonly [string, string])[];
+}
+
 export interface Stored {
   readonly sessions: readonly StoredSession[];
   readonly cost: number | null;
   readonly unpriced: boolean;
   readonly tokens: number;
   readonly problem: string;
+  readonly untrusted: readonly TrustEntry[];
 }
 
 export interface Overview {
@@ -272,6 +301,16 @@ export interface Approve {
 export interface NotApproved {
   readonly problem: string;
   readonly type: 'not approved';
+}
+
+export interface Trust {
+  readonly keys: readonly string[];
+  readonly type: 'trust';
+}
+
+export interface TrustSettled {
+  readonly problem: string;
+  readonly type: 'trust settled';
 }
 
 export interface Activity {
@@ -360,8 +399,8 @@ export interface StaleCells {
   readonly type: 'stale cells';
 }
 
-export type FromKernel = Welcome | Verbs | Names | Sets | CellsWanted | RunWanted | HelpStatus | NotApproved | Activity | CheckOffer | CheckProgress | CheckResult | StaleCells;
+export type FromKernel = Welcome | Verbs | Names | Sets | CellsWanted | RunWanted | HelpStatus | NotApproved | TrustSettled | Activity | CheckOffer | CheckProgress | CheckResult | StaleCells;
 
-export type FromPage = Cells | Started | NotRun | Focused | HelpWanted | HelpStopped | Approve | CheckWanted | CheckStarted | ChangedCells;
+export type FromPage = Cells | Started | NotRun | Focused | HelpWanted | HelpStopped | Approve | Trust | CheckWanted | CheckStarted | ChangedCells;
 
-export type Question = Claim | Decided | InverseWanted | OverviewWanted | TakenBack | CheckSeen | CheckStopped;
+export type Question = Claim | Decided | InverseWanted | OverviewWanted | SaveSettings | SettingsWanted | TakenBack | CheckSeen | CheckStopped;

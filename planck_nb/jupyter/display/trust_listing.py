@@ -45,36 +45,52 @@ class TrustListing:
         return "".join(f'<div style="{edge}">{html}</div>' for html in first) + f"<div>{last}</div>"
 
     def _text(self, file: TrustedFile) -> str:
-        lines = [f"{file.item.title}: {_status(file)}", f"  file: {self._path(file)}"]
-        lines += [f"  {sign} {line}" if sign else f"  {line}" for sign, line in _lines(file)]
+        lines = [f"{file.item.title}: {trust_status(file)}", f"  file: {trusted_path(file, self._folder)}"]
+        lines += [f"  {sign} {line}" if sign else f"  {line}" for sign, line in trust_lines(file)]
         return "\n".join(lines)
 
     def _html(self, file: TrustedFile) -> str:
         head = (
             f'<p style="margin:0;font-size:13px;line-height:24px;text-align:left"><b>{escape(file.item.title)}</b> '
-            f'<span style="{_MUTED}">{escape(_status(file))}, </span><span style="{MONO};font-size:12px;'
-            f'overflow-wrap:anywhere">{escape(self._path(file))}</span></p>'
+            f'<span style="{_MUTED}">{escape(trust_status(file))}, </span><span style="{MONO};font-size:12px;'
+            f'overflow-wrap:anywhere">{escape(trusted_path(file, self._folder))}</span></p>'
         )
         lines = "".join(
             f'<div style="{_DIFF_STYLES.get(sign, "")}">{escape(f"{sign} {line}" if sign else line) or "&nbsp;"}</div>'
-            for sign, line in _lines(file)
+            for sign, line in trust_lines(file)
         )
         return f'{head}<div style="{TEXT_BOX}">{lines}</div>'
 
-    def _path(self, file: TrustedFile) -> str:
-        path = file.item.path
-        path = path.relative_to(self._folder) if path.is_relative_to(self._folder) else path
-        return visible(str(path), lookalikes=True).replace("\n", "⟨U+000A⟩")
+
+def trusted_path(file: TrustedFile, folder: Path) -> str:
+    """Return a file's path on one line.
+
+    Args:
+        file: The file.
+        folder: Paths in it are relative.
+    """
+    path = file.item.path
+    path = path.relative_to(folder) if path.is_relative_to(folder) else path
+    return visible(str(path), lookalikes=True).replace("\n", "⟨U+000A⟩")
 
 
-def _status(file: TrustedFile) -> str:
+def trust_status(file: TrustedFile) -> str:
+    """Return whether a file is trusted, in a few words.
+
+    Args:
+        file: The file.
+    """
     if file.status == "changed" and file.before is not None and file.before.time:
         return f"changed since you trusted it on {time.strftime('%Y-%m-%d', time.localtime(file.before.time))}"
     return {"new": "not trusted", "always": "trusted, like everything here"}.get(file.status, file.status)
 
 
-def _lines(file: TrustedFile) -> Iterator[tuple[str, str]]:
-    """Yield all lines about a file; signs mark what has changed."""
+def trust_lines(file: TrustedFile) -> Iterator[tuple[str, str]]:
+    """Yield all lines about a file; signs mark what has changed.
+
+    Args:
+        file: The file.
+    """
     now = file.item.text.split("\n")
     before = file.before.text if file.status == "changed" and file.before is not None else ""
     if not before:

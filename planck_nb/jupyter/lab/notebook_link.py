@@ -19,6 +19,7 @@ from planck_nb.jupyter.lab.notebook_check import NotebookChecks
 from planck_nb.jupyter.lab.notebook_tools import CellRuns, NotebookTools, outcome
 from planck_nb.jupyter.lab.overview import OverviewSource
 from planck_nb.jupyter.lab.pages import Pages
+from planck_nb.jupyter.lab.project_settings import save_settings, setting_entries
 from planck_nb.jupyter.notebook import Notebook
 from planck_nb.sessions import Session
 from planck_nb.workspace.toolbox import ToolSource
@@ -67,6 +68,9 @@ class NotebookLink:
         self.pages.on_help, self.pages.on_stop = self.help.start, self.help.stop
         self.pages.on_not_run = self.runs.give_up
         self.pages.overview, self.pages.on_approve = self.overview.answer, self.overview.decide
+        self.pages.on_trust = self.overview.trust
+        self.pages.settings = lambda: setting_entries(self._workspace)
+        self.pages.on_save = lambda request: save_settings(self._workspace, request.scope, request.values)
         self.pages.on_page, self.overview.tell = self.overview.follow, self.pages.tell_activity
         self.pages.on_check = self.checks.receive
         self.pages.on_check_seen, self.pages.on_check_stopped = self.checks.see, self.checks.stop

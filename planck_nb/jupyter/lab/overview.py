@@ -6,6 +6,7 @@ They are there also while a cell blocks the kernel.
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import threading
 import time
 from collections.abc import Callable, Collection
@@ -20,9 +21,11 @@ from planck_nb.agent.events import ApprovalRequest
 from planck_nb.base.async_tasks import spawn
 from planck_nb.base.errors import AgentError, PlanckError
 from planck_nb.base.text import encodable
+from planck_nb.config import TrustItem
 from planck_nb.jupyter.agent_rows import agent_rows
 from planck_nb.jupyter.charts.history_rows import records
 from planck_nb.jupyter.controller import Controller
+from planck_nb.jupyter.display.trust_listing import trust_lines, trust_status, trusted_path
 from planck_nb.jupyter.lab.protocol import (
     Activity,
     AgentEntry,
@@ -31,6 +34,8 @@ from planck_nb.jupyter.lab.protocol import (
     OverviewWanted,
     Stored,
     StoredSession,
+    Trust,
+    TrustEntry,
     WaitingCall,
 )
 from planck_nb.jupyter.live.approval_display import ApprovalDisplay, approval_display
@@ -178,6 +183,31 @@ class OverviewSource:
             return str(error)
         return ""
 
+    def trust(self, choice: Trust) -> str:
+        """Trust files as a person has seen them.
+
+        Args:
+            choice: What was shown.
+
+        Returns:
+            The obstacle; empty without one.
+        """
+        self._forget_history()  # the panel shows at once what still waits
+        waiting = {_key(file.item): file.item for file in self._workspace.trust_items() if file.is_waiting}
+        if not choice.keys or not waiting.keys() >= set(choice.keys):
+            return "Nothing was trusted, because the files are not as they were shown; read what waits now."
+        try:
+            self._workspace.trust([waiting[key] for key in choice.keys])
+        except PlanckError as error:
+            return str(error)
+        return ""
+
+    def _forget_history(self) -> None:
+        """Read the history for the next question."""
+        if self._reading is not None:
+            self._reading.cancel()
+        self._read_again = self._pause_ends = 0.0
+
     def _before_cell(self, _info: object) -> None:
         self._copy_state(running=True)
         if self._following is not None and self._following.done():  # another session was opened
@@ -276,8 +306,20 @@ class OverviewSource:
         return None
 
     async def _read(self) -> None:
-        """Read the sessions and today's usage."""
+        """Read the sessions, today's usage and what waits for trust."""
         start = time.monotonic()
+        root = self._workspace.config.root
+        entries = tuple(
+            TrustEntry(
+                _key(file.item),
+                file.item.title,
+                trusted_path(file, root),
+                trust_status(file),
+                tuple(trust_lines(file)),
+            )
+            for file in self._workspace.trust_items()
+            if file.is_waiting
+        )
         today = datetime.now().astimezone().replace(hour=0, minute=0, second=0, microsecond=0).astimezone(UTC)
         try:
             rows = records(await self._workspace.query_async(_SESSIONS))
@@ -286,11 +328,16 @@ class OverviewSource:
                 StoredSession(row["id"], row["name"], int(row["messages"] or 0), row["cost_usd"], row["used"])
                 for row in rows
             )
-            history = Stored(sessions, usage["cost"], bool(usage["unpriced"]), int(usage["tokens"]))
+            history = Stored(sessions, usage["cost"], bool(usage["unpriced"]), int(usage["tokens"]), untrusted=entries)
         except PlanckError as error:
-            history = replace(self._copy.history, problem=str(error))
+            history = replace(self._copy.history, problem=str(error), untrusted=entries)
         now = time.monotonic()
         self._pause_ends = now + _READ_SHARE * (now - start)
         self._read_again = max(self._pause_ends, now + _READ_SECONDS)
         if history != self._copy.history or not self._copy.stored:
             self._copy = replace(self._copy, stored=self._copy.stored + 1, history=history)
+
+
+def _key(item: TrustItem) -> str:
+    """Return a digest for what is used and what is shown."""
+    return hashlib.sha256(repr((str(item.path), item.digest, item.text)).encode()).hexdigest()

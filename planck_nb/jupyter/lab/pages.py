@@ -50,9 +50,14 @@ from planck_nb.jupyter.lab.protocol import (
     OverviewWanted,
     Question,
     RunWanted,
+    SaveSettings,
     Sets,
+    SettingEntry,
+    SettingsWanted,
     Started,
     TakenBack,
+    Trust,
+    TrustSettled,
     Verbs,
     Welcome,
 )
@@ -125,6 +130,14 @@ class Pages:
         """Callback for side panels, on any thread."""
         self.on_approve: Callable[[Approve], str] = lambda _decision: ""
         """Callback for a decision about a waiting call, which returns the obstacle."""
+        self.on_trust: Callable[[Trust], str] = lambda _trust: ""
+        """Callback for trust in files, which returns the obstacle."""
+        self.settings: Callable[[], tuple[SettingEntry, ...]] = tuple
+        self.on_save: Callable[[SaveSettings], str] = lambda _settings: ""
+        """Callbacks for project settings, on any thread.
+
+        The second one returns the obstacle.
+        """
         self.on_page: Callable[[], None] = lambda: None
         """Callback for a new page."""
         self.concurrent = True
@@ -314,28 +327,37 @@ class Pages:
         match question:
             case OverviewWanted():
                 answer = self.overview(question)
+            case SettingsWanted():
+                answer = Answer(question.request, ok=True, settings=self.settings())
+            case SaveSettings():
+                problem = self.on_save(question)
+                answer = Answer(question.request, ok=not problem, problem=problem, settings=self.settings())
+            case _:
+                answer = self._answer_about_set(question, client)
+        ask.send(asdict(answer))
+
+    def _answer_about_set(
+        self, question: Claim | Decided | InverseWanted | TakenBack | CheckSeen | CheckStopped, client: str
+    ) -> Answer:
+        match question:
             case Claim():
                 problem = self._book.claim(question.set, question.changes, client)
-                answer = Answer(question.request, ok=not problem, problem=problem)
-            case Decided():
-                self._book.decide(question.set, question.decisions, client, question.inverse)
-                self._later(partial(self._prefer, client))
-                answer = Answer(question.request, ok=True)
+                return Answer(question.request, ok=not problem, problem=problem)
             case InverseWanted():
                 inverse = self._book.inverse(question.set)
                 is_applied = self._book.is_applied(question.set)  # what a set inserts and deletes needs no operation
-                answer = Answer(question.request, ok=is_applied, inverse=inverse)
+                return Answer(question.request, ok=is_applied, inverse=inverse)
+            case Decided():
+                self._book.decide(question.set, question.decisions, client, question.inverse)
+                self._later(partial(self._prefer, client))
             case TakenBack():
                 self._book.take_back(question.set)
                 self._later(partial(self.on_check_stopped, question.set))
-                answer = Answer(question.request, ok=True)
             case CheckSeen():
                 self._later(partial(self.on_check_seen, question.set))
-                answer = Answer(question.request, ok=True)
             case CheckStopped():
                 self._later(partial(self.on_check_stopped, question.set))
-                answer = Answer(question.request, ok=True)
-        ask.send(asdict(answer))
+        return Answer(question.request, ok=True)
 
     # On the event loop
 
@@ -382,6 +404,8 @@ class Pages:
                 page.send(NotApproved(self.on_approve(message)))
             case CheckWanted() | CheckStarted() | ChangedCells():
                 self.on_check(page, message)
+            case Trust():
+                page.send(TrustSettled(self.on_trust(message)))
 
     def _set_reply(self, message: Cells | Started) -> None:
         reply = self._replies.get(message.request)

@@ -355,6 +355,47 @@ class InverseWanted:
 
 
 @dataclass(frozen=True, slots=True)
+class SettingEntry:
+    """A project setting.
+
+    Args:
+        name: Its name.
+        value: Its text as in a variable, without secrets.
+        source: Where the value comes from: a file, a variable, "call" or "default".
+        about: What it means.
+    """
+
+    name: str
+    value: str
+    source: str
+    about: str
+
+
+@dataclass(frozen=True, slots=True)
+class SettingsWanted:
+    """A request for the project settings."""
+
+    request: str
+    type: Literal["settings wanted"] = "settings wanted"
+
+
+@dataclass(frozen=True, slots=True)
+class SaveSettings:
+    """A request to write settings.
+
+    Args:
+        request: The request.
+        scope: The file: the project's or the user's.
+        values: Texts by name; an empty one removes the setting.
+    """
+
+    request: str
+    scope: Literal["project", "user"]
+    values: Mapping[str, str]
+    type: Literal["save settings"] = "save settings"
+
+
+@dataclass(frozen=True, slots=True)
 class Answer:
     """The kernel's answer to a question, or the receipt for a decision.
 
@@ -363,12 +404,14 @@ class Answer:
         ok: Whether the page may go on.
         problem: Why not.
         inverse: What takes the set back.
+        settings: The project settings, if they were wanted or written.
     """
 
     request: str
     ok: bool
     problem: str = ""
     inverse: tuple[JsonObject, ...] = field(default_factory=tuple[dict[str, Any], ...])
+    settings: tuple[SettingEntry, ...] = ()
     type: Literal["answer"] = "answer"
 
 
@@ -453,8 +496,27 @@ class StoredSession:
 
 
 @dataclass(frozen=True, slots=True)
+class TrustEntry:
+    """A file, or an entry in one, which waits for trust.
+
+    Args:
+        key: A digest for the file and for its lines.
+        title: Its kind and name.
+        path: The file.
+        status: Whether it is new or changed.
+        lines: A sign and a text each; signs mark changes.
+    """
+
+    key: str
+    title: str
+    path: str
+    status: str
+    lines: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Stored:
-    """Sessions and usage.
+    """Sessions, usage, and files that wait for trust.
 
     Args:
         sessions: The sessions, the last used first.
@@ -462,6 +524,7 @@ class Stored:
         unpriced: Whether some prices today are unknown.
         tokens: The tokens today.
         problem: Why the history cannot be read; may be empty.
+        untrusted: What waits for trust.
     """
 
     sessions: tuple[StoredSession, ...] = ()
@@ -469,6 +532,7 @@ class Stored:
     unpriced: bool = False
     tokens: int = 0
     problem: str = ""
+    untrusted: tuple[TrustEntry, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -533,6 +597,26 @@ class NotApproved:
 
     problem: str
     type: Literal["not approved"] = "not approved"
+
+
+@dataclass(frozen=True, slots=True)
+class Trust:
+    """A person's trust in entries as shown, by their keys."""
+
+    keys: tuple[str, ...]
+    type: Literal["trust"] = "trust"
+
+
+@dataclass(frozen=True, slots=True)
+class TrustSettled:
+    """The answer to `Trust`.
+
+    Args:
+        problem: The obstacle; empty without one.
+    """
+
+    problem: str
+    type: Literal["trust settled"] = "trust settled"
 
 
 @dataclass(frozen=True, slots=True)
@@ -721,6 +805,7 @@ FromKernel: TypeAlias = (
     | RunWanted
     | HelpStatus
     | NotApproved
+    | TrustSettled
     | Activity
     | CheckOffer
     | CheckProgress
@@ -728,6 +813,26 @@ FromKernel: TypeAlias = (
     | StaleCells
 )
 FromPage: TypeAlias = (
-    Cells | Started | NotRun | Focused | HelpWanted | HelpStopped | Approve | CheckWanted | CheckStarted | ChangedCells
+    Cells
+    | Started
+    | NotRun
+    | Focused
+    | HelpWanted
+    | HelpStopped
+    | Approve
+    | Trust
+    | CheckWanted
+    | CheckStarted
+    | ChangedCells
 )
-Question: TypeAlias = Claim | Decided | InverseWanted | OverviewWanted | TakenBack | CheckSeen | CheckStopped
+Question: TypeAlias = (
+    Claim
+    | Decided
+    | InverseWanted
+    | OverviewWanted
+    | SaveSettings
+    | SettingsWanted
+    | TakenBack
+    | CheckSeen
+    | CheckStopped
+)

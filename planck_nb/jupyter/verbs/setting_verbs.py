@@ -112,7 +112,7 @@ async def config(notebook: Notebook, words: tuple[str, ...], user: bool) -> pd.D
     if words and "=" not in words[0]:
         scope: Scope = "user" if user else "project"
         value = " ".join(words[1:]).strip()
-        _require_models(workspace, words[0], value)
+        require_models(workspace, words[0], value)
         return Text(await run_in_thread(partial(_write, workspace.config, scope, words[0], value)))
     if user:
         raise UsageError("`%planck config --user` needs NAME VALUE: the setting to write.")
@@ -157,8 +157,17 @@ def _refuse_equals_sign(words: Sequence[str]) -> None:
         raise UsageError(f"Write `%planck config {name}={value or 'NUMBER'}`, without blanks.")
 
 
-def _require_models(workspace: Workspace, name: str, value: str) -> None:
-    """Raise `ModelError` for the value of a setting that names a model that does not exist."""
+def require_models(workspace: Workspace, name: str, value: str) -> None:
+    """Check the models in a setting's value.
+
+    Args:
+        workspace: The notebook's workspace.
+        name: The setting.
+        value: Its text.
+
+    Raises:
+        ModelError: A model is missing.
+    """
     if name not in {"default_model", "fallbacks"} or value == "none":
         return
     with suppress(TrustError):  # then it is not known which models the folder describes

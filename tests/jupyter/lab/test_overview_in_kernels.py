@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from importlib.metadata import version
 from pathlib import Path
@@ -40,15 +41,31 @@ class PanelPage:
 
     def overview(self, stored: int = 0) -> dict[str, Any]:
         """Ask for the overview, and wait for it."""
-        request = uuid4().hex
-        data = {"type": "overview wanted", "request": request, "stored": stored}
-        self._send("comm_msg", self._ask, data=data)
-        return self._wait(self._ask, lambda found: found["request"] == request)
+        return self.question(type="overview wanted", stored=stored)
 
     def approve(self, **decision: object) -> str:
         """Decide about a call, and wait for what the kernel says."""
         self._send("comm_msg", self._talk, data={"type": "approve", **decision}, subshell="")
         return str(self._wait(self._talk, lambda found: found["type"] == "not approved")["problem"])
+
+    def trust(self, *keys: str) -> str:
+        """Trust what has these keys, and wait for what the kernel says."""
+        self._send("comm_msg", self._talk, data={"type": "trust", "keys": keys}, subshell="")
+        return str(self._wait(self._talk, lambda found: found["type"] == "trust settled")["problem"])
+
+    def untrusted(self, *commands: str) -> list[dict[str, Any]]:
+        """Ask until tools with these commands wait for trust."""
+        while True:
+            history = self.overview()["history"] or {}
+            entries = history.get("untrusted", [{"lines": [["", ""]]}])
+            if [entry["lines"][0][1] for entry in entries] == [f"command: {command}" for command in commands]:
+                return list(entries)
+
+    def question(self, **question: object) -> dict[str, Any]:
+        """Ask, and wait for the answer."""
+        request = uuid4().hex
+        self._send("comm_msg", self._ask, data={"request": request, **question})
+        return self._wait(self._ask, lambda found: found["request"] == request)
 
     def _wait(self, comm: str, fits: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
         while True:
@@ -116,3 +133,56 @@ def test_a_waiting_call_is_edited_and_allowed_and_a_late_decision_is_refused(ker
     assert page.overview()["waiting"] == []
     told = kernel.run("print(planck_nb.get_workspace().agents['analyst'].state.messages[2].message.content[0].text)")
     assert "two" in told.text
+
+
+def test_what_was_shown_is_trusted_and_nothing_else(tmp_path: Path) -> None:
+    file = tmp_path / ".planck/tools/say/TOOL.json"
+    file.parent.mkdir(parents=True)
+
+    def write(command: str) -> None:
+        tool = {"name": "say", "description": "Speak.", "command": command, "parameters": {"type": "object"}}
+        file.write_text(json.dumps(tool), "utf-8")
+
+    status = "print([file.status for file in planck_nb.get_workspace().trust_items()])"
+    write("echo one")
+    with running_kernel(tmp_path) as kernel:
+        kernel.run("import planck_nb\n%load_ext planck_nb")
+        page = PanelPage(kernel)
+        [entry] = page.untrusted("echo one")
+        assert (entry["status"], entry["path"]) == ("not trusted", ".planck/tools/say/TOOL.json")
+        write("echo two")
+        assert "not as they were shown" in page.trust(entry["key"])
+        assert "['new']" in kernel.run(status).text
+        [second] = page.untrusted("echo two")
+        assert page.trust() != "", "nothing was chosen"
+        assert page.trust(second["key"]) == ""
+        assert "['trusted']" in kernel.run(status).text
+        assert page.untrusted() == []
+
+
+def test_settings_are_read_and_written_while_a_cell_blocks(kernel: Kernel, tmp_path: Path) -> None:
+    page = PanelPage(kernel)
+    file = tmp_path / ".planck/config.toml"
+    code = f"{touching(tmp_path / 'begun')}; import time\nwhile not pathlib.Path('on').exists(): time.sleep(0.05)"
+    cell = kernel.start(code)
+    wait_until_blocked(kernel, tmp_path / "begun", code)
+    before = {entry["name"]: entry for entry in page.question(type="settings wanted")["settings"]}
+    assert before["max_workers"]["source"] == "default"
+    assert not file.exists()
+    saved = page.question(type="save settings", scope="project", values={"max_workers": "7", "deny": "bash"})
+    after = {entry["name"]: entry for entry in saved["settings"]}
+    assert (saved["ok"], after["max_workers"]["value"]) == (True, "7")
+    assert after["max_workers"]["source"] == after["deny"]["source"] == ".planck/config.toml"
+    written = file.read_text("utf-8")
+    refused = page.question(type="save settings", scope="project", values={"max_workers": "many"})
+    assert not refused["ok"]
+    assert refused["problem"].startswith("max_workers is 'many'; it ")
+    key = "sk-ant-api03-" + "x7" * 40
+    refused = page.question(type="save settings", scope="project", values={"default_model": key})
+    assert "settings files hold no secrets" in refused["problem"]
+    assert key not in json.dumps(refused)
+    assert file.read_text("utf-8") == written
+    removed = page.question(type="save settings", scope="project", values={"max_workers": ""})
+    assert {"name": "max_workers", **removed["settings"][[*before].index("max_workers")]} == before["max_workers"]
+    (tmp_path / "on").touch()
+    kernel.finish(cell)
