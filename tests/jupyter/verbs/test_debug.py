@@ -16,6 +16,8 @@ FAILING = {
     "serve": "statsu",
     "model": "nobody:x1",
     "models": "googel",
+    "engine": "--nosuch",
+    "map": "nothing",
     "tools": "plank",
     "skills": "--nosuch",
     "request": "plank",

@@ -33,6 +33,7 @@ agents
 use Ada
 model demo
 models demo
+engine
 tools
 skills
 request Ada
@@ -80,8 +81,8 @@ compact Ada
 sessions compact
 remove Ada
 """.strip().splitlines()
-WITHOUT_HISTORY = {"fix", "explain", "improve", "test", "continue"}
-"""Verbs that send a prompt about a cell, or the last one again."""
+WITHOUT_HISTORY = {"fix", "explain", "improve", "test", "continue", "map"}
+"""Verbs that send prompts about a cell or a table, or the last one again."""
 
 
 @pytest.fixture
