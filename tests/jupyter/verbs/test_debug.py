@@ -17,7 +17,7 @@ FAILING = {
     "model": "nobody:x1",
     "models": "googel",
     "engine": "--nosuch",
-    "map": "nothing",
+    "map": "nothing --column q",
     "tools": "plank",
     "skills": "--nosuch",
     "request": "plank",
