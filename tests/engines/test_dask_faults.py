@@ -18,6 +18,7 @@ from distributed import Client, LocalCluster
 
 from planck_nb import Agent, Config, Workspace, ai
 from planck_nb.ai.dialect import Pause
+from planck_nb.ai.models import Pricing
 from planck_nb.ai.retries.retry import RetryPolicy
 from planck_nb.ai.stream_events import Finish, StreamEvent, TextChunk
 from planck_nb.base.errors import ProviderConnectionError, RateLimitError, UsageError
@@ -169,6 +170,37 @@ async def test_a_workspace_stores_each_answer_once(engine: DaskEngine, tmp_path:
         for _ in range(2):
             await asyncio.gather(*(agent.prompt("Next.") for agent in agents))
         assert await stored_answers(workspace) == [("one", 20), ("two", 20)]
+
+
+async def test_a_map_is_asked_from_workers(engine: DaskEngine, tmp_path: Path) -> None:
+    config = Config.load(environment={}, directory=tmp_path, home=tmp_path)
+    async with ScriptedServer(["Yes."]) as server, Workspace(config, engine=engine) as workspace:
+        items = [item async for item in workspace.map([f"Is {n} prime?" for n in range(40)], model=server.model())]
+        assert {item.answer for item in items} == {"Yes."}
+        assert len(items) == len(server.requests) == sum(worker.answered for worker in engine.workers()) == 40
+
+
+async def test_a_limit_of_cost_holds_over_all_workers(engine: DaskEngine, tmp_path: Path) -> None:
+    config = Config.load(environment={}, directory=tmp_path, home=tmp_path)
+    async with ScriptedServer(["Yes."]) as server, Workspace(config, engine=engine) as workspace:
+        model = server.model(pricing=Pricing(input=0.0, output=50_000.0))  # 0.1 a reply
+        run = workspace.map([f"Is {n} prime?" for n in range(60)], model=model, cost=1.0, concurrency=4)
+        await run
+        assert "cost" in run.limit
+        assert 10 <= len(server.requests) <= 10 + 4
+
+
+async def test_two_kernels_share_a_cluster(cluster: Client) -> None:
+    async with (
+        DaskEngine(cluster) as first,
+        DaskEngine(cluster) as second,
+        ScriptedServer(["one two three"], held=True) as server,
+    ):
+        runs = [agent_of(engine, server).prompt("Count.") for engine in (first, second) for _ in range(3)]
+        await server.until(requests=6)
+        server.release()
+        assert [(await run).text for run in runs] == ["one two three"] * 6
+        assert [sum(worker.answered for worker in engine.workers()) for engine in (first, second)] == [3, 3]
 
 
 async def test_a_client_without_tls_cannot_connect(cluster: Client, engine: DaskEngine) -> None:
