@@ -50,6 +50,7 @@ PRINTED = {
     "Agents that hand over": "`add` returned `42`.",
     "Approval in a script": "Written notes.md",
     "An MCP server in a script": "Emma is on shelf 12",
+    "Requests from Dask's workers": "100 answers from workers",
     "Test what you build": "",
 }
 
