@@ -75,6 +75,8 @@ _RECORD_MESSAGES = f"""() => {{
 }}"""
 """Keeps a line for each of the last messages of the kernel of the notebook in front: sent, received and handled."""
 READY = f"() => window.jupyterapp && {_PANEL}?.sessionContext?.session?.kernel?.info && true"
+_READY_ALONE = f"() => {{ document.querySelector('.jp-Dialog .jp-mod-reject')?.click(); return ({READY})(); }}"
+"""The same, without the late question of a notebook before it."""
 _UNUSED_EXTENSIONS = """
     audio csvviewer debugger extensionmanager help htmlviewer hub imageviewer inspector launcher markdownviewer pdf
     pluginmanager running settingeditor terminal vega5 video workspaces
@@ -414,7 +416,7 @@ class Window:
         else:
             self._page.set_viewport_size({"width": width, "height": height})
             self._page.evaluate(_OPEN, path.name)
-        self._page.wait_for_function(READY)
+        self._page.wait_for_function(_READY_ALONE)
         self._page.evaluate(_RECORD_MESSAGES)
         return Notebook(self._page, path)
 
