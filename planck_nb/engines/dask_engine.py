@@ -61,6 +61,9 @@ _PAUSE_SECONDS = 0.2
 _MAX_SETUPS = 100
 """Models whose setups are kept."""
 
+_CLOSED = frozenset({"closing", "closed"})
+_IS_CLOSED = "The Dask client is closed; make a new DaskEngine."
+
 _NO_WORKERS = "The Dask cluster has no workers; start one, such as with `client.cluster.scale(2)`."
 
 
@@ -278,6 +281,8 @@ class _Worker:
     answered: int = 0
     failed: int = 0
     problem: str = ""
+    is_silent: bool = False
+    """It did not answer the greeting, and is greeted again."""
     reader: asyncio.Task[None] | None = None
     is_flushing: bool = False
 
@@ -300,6 +305,8 @@ class _Link:
         self._looked = 0.0
         self._looking: asyncio.Task[None] | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
+        self._is_closed = threading.Event()
+        threading.Thread(target=self._watch_client, name="planck engine", daemon=True).start()
 
     # On the caller's loop
 
@@ -315,12 +322,16 @@ class _Link:
 
     def stop(self, reply: _RemoteReply) -> None:
         """Have the worker stop."""
-        self._call(self._stop, reply)
+        with suppress(UsageError):  # a closed client's requests end by themselves
+            self._call(self._stop, reply)
 
     def close(self) -> None:
         """Stop all requests; not on the client's loop."""
-        with suppress(RuntimeError):
-            asyncio.run_coroutine_threadsafe(self._end(), self._loop).result()
+        self._is_closed.set()
+        if self.client.status in _CLOSED:
+            return
+        with suppress(RuntimeError, TimeoutError):
+            asyncio.run_coroutine_threadsafe(self._end(), self._loop).result(LEASE_SECONDS)
 
     def states(self) -> list[WorkerState]:
         """Return each worker's share."""
@@ -331,9 +342,19 @@ class _Link:
 
     def _call(self, function: Any, *arguments: object) -> None:  # noqa: ANN401 - of this class
         try:
+            if self.client.status in _CLOSED:
+                raise UsageError(_IS_CLOSED)
             self._loop.call_soon_threadsafe(function, *arguments)
         except RuntimeError:
-            raise UsageError("The Dask client is closed; make a new DaskEngine.") from None
+            raise UsageError(_IS_CLOSED) from None
+
+    def _watch_client(self) -> None:
+        """Fail the requests if the client is closed: its loop has stopped then."""
+        while not self._is_closed.wait(_LOOK_SECONDS):
+            if self.client.status in _CLOSED:
+                for worker in [*self._workers.values()]:
+                    self._lose(worker)
+                return
 
     # On the client's loop
 
@@ -369,7 +390,8 @@ class _Link:
                 await self._look()
             await asyncio.gather(*(worker.hello for worker in self._workers.values()))
             usable = [worker for worker in self._workers.values() if not worker.problem]
-            if usable or self._workers or time.monotonic() > end:
+            is_settled = self._workers and not any(worker.is_silent for worker in self._workers.values())
+            if usable or is_settled or time.monotonic() > end:
                 return usable
             await asyncio.sleep(_PAUSE_SECONDS)
 
@@ -389,7 +411,8 @@ class _Link:
         identity = await asyncio.wait_for(self.client.scheduler.identity(n_workers=-1), LEASE_SECONDS)
         self._looked = time.monotonic()
         addresses = set(identity["workers"])
-        if fresh := addresses - self._workers.keys():
+        greeted = {address for address, worker in self._workers.items() if not worker.is_silent}
+        if fresh := addresses - greeted:
             from planck_nb.engines.request_host import HostPlugin  # noqa: PLC0415 - needs distributed
 
             with suppress(Exception):  # each worker's answer to the greeting says more
@@ -405,6 +428,7 @@ class _Link:
             answer = await asyncio.wait_for(self._ask(worker, HELLO, theirs=versions()), LEASE_SECONDS)
         except Exception as error:  # noqa: BLE001 - another worker is asked
             worker.problem = f"Worker {worker.address} does not answer ({error}); restart it."
+            worker.is_silent = True
             return
         if answer is None:
             worker.problem = f"Worker {worker.address} lacks planck_nb; install planck-nb[dask] there."

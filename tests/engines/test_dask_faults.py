@@ -251,6 +251,19 @@ async def test_a_cluster_without_workers_says_so(plain_cluster: Callable[[int], 
             await agent.prompt("Hi.")
 
 
+async def test_a_closed_client_ends_its_requests(plain_cluster: Callable[[int], Client]) -> None:
+    client = await asyncio.to_thread(plain_cluster, 1)
+    engine = DaskEngine(client, insecure=True)
+    async with ScriptedServer(["one two three"], held=True) as server:
+        agent = agent_of(engine, server)
+        run = agent.prompt("Count.")
+        await server.until(answering=1)
+        await asyncio.to_thread(client.close)
+        with pytest.raises(UsageError, match="client is closed"):
+            await run
+    await engine.aclose()
+
+
 async def test_something_else_than_a_client_is_refused() -> None:
     with pytest.raises(UsageError, match=r"distributed\.Client"):
         DaskEngine("tls://127.0.0.1:8786")
