@@ -82,13 +82,14 @@ async def stored_answers(workspace: Workspace) -> list[tuple[str, int]]:
 @pytest.mark.slow
 async def test_killed_workers_cost_a_fleet_nothing(cluster: Client, engine: DaskEngine, tmp_path: Path) -> None:
     config = Config.load(environment={}, directory=tmp_path, home=tmp_path)
-    async with ScriptedServer(["one " * 20, "two"], pace=0.05) as server, Workspace(config, engine=engine) as workspace:
+    async with ScriptedServer(["one " * 20, "two"], held=True) as server, Workspace(config, engine=engine) as workspace:
         agents = [workspace.add_agent(f"agent{number}", model=server.model()) for number in range(200)]
         runs = [agent.prompt("Write.") for agent in agents]
-        for kill in range(1, 3):
-            await server.until(requests=200 * kill)
+        for requests in (200, 201):
+            await server.until(requests=requests)
             pids = await asyncio.to_thread(cluster.run, os.getpid)
             os.kill(pids[next(state.worker for state in engine.workers() if state.running)], signal.SIGKILL)
+        server.release()
         await asyncio.gather(*runs)
         await asyncio.gather(*(agent.prompt("Again.") for agent in agents))
         assert await stored_answers(workspace) == [("one " * 20, 200), ("two", 200)]

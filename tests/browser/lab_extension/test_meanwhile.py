@@ -264,7 +264,7 @@ def autosave(lab: Lab) -> Iterator[None]:
 def test_the_file_has_nothing_of_a_proposal_before_it_is_accepted(lab: Lab, open_notebook: Open) -> None:
     notebook = opened(lab, open_notebook, "autosaved.ipynb", "a = 1", "b = 1")
     page = notebook.page
-    notebook.save()
+    page.wait_for_function(f"() => !{PANEL}.context.model.dirty")  # a save of ours may collide with the automatic one
     before = written(notebook)
     insert = {"id": "n", "kind": "insert", "cell": "new", "after": "c1", "source": "n = 1"}
     add(page, "s", change("c1", "a = 1", "a = 2"), insert)
