@@ -349,7 +349,7 @@ class _Link:
             raise UsageError(_IS_CLOSED) from None
 
     def _watch_client(self) -> None:
-        """Fail the requests if the client is closed: its loop has stopped then."""
+        """Fail a closed client's requests, as its loop has stopped."""
         while not self._is_closed.wait(_LOOK_SECONDS):
             if self.client.status in _CLOSED:
                 for worker in [*self._workers.values()]:
