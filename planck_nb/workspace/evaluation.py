@@ -111,7 +111,7 @@ class EvaluationPlan:
 
 
 StartMap = Callable[["pd.DataFrame", ItemSettings, float | None], MapRun]
-"""A function for maps over prompts with keys, with a limit in US dollars."""
+"""A function to start maps with a limit in US dollars."""
 
 
 @dataclass(slots=True)
