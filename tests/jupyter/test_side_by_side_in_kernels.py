@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
-from support.kernel import Cell, Kernel, running_kernel
+from support.kernel import Cell, Kernel, running_kernel, touching, wait_until_blocked
+from support.terminal import running_terminal
 
 AGENTS = """from planck_nb import get_workspace
 from planck_nb.testing import scripted_model
@@ -93,3 +95,39 @@ def test_what_does_not_fit_is_one_sentence_and_asks_nothing(kernel: Kernel, line
     assert sentence in error
     assert "Traceback" not in error
     assert kernel.run(count).text == before
+
+
+WAITING = """import asyncio
+from planck_nb import tool
+begun = []
+@tool(touches="read")
+async def wait() -> str:
+    "Wait."
+    begun.append(1)
+    if len(begun) == 2:
+        {touch}
+    await asyncio.Event().wait()
+replies = [{{"text": "First half.", "calls": [{{"name": "wait", "arguments": {{}}}}]}}]
+waiter = workspace.add_agent("waiter", model=scripted_model(replies), tools=[wait])"""
+
+
+def test_an_interrupt_stops_all_and_keeps_what_was_said(kernel: Kernel, tmp_path: Path) -> None:
+    begun = tmp_path / "begun"
+    kernel.run(WAITING.format(touch=touching(begun)))
+    cell = kernel.start("%%planck waiter --repeat 2 --allow wait\nhello")
+    wait_until_blocked(kernel, begun, "")
+    kernel.interrupt()
+    done = kernel.finish(cell)
+    assert "the cell was interrupted; what was said so far is kept" in done.error
+    assert saved(done)["text/plain"].count("stopped: First half.") == 2
+    assert kernel.run("print({a.status for a in workspace.agents.values()})").text.strip() == "{'idle'}"
+
+
+@pytest.mark.process
+def test_a_terminal_prints_the_table(tmp_path: Path) -> None:
+    settings = {"PLANCK_NB_MODEL": "demo", "PLANCK_NB_DEMO_PACE": "0", "HOME": str(tmp_path)}
+    with running_terminal(tmp_path, "--simple-prompt", **settings) as terminal:
+        terminal.run("%load_ext planck_nb")
+        shown = terminal.run("x = %planck --repeat 2 hello")
+    assert "2 answers side by side" in shown
+    assert shown.count("demo-1") >= 2
