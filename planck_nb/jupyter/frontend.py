@@ -98,8 +98,8 @@ class Frontend:
     def __init__(self, shell: InteractiveShell, controller: Controller) -> None:
         self._shell = shell
         self._controller = controller
-        self._maps = (-1, 0)
-        """The newest cell with maps, and their number."""
+        self._maps = ("", 0)
+        """The newest request with maps, and their number."""
 
     @property
     def is_terminal(self) -> bool:
@@ -234,8 +234,9 @@ class Frontend:
             run.at_end.append(MapLine(run, sys.stdout).finish)
             return
         cell, number = self._maps
-        number = number + 1 if cell == self._shell.execution_count else 1
-        self._maps = self._shell.execution_count, number
+        request = self.request_id  # execution counts stand still without a history, as under nbval
+        number = number + 1 if cell == request else 1
+        self._maps = request, number
         marker = f"planck-map-{number}"
         view: MapView | None = None
         if is_unattended(self._shell.kernel):
