@@ -28,7 +28,7 @@ from planck_nb.agent.run_result import RunResult, RunStatus
 from planck_nb.agent.team_members import TeamMembers, enter_team
 from planck_nb.agent.tokens import estimate_request
 from planck_nb.agent.turn_runner import TurnRunner
-from planck_nb.agent.wait_graph import Participant, within
+from planck_nb.agent.wait_graph import Participant, require_unjudged, within
 from planck_nb.ai.context_windows import cuts_silently, is_reported
 from planck_nb.ai.messages import AssistantMessage, Message, Usage, UserMessage, UserPart
 from planck_nb.ai.model_lookup.model_source import model_source
@@ -146,7 +146,9 @@ class AgentRunner:
         Raises:
             NoRunningLoopError: Outside an event loop, unless the agent is used by one that runs.
             AgentStoppedError: After `stop`.
+            UsageError: A scorer prompts the agent under evaluation.
         """
+        require_unjudged(self.participant)
         loop = self._require_loop(steer=steer)
         group = current_group()
         if steer and group is None and self._group is not None:

@@ -5,7 +5,8 @@ stored, and folding the stored events gives the same state as folding all of the
 
 Names and payloads follow Planck's README (turn_start, text_delta, tool_start, …). `message`, `aborted`, `queued`,
 `unqueued`, `steered`, `retry`, `fallback`, `limit_reached`, `tool_args_delta`, `tool_progress`, `approval_request`,
-`approval_decision`, `rewound`, `delegated`, `responded` and `agent_started|changed|stopped` are additions.
+`approval_decision`, `rewound`, `delegated`, `responded`, `evaluation_started`, `scored` and
+`agent_started|changed|stopped` are additions.
 """
 
 from __future__ import annotations
@@ -625,6 +626,60 @@ class Responded(EventBase):
 
 
 @dataclass(frozen=True, slots=True)
+class EvaluationStarted(EventBase):
+    """An evaluation has started, or goes on.
+
+    Its `agent_id` is the evaluation's.
+
+    Args:
+        name: What people call it.
+        cases: The cases, each with `name`, `expected` and `metadata`.
+        repeat: How often each case is asked.
+    """
+
+    name: str
+    cases: tuple[JsonObject, ...]
+    repeat: int
+    type: Literal["evaluation_started"] = "evaluation_started"
+
+
+@dataclass(frozen=True, slots=True)
+class Scored(EventBase):
+    """A scorer has judged an agent's answer to a case.
+
+    Args:
+        evaluation_id: The evaluation.
+        model: The answering model as "provider:model".
+        case: The case's name.
+        repetition: Counts the case's answers from 1.
+        scorer: The scorer's name.
+        scorer_digest: A digest for its source and settings.
+        measure: The score's name, for scorers with several.
+        score: The score, None after an error.
+        passed: The verdict, None for a number.
+        error: Why there is a row without a score.
+        reason: What a judging agent said.
+        judge_id: The judging agent.
+        seconds: How long it took.
+    """
+
+    evaluation_id: str
+    model: str
+    case: str
+    repetition: int
+    scorer: str
+    scorer_digest: str
+    measure: str = ""
+    score: float | None = None
+    passed: bool | None = None
+    error: str = ""
+    reason: str = ""
+    judge_id: str = ""
+    seconds: float = 0.0
+    type: Literal["scored"] = "scored"
+
+
+@dataclass(frozen=True, slots=True)
 class TurnEnd(EventBase):
     """The turn is complete.
 
@@ -689,6 +744,8 @@ AgentEvent: TypeAlias = (
     | WorkerExit
     | Delegated
     | Responded
+    | EvaluationStarted
+    | Scored
     | TurnEnd
     | Aborted
     | Error

@@ -382,6 +382,8 @@ _FOLDS: dict[str, Callable[[AgentState, Any], AgentState]] = {
     "rewound": _rewound,
     "retry": _retry,
     "warning": _unchanged,
+    "evaluation_started": _unchanged,
+    "scored": _unchanged,
     "worker_spawned": _worker_spawned,
     "worker_exit": _worker_exit,
     "delegated": _delegated,

@@ -24,7 +24,7 @@ from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from itertools import pairwise
 
-from planck_nb.base.errors import DeadlockError
+from planck_nb.base.errors import DeadlockError, UsageError
 
 
 class Participant:
@@ -73,6 +73,7 @@ class _Wait:
 
 
 _current: ContextVar[WaitScope | None] = ContextVar("planck_nb_wait_scope", default=None)
+_evaluated_agent: ContextVar[Participant | None] = ContextVar("planck_nb_evaluated_agent", default=None)
 _lock = threading.Lock()
 
 
@@ -133,6 +134,35 @@ def waiting_for(*awaited: Participant) -> Iterator[None]:
         with _lock:
             for wait in waits:
                 waiting.waits.remove(wait)
+
+
+@contextmanager
+def judging(participant: Participant) -> Iterator[None]:
+    """Run a scorer for the agent's answers, which cannot prompt it.
+
+    Args:
+        participant: The agent under evaluation.
+    """
+    token = _evaluated_agent.set(participant)
+    try:
+        yield
+    finally:
+        _evaluated_agent.reset(token)
+
+
+def require_unjudged(participant: Participant) -> None:
+    """Refuse a scorer's prompt to the agent under evaluation.
+
+    Args:
+        participant: The agent for the prompt.
+
+    Raises:
+        UsageError: It is under evaluation.
+    """
+    if _evaluated_agent.get() is participant:
+        raise UsageError(
+            f"A scorer cannot prompt {participant.name}, whose answers it scores; let another agent judge."
+        )
 
 
 def _path(start: Participant, end: Participant) -> list[Participant]:

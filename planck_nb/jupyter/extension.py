@@ -45,6 +45,7 @@ from planck_nb.jupyter.magics import STOPPED, PlanckMagics, in_one_line, interru
 from planck_nb.jupyter.notebook import Notebook
 from planck_nb.jupyter.notebook_answers import background_line
 from planck_nb.jupyter.parsing import syntax
+from planck_nb.jupyter.side_by_side import Comparison
 from planck_nb.jupyter.transcript.answer import Answer
 from planck_nb.rendering.plain_output import for_terminal
 from planck_nb.workspace import Workspace
@@ -166,9 +167,11 @@ class Extension:
         self._shell.Completer.custom_matchers.append(self._completion)
         self._shell.display_formatter.formatters["text/plain"].for_type(Run, self._print_run)
         if self._is_terminal:  # whose first prompt may wait for its imports
-            self._shell.display_formatter.formatters["text/plain"].for_type(Answer, self._print)
+            for kind in (Answer, Comparison):
+                self._shell.display_formatter.formatters["text/plain"].for_type(kind, self._print)
         else:
-            self._shell.display_formatter.ipython_display_formatter.for_type(Answer, self._show)
+            for kind in (Answer, Comparison):
+                self._shell.display_formatter.ipython_display_formatter.for_type(kind, self._show)
             self._warm_up.start()
         if self._cell_status is not None:
             self._cell_status.install()
@@ -193,8 +196,9 @@ class Extension:
         self._shell.input_transformers_cleanup.remove(syntax.take_line_magics)
         self._shell.input_transformers_post.remove(self._await_magics)
         self._shell.Completer.custom_matchers.remove(self._completion)
-        self._shell.display_formatter.ipython_display_formatter.pop(Answer, None)
-        self._shell.display_formatter.formatters["text/plain"].pop(Answer, None)
+        for answer_type in (Answer, Comparison):
+            self._shell.display_formatter.ipython_display_formatter.pop(answer_type, None)
+            self._shell.display_formatter.formatters["text/plain"].pop(answer_type, None)
         self._shell.display_formatter.formatters["text/plain"].pop(Run, None)
 
     def _notebook(self) -> Notebook:
@@ -238,14 +242,14 @@ class Extension:
         name = self._controller.answers.agent_of(run)
         printer.text(background_line(name) if name and run.outcome is None else repr(run))
 
-    def _print(self, answer: Answer, printer: RepresentationPrinter, _cycle: bool) -> None:
+    def _print(self, answer: Answer | Comparison, printer: RepresentationPrinter, _cycle: bool) -> None:
         """Print an answer in a terminal: its figures below its text in its own cell, and all of it in later ones."""
         if answer.was_shown_in(self._shell.execution_count):
-            printer.text(f"<Answer: {for_terminal(answer.figures)}>")
+            printer.text(f"<{type(answer).__name__}: {for_terminal(answer.figures)}>")
         else:
             printer.text(to_terminal(repr(answer)) if supports_styles(sys.stdout, os.environ) else repr(answer))
 
-    def _show(self, answer: Answer) -> None:
+    def _show(self, answer: Answer | Comparison) -> None:
         if not answer.was_shown_in(self._shell.execution_count):
             publish_display_data(*answer.mime_bundle())
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import copy_context
 from functools import partial
+from html import escape
 from typing import Any, Protocol
 
 from IPython.core.interactiveshell import InteractiveShell
@@ -50,6 +51,9 @@ _CONCURRENT_MESSAGES = 7
 
 _READING_STEP = 1.0
 """Seconds between two sentences about reading."""
+
+_COLUMNS = "repeat(auto-fit, minmax(min(100%, 292px), 1fr))"
+"""Grid columns; a narrow page has one below 600 pixels."""
 
 PLACEHOLDER = {"text/plain": "", "text/html": ""}
 """What replaces a live view that nobody would see, so that a notebook has the same outputs however it is executed."""
@@ -94,8 +98,8 @@ class Frontend:
     def __init__(self, shell: InteractiveShell, controller: Controller) -> None:
         self._shell = shell
         self._controller = controller
-        self._maps = (-1, 0)
-        """The newest cell with maps, and their number."""
+        self._maps = ("", 0)
+        """The newest request with maps, and their number."""
 
     @property
     def is_terminal(self) -> bool:
@@ -166,6 +170,28 @@ class Frontend:
         prompt = ApprovalPrompt(agent, approvals, run.events, read=read, write=_print, agents=actions.agents)
         return _PromptingDisplay(view, prompt, approvals, self._question_prompt(actions, read, _print))
 
+    def show_columns(
+        self, columns: Sequence[tuple[Agent, Run, RunActions]], *, blocking: bool, quiet: bool
+    ) -> ColumnsDisplay:
+        """Show runs side by side until `finish` is called on the result.
+
+        Args:
+            columns: Agents with their runs and actions.
+            blocking: Whether the cell blocks the event loop, so that clicks are lost.
+            quiet: Whether only the finished answers are shown.
+        """
+        if not self.is_terminal and not quiet and is_unattended(self._shell.kernel):
+            display(PLACEHOLDER, raw=True)
+            quiet = True
+        if self.is_terminal or quiet or blocking or not kernel_handles_clicks(self._shell.kernel):
+            show = partial(self.show, blocking=blocking, background=False, quiet=True, prompts=False)
+            return ColumnsDisplay([show(agent, run, actions) for agent, run, actions in columns])
+        views = [self._new_view(agent, run, actions, "") for agent, run, actions in columns]
+        return ColumnsDisplay(
+            [self._shown(view, actions) for view, (_, _, actions) in zip(views, columns, strict=True)],
+            display(_grid(views), display_id=True),
+        )
+
     def _shown(self, view: LiveView | None, actions: RunActions) -> _Shown:
         """A live view whose clicks arrive, which also shows the questions of sidecars; for None, nothing is shown."""
         if view is None:
@@ -182,7 +208,12 @@ class Frontend:
         return spawn(prompt.follow(), name="planck question prompts")
 
     def _live_view(self, agent: Agent, run: Run, actions: RunActions, marker: str, *, clicks: bool = True) -> LiveView:
-        view = LiveView(
+        view = self._new_view(agent, run, actions, marker, clicks=clicks)
+        display(view)
+        return view
+
+    def _new_view(self, agent: Agent, run: Run, actions: RunActions, marker: str, *, clicks: bool = True) -> LiveView:
+        return LiveView(
             run.events,
             agent=agent.name,
             actions=actions,
@@ -192,8 +223,6 @@ class Frontend:
             facts=actions.agents.facts,
             marker=marker,
         )
-        display(view)
-        return view
 
     def show_map(self, run: MapRun) -> None:
         """Show a map's progress, and save a summary at its end.
@@ -205,8 +234,9 @@ class Frontend:
             run.at_end.append(MapLine(run, sys.stdout).finish)
             return
         cell, number = self._maps
-        number = number + 1 if cell == self._shell.execution_count else 1
-        self._maps = self._shell.execution_count, number
+        request = self.request_id  # execution counts stand still without a history, as under nbval
+        number = number + 1 if cell == request else 1
+        self._maps = request, number
         marker = f"planck-map-{number}"
         view: MapView | None = None
         if is_unattended(self._shell.kernel):
@@ -406,6 +436,42 @@ class _Shown:
             self._view.finish(summary, saved=saved, requests=requests)
             if not saved:  # what hides the view in a notebook that is opened later; the cell's error says the rest
                 publish_display_data({"text/plain": "", "text/html": beside_view("<div></div>", marker)})
+
+
+class ColumnsDisplay:
+    """Runs side by side.
+
+    Args:
+        displays: Each run's display.
+        handle: The output with the columns, None without them.
+    """
+
+    is_missing = False
+
+    def __init__(self, displays: Sequence[RunDisplay], handle: DisplayHandle | None = None) -> None:
+        self._displays = displays
+        self._handle = handle
+
+    def finish(self, summaries: Sequence[RunSummary]) -> None:
+        """Remove the columns; their answers are in the saved table.
+
+        Args:
+            summaries: What is known about each run.
+        """
+        for run_display, summary in zip(self._displays, summaries, strict=True):
+            run_display.finish(summary, saved=True)
+        if self._handle is not None:
+            self._handle.update(PLACEHOLDER, raw=True)
+
+
+def _grid(views: Sequence[LiveView]) -> object:
+    """Put views side by side, each below its name."""
+    from ipywidgets import HTML, GridBox, Layout, VBox  # noqa: PLC0415 - only side by side
+
+    layout = Layout(grid_template_columns=_COLUMNS, grid_gap="8px 16px", align_items="flex-start")
+    whole = Layout(width="100%", min_width="0")
+    columns = [VBox([HTML(f"<strong>{escape(view.agent)}</strong>"), view], layout=whole) for view in views]
+    return GridBox(columns, layout=layout)
 
 
 class _PromptingDisplay(_Shown):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
@@ -25,13 +25,15 @@ from planck_nb.jupyter.controller import Controller, StartedRun
 from planck_nb.jupyter.display.error_titles import key_variable
 from planck_nb.jupyter.display.run_facts import model_name
 from planck_nb.jupyter.finished_run import FinishedRun
-from planck_nb.jupyter.frontend import Frontend, RunDisplay
+from planck_nb.jupyter.frontend import ColumnsDisplay, Frontend, RunDisplay
 from planck_nb.jupyter.interpretation import VerbLine, interpret
 from planck_nb.jupyter.live.run_actions import RunActions
 from planck_nb.jupyter.live.run_agents import RunAgents
+from planck_nb.jupyter.live.view import RunSummary
 from planck_nb.jupyter.notebook import Notebook
 from planck_nb.jupyter.notebook_answers import AnswerRecord
 from planck_nb.jupyter.parsing.options import late_options, read_prompt_arguments
+from planck_nb.jupyter.side_by_side import Columns, Comparison
 from planck_nb.jupyter.tool_prints import prints_in_calls
 from planck_nb.jupyter.transcript.answer import Answer, is_structured, transcript_of
 from planck_nb.jupyter.transcript.transcript import Transcript
@@ -53,6 +55,7 @@ class PlanckMagics:
     def __init__(self, shell: InteractiveShell, controller: Controller) -> None:
         self._shell = shell
         self._controller = controller
+        self._columns = Columns(controller)
         self.frontend = Frontend(shell, controller)
 
     async def run(
@@ -109,10 +112,74 @@ class PlanckMagics:
         if isinstance(read, VerbLine):
             return await self._run_verb(read, notebook, blocking=blocking)
         show_wait = self._show_wait(read.options, blocking=blocking)
+        if not {"models", "repeat"}.isdisjoint(read.options):
+            start = partial(self._controller.start, read.text, namespace=namespace, show_wait=show_wait)
+            return await self._compare(start, read.options, blocking=blocking)
         started = await self._controller.start(read.text, read.options, namespace, show_wait=show_wait)
         if cell is None and (hint := late_options(read.text)):
             started = replace(started, notice=f"{started.notice}\n{hint}".strip())
         return await self._follow(started, read.options, blocking=blocking)
+
+    async def _compare(
+        self, start: Callable[..., Awaitable[StartedRun]], options: Mapping[str, Any], *, blocking: bool
+    ) -> Comparison:
+        """Prompt several agents side by side."""
+        shared = {name: value for name, value in options.items() if name not in {"models", "repeat", "agent", "new"}}
+        agents = await self._columns.create(options)
+        columns: list[tuple[Agent, list[Run], RunActions]] = []
+        notices: dict[str, None] = {}
+        try:
+            for agent in agents:
+                started = await start(options={**shared, "agent": agent.name})
+                runs = [started.run]
+                columns.append((agent, runs, RunActions(agent, started.run, runs.append, runs)))
+                notices[started.notice] = None
+        except BaseException:
+            for _, runs, _ in columns:
+                runs[0].abort()
+            await self._columns.remove(agents)
+            raise
+        for notice in filter(None, notices):
+            print(notice)  # noqa: T201 - a line in the cell's output
+        view = self.frontend.show_columns(
+            [(agent, runs[0], actions) for agent, runs, actions in columns],
+            blocking=blocking,
+            quiet=bool(options.get("quiet")),
+        )
+        try:
+            with nullcontext() if self.frontend.is_terminal else prints_in_calls():
+                await asyncio.gather(*(self._until_idle(*column) for column in columns))
+        finally:
+            comparison = self._finish_columns(columns, view)
+        failures = [runs[0].outcome for _, runs, _ in columns]
+        if all(isinstance(failure, PlanckError) for failure in failures):
+            error = failures[0]
+            assert isinstance(error, PlanckError)  # noqa: S101 - for the type checker
+            raise in_one_line(error, _SHOWN_ABOVE)
+        return comparison
+
+    async def _until_idle(self, agent: Agent, runs: list[Run], actions: RunActions) -> None:
+        with self._controller.shown(agent, runs):
+            for run in runs:  # which grows while more prompts are sent
+                with suppress(PlanckError):
+                    await self._until_ended(run, actions)
+
+    def _finish_columns(
+        self, columns: Sequence[tuple[Agent, list[Run], RunActions]], view: ColumnsDisplay
+    ) -> Comparison:
+        cell = self._shell.execution_count
+        answers: dict[str, Answer] = {}
+        for agent, runs, _ in columns:
+            record = self._controller.answers.begin(
+                agent, runs[-1], cell, self.frontend.client, self.frontend.request_id
+            )
+            transcript = _transcript_of(agent, runs[-1], prompts=False, timed=self._is_timed(agent))
+            record.answer = answers[agent.name] = Answer(transcript, agent=agent, run=runs[-1], shown_in=cell)
+            record.shown = view
+        comparison = Comparison(answers, shown_in=cell)
+        view.finish([_summary(answer) for answer in answers.values()])
+        publish_display_data(*comparison.mime_bundle())
+        return comparison
 
     def _prompt_of_sidecar(self, word: str) -> tuple[str, str] | None:
         """The sidecar and the prompt that `SIDECAR:PROMPT` names; None if there is no sidecar of this name."""
@@ -261,23 +328,27 @@ class PlanckMagics:
         if saved:
             publish_display_data(*answer.mime_bundle(record.marker))
         view.finish(
-            {
-                "outcome": "failed" if transcript.error is not None else transcript.outcome,
-                "seconds": round(transcript.seconds, 1),
-                "spent": transcript.spent,
-                "cost": transcript.cost,
-                "model": transcript.model,
-                "text": answer.text,
-                "trouble": transcript.trouble,
-                "ending": transcript.ending,
-                "key_variable": key_variable(record.agent.model, transcript.error_kind),
-            },
+            {**_summary(answer), "key_variable": key_variable(record.agent.model, transcript.error_kind)},
             saved=saved,
             requests=FinishedRun(
                 self._controller, record.agent, record.run, answer, in_cell=in_cell, names=self.notebook_names
             ),
         )
         return answer
+
+
+def _summary(answer: Answer) -> RunSummary:
+    transcript = answer.transcript
+    return {
+        "outcome": "failed" if transcript.error is not None else transcript.outcome,
+        "seconds": round(transcript.seconds, 1),
+        "spent": transcript.spent,
+        "cost": transcript.cost,
+        "model": transcript.model,
+        "text": answer.text,
+        "trouble": transcript.trouble,
+        "ending": transcript.ending,
+    }
 
 
 def _transcript_of(agent: Agent, run: Run, *, prompts: bool, timed: bool) -> Transcript:

@@ -1,13 +1,38 @@
-"""Fakes for your own tests: a model that gives scripted replies."""
+"""For your own tests: scripted models, cases, and scorers."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from planck_nb.agent.scoring import Case, CaseAnswer
 from planck_nb.ai.dialects.demo import Call, Reply
 from planck_nb.ai.models import Model, as_found
+from planck_nb.testing.scorers import (
+    called_tool,
+    case_parameters,
+    check_case,
+    contains,
+    cost_below,
+    equals,
+    json_equal,
+    matches,
+)
 
-__all__ = ["Call", "Reply", "scripted_model"]
+__all__ = [
+    "Call",
+    "Case",
+    "CaseAnswer",
+    "Reply",
+    "called_tool",
+    "case_parameters",
+    "check_case",
+    "contains",
+    "cost_below",
+    "equals",
+    "json_equal",
+    "matches",
+    "scripted_model",
+]
 
 
 def scripted_model(script: Sequence[Reply | str | dict[str, object]], *, pace: float = 0.0) -> Model:

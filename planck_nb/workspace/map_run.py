@@ -19,9 +19,8 @@ from planck_nb.agent.events import AgentEvent
 from planck_nb.agent.output import OutputMismatch, OutputSpec
 from planck_nb.agent.state import PendingApproval
 from planck_nb.ai.models import Model
-from planck_nb.ai.providers import may_cost, rules_of
+from planck_nb.ai.providers import may_cost
 from planck_nb.base.errors import (
-    LimitError,
     PlanckError,
     ProviderStatusError,
     ProviderUnavailableError,
@@ -214,8 +213,8 @@ class MapRun:
         self._waiting: set[tuple[str, str]] = set()
         self._meter = RateMeter(time.monotonic())
         self._reasons: Counter[str] = Counter()
-        self._seconds = self._item_seconds = 0.0
-        """Times before `go_on`, and for all items together."""
+        self._seconds = self._item_seconds = self._charged = 0.0
+        """Times before `go_on`, for all items together; US dollars for other work."""
         self._unanswered: int | None = None
         """Distinct prompts that had no answer at the start."""
         self._task = asyncio.get_running_loop().create_task(self._supervise(self._run))
@@ -328,6 +327,17 @@ class MapRun:
         """
         await asyncio.wait([self._task], timeout=seconds)
 
+    def charge(self, cost: float) -> None:
+        """Count other work's cost against the limit, such as a judge's.
+
+        Args:
+            cost: US dollars.
+        """
+        self._charged += cost
+
+    def _has_spent_all(self) -> bool:
+        return self._bound is not None and self.cost + self._charged >= self._bound
+
     def stop(self) -> None:
         """Stop all items in flight. Stored answers stay."""
         self.stopped = True
@@ -404,13 +414,8 @@ class MapRun:
         self._factory, self._settings = await self._load()
         self.model = self._settings.model
         self._session: Session = self._factory.session
-        model, limits = self._settings.model, self._settings.limits
-        free = model.pricing is not None or limits.unknown_price is not None or not may_cost(model)
-        if self._bound is not None and not free and rules_of(model).cost is None:
-            raise LimitError(
-                f"The price of {model} is not known, so `cost` cannot hold; say what it costs with `unknown_price` in "
-                "the limits, or leave `cost` out."
-            )
+        if self._bound is not None:
+            self._settings.require_price()
         parts = self._settings.digests(self._spec)
         self._settings_digest = digest(json.dumps(parts, sort_keys=True))[:12]
         earlier = await run_in_thread(self._session.get_metadata)
@@ -515,7 +520,7 @@ class MapRun:
             while self._failure is None and not self.stopped and not self.limit:
                 if self._first is not None and len(self._order) >= self._first:
                     break
-                if self._bound is not None and self.cost >= self._bound:
+                if self._has_spent_all():
                     self.limit = (
                         f"The map has used up its {self._bound:g} US dollars; the answers are kept, and the same call "
                         "with a higher `cost` asks the rest."
@@ -562,7 +567,7 @@ class MapRun:
         """Pause after a refusal; False if the run ends."""
         if self.stopped or self._failure is not None or self.limit:
             return False
-        if self._bound is not None and self.cost >= self._bound:
+        if self._has_spent_all():
             return False
         if self._pace.pause(refusal.retry_after if isinstance(refusal, ProviderStatusError) else None):
             return True

@@ -19,13 +19,17 @@ from planck_nb.ai.messages import Usage
 from planck_nb.ai.model_lookup.model_source import model_source
 from planck_nb.ai.model_lookup.stored_options import stored_options
 from planck_nb.ai.models import Model
+from planck_nb.ai.providers import may_cost, rules_of
 from planck_nb.ai.request import Options
-from planck_nb.base.errors import UsageError
+from planck_nb.base.errors import LimitError, UsageError
 from planck_nb.base.secrets import redact
 from planck_nb.base.visible import series
 
 KeyFunction: TypeAlias = Callable[[Any], object]
 """A function from a prompt or a row to its key."""
+
+CONCURRENCY = 8
+"""Usual number of items in flight."""
 
 _MOST_NAMED = 3
 
@@ -83,6 +87,20 @@ class ItemSettings:
             "tools": sorted([tool.name, tool.description, tool.parameters, _source(tool)] for tool in self.tools),
         }
         return {name: digest(json.dumps(value, sort_keys=True, default=str))[:12] for name, value in values.items()}
+
+    def require_price(self) -> None:
+        """Check that costs can be counted.
+
+        Raises:
+            LimitError: The model's price is unknown.
+        """
+        model, limits = self.model, self.limits
+        is_known = model.pricing is not None or limits.unknown_price is not None or not may_cost(model)
+        if not is_known and rules_of(model).cost is None:
+            raise LimitError(
+                f"The price of {model} is not known, so `cost` cannot hold; say what it costs with `unknown_price` in "
+                "the limits, or leave `cost` out."
+            )
 
     def largest_cost(self, characters: int) -> float:
         """Compute an item's largest cost, in US dollars or infinity."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import weakref
-from collections.abc import AsyncIterable, Callable, Iterable, Iterator, Mapping, MutableMapping
+from collections.abc import AsyncIterable, Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -20,6 +20,7 @@ from planck_nb.agent.events import AgentEvent
 from planck_nb.agent.limits import Limits
 from planck_nb.agent.output import output_spec
 from planck_nb.agent.run import Run
+from planck_nb.agent.scoring import SCORER_SECONDS, named_scorers, read_cases
 from planck_nb.ai.cassettes import Cassette
 from planck_nb.ai.client import Client
 from planck_nb.ai.engine import Engine
@@ -45,9 +46,10 @@ from planck_nb.workspace.compactors import Compactors
 from planck_nb.workspace.current_session import CurrentSession
 from planck_nb.workspace.default_model import choose_model
 from planck_nb.workspace.default_policy import default_policy
+from planck_nb.workspace.evaluation import EvaluationParts, EvaluationPlan, EvaluationRun, model_settings
 from planck_nb.workspace.folder_files import TrustedFile, directory_notice, left_out_notice
 from planck_nb.workspace.map_run import MapRun
-from planck_nb.workspace.map_settings import ItemSettings, KeyFunction, MapPrompts
+from planck_nb.workspace.map_settings import CONCURRENCY, ItemSettings, KeyFunction, MapPrompts
 from planck_nb.workspace.session_navigation import SessionNavigation
 from planck_nb.workspace.sessions import WorkspaceSessions
 from planck_nb.workspace.sidecars import WorkspaceSidecars
@@ -127,6 +129,7 @@ class Workspace:
         self._chosen_model: Model | None = None
         """The model passed to `set_default_model`, which takes precedence."""
         self._maps: weakref.WeakSet[MapRun] = weakref.WeakSet()
+        self._evaluations: weakref.WeakSet[EvaluationRun] = weakref.WeakSet()
         self.show_map: Callable[[MapRun], object] | None = None
         """Shows new maps."""
         self._notices: set[str] = set()
@@ -537,7 +540,7 @@ class Workspace:
         agent: Agent | str | None = None,
         model: Model | str | None = None,
         output: Any = None,  # noqa: ANN401 - any type
-        concurrency: int = 8,
+        concurrency: int = CONCURRENCY,
         cost: float | None = None,
         key: KeyFunction | str | None = None,
         template: str | None = None,
@@ -593,10 +596,9 @@ class Workspace:
         self.require_trusted_settings()
         if agent is not None and model is not None:
             raise UsageError("Pass `agent` or `model`, not both: the agent has a model.")
-        if isinstance(concurrency, bool) or not isinstance(concurrency, int) or concurrency < 1:
-            raise UsageError(f"`concurrency` must be a whole number from 1, not {concurrency!r}.")
-        if first is not None and (isinstance(first, bool) or not isinstance(first, int) or first < 1):
-            raise UsageError(f"`first` must be a whole number from 1, not {first!r}.")
+        _require_whole("concurrency", concurrency)
+        if first is not None:
+            _require_whole("first", first)
         if cost is not None and not (isinstance(cost, int | float) and cost >= 0):
             raise UsageError(f"`cost` must be 0 or more US dollars, not {cost!r}.")
         template_agent = self.agent(agent) if isinstance(agent, str) else agent
@@ -623,6 +625,140 @@ class Workspace:
         if self.show_map is not None:
             self.show_map(run)
         return run
+
+    def evaluate(
+        self,
+        task: Agent | str | None,
+        cases: Iterable[object],
+        scorers: Sequence[object] | Mapping[str, object],
+        *,
+        models: Sequence[Model | str] | Model | str = (),
+        repeat: int = 1,
+        output: Any = None,  # noqa: ANN401 - any type
+        cost: float | None = None,
+        concurrency: int = CONCURRENCY,
+        name: str = "",
+        scorer_seconds: float = SCORER_SECONDS,
+        again: bool = False,
+    ) -> EvaluationRun:
+        """Ask cases, score the answers, and store both.
+
+        The same call in the same session goes on: only what lacks an answer or a score is asked and scored. Another
+        session, another `name`, changed cases and changed instructions are another evaluation. The views
+        `evaluations`, `scores` and `score_rates` have them all.
+
+        Args:
+            task: The agent whose settings answer, or its name; None for new agents' defaults. Its conversation is not
+                sent.
+            cases: `planck_nb.testing.Case` objects, mappings with their fields, or a frame with such columns.
+            scorers: Functions from a `planck_nb.testing.CaseAnswer` to a bool, a number or a mapping, sync or async,
+                and agents that judge; a list, or a mapping by name. Judging agents are told to answer with a verdict,
+                and their costs are apart.
+            models: Models to compare, or their names; by default the task's own.
+            repeat: How often each model gets each case.
+            output: A type or a JSON Schema for structured answers, as for `Agent.prompt`.
+            cost: US dollars for answers and judges together, earlier calls included. What is in flight when it is
+                reached is finished.
+            concurrency: The most answers in flight.
+            name: What to call it, by default the agent's name.
+            scorer_seconds: A time limit for each scorer.
+            again: Whether to ask interrupted cases again whose tools may have changed something.
+
+        Returns:
+            The run, which has started. Await it, then read `rates()` and `frame()`.
+
+        Raises:
+            UsageError: An argument cannot be used.
+            AgentError: There is no such agent.
+            ModelError: There is no such model.
+            TrustError: The folder has settings or models that are not trusted.
+
+        Example:
+            >>> import asyncio, tempfile
+            >>> from pathlib import Path
+            >>> from planck_nb import Config
+            >>> from planck_nb.testing import contains, scripted_model
+            >>> async def main(folder):
+            ...     config = Config.load(environment={}, directory=folder, home=folder)
+            ...     async with Workspace(config) as workspace:
+            ...         cases = [{"input": "6 times 7?", "expected": "42"}]
+            ...         run = await workspace.evaluate(None, cases, [contains], models=scripted_model(["42."]))
+            ...         rates = await run.rates()
+            ...         return rates.loc[0, ["mean", "low", "high"]].astype(float).round(2).tolist()
+            >>> with tempfile.TemporaryDirectory() as folder:
+            ...     asyncio.run(main(Path(folder)))
+            [1.0, 0.21, 1.0]
+        """
+        self.require_trusted_settings()
+        _require_whole("repeat", repeat)
+        _require_whole("concurrency", concurrency)
+        if cost is not None and not (isinstance(cost, int | float) and cost >= 0):
+            raise UsageError(f"`cost` must be 0 or more US dollars, not {cost!r}.")
+        if not (isinstance(scorer_seconds, int | float) and scorer_seconds > 0):
+            raise UsageError(f"`scorer_seconds` must be more than 0, not {scorer_seconds!r}.")
+        agent = self.agent(task) if isinstance(task, str) else task
+        if agent is not None and not isinstance(agent, Agent):
+            raise UsageError(f"`task` must be an agent, its name or None, not {type(agent).__name__}.")
+        judges = named_scorers(scorers)
+        if agent is not None and any(judge is agent for judge in judges.values()):
+            raise UsageError(f"The agent {agent.name} cannot judge its own answers; let another agent judge.")
+        answering = self._models_once(models)
+        spec = None if output is None else output_spec(output)
+        plan = EvaluationPlan(
+            name or ("evaluation" if agent is None else agent.name),
+            read_cases(cases),
+            judges,
+            repeat,
+            spec,
+            cost,
+            concurrency,
+            scorer_seconds,
+            agent,
+        )
+
+        async def prepare() -> EvaluationParts:
+            factory = self.agent_factory
+            if agent is not None:
+                settings = ItemSettings.of(agent, factory.prompt_parts)
+            else:
+                model = answering[0] if answering else (await self.default_model())[0]
+                settings = ItemSettings(model, factory.prompt_parts, self.limits)
+            judging = {
+                name: ItemSettings.of(judge, factory.prompt_parts)
+                for name, judge in judges.items()
+                if isinstance(judge, Agent)
+            }
+            return EvaluationParts(factory, model_settings(settings, answering), judging)
+
+        def start_map(prompts: pd.DataFrame, settings: ItemSettings, dollars: float | None) -> MapRun:
+            async def settled() -> tuple[AgentFactory, ItemSettings]:
+                return self.agent_factory, settings
+
+            run = MapRun(
+                MapPrompts(prompts, "key", "{input}"),
+                settled,
+                output=output,
+                spec=spec,
+                concurrency=concurrency,
+                cost=dollars,
+                again=again,
+            )
+            self._maps.add(run)
+            return run
+
+        run = EvaluationRun(plan, prepare, start_map)
+        self._evaluations.add(run)
+        return run
+
+    def _models_once(self, models: Sequence[Model | str] | Model | str) -> list[Model]:
+        """Find models, each of which may be there once."""
+        references = [models] if isinstance(models, Model | str) else list(models)
+        result = [self.model(reference) if isinstance(reference, str) else reference for reference in references]
+        names = [str(model) for model in result]
+        for name in names:
+            if names.count(name) > 1:
+                raise UsageError(f"The model {name} is there twice; `repeat` asks one several times.")
+        return result
 
     @property
     def running_maps(self) -> tuple[MapRun, ...]:
@@ -1041,6 +1177,8 @@ class Workspace:
 
     async def close(self) -> None:
         """Stop all agents and close the session. Its messages are already on disk."""
+        for evaluation in list(self._evaluations):
+            await evaluation.aclose()
         for running in list(self._maps):
             await running.aclose()
         await self._navigation.leave()
@@ -1052,6 +1190,11 @@ class Workspace:
     def _recorded_model(self) -> str | None:
         cassette = self.cassette
         return cassette.recorded_model if cassette is not None and cassette.mode in {"replay", "auto"} else None
+
+
+def _require_whole(name: str, value: object) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise UsageError(f"`{name}` must be a whole number from 1, not {value!r}.")
 
 
 def _retries(config: Config) -> RetryPolicy:

@@ -385,6 +385,9 @@ export function fold(agent: AgentState, event: ev.AgentEvent): AgentState {
       return delegated(agent, event);
     case 'responded':
       return responded(agent, event);
+    case 'evaluation_started':
+    case 'scored':
+      return agent;
     case 'turn_end':
       return turnOver(agent, event.time, agent.ending || 'Done');
     case 'aborted':

@@ -266,6 +266,30 @@ export interface Responded extends EventBase {
   readonly type: 'responded';
 }
 
+export interface EvaluationStarted extends EventBase {
+  readonly name: string;
+  readonly cases?: readonly (Readonly<Record<string, unknown>>)[];
+  readonly repeat: number;
+  readonly type: 'evaluation_started';
+}
+
+export interface Scored extends EventBase {
+  readonly evaluation_id: string;
+  readonly model: string;
+  readonly case: string;
+  readonly repetition: number;
+  readonly scorer: string;
+  readonly scorer_digest: string;
+  readonly measure: string;
+  readonly score: number | null;
+  readonly passed: boolean | null;
+  readonly error: string;
+  readonly reason: string;
+  readonly judge_id: string;
+  readonly seconds: number;
+  readonly type: 'scored';
+}
+
 export interface TurnEnd extends EventBase {
   readonly message?: AssistantMessage;
   readonly usage: Usage;
@@ -313,6 +337,8 @@ export type AgentEvent =
   | WorkerExit
   | Delegated
   | Responded
+  | EvaluationStarted
+  | Scored
   | TurnEnd
   | Aborted
   | Error;

@@ -144,6 +144,7 @@ OMITTED: Mapping[type[object], frozenset[str]] = {
     ev.ToolPreview: frozenset({"tables", "documents"}),
     ev.ApprovalRequest: frozenset({"args", "touches", "reason", "rule", "sandboxed"}),
     ev.ApprovalDecision: frozenset({"args"}),
+    ev.EvaluationStarted: frozenset({"cases"}),
     ev.TurnEnd: frozenset({"message"}),
     ai.UserMessage: frozenset({"content"}),
     ai.AssistantMessage: frozenset(

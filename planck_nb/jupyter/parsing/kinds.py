@@ -283,6 +283,9 @@ SESSION = Kind("SESSION", suggest=_sessions, fits=_may_be_session)
 
 MODEL = Kind("PROVIDER:MODEL", suggest=_models, fits=_may_be_model)
 
+MODELS = Kind("A,B", names, suggest=_models)
+"""Models' names, as a tuple."""
+
 KEY_VARIABLE = Kind("NAME", _key_variable)
 """The name of an environment variable with an API key."""
 

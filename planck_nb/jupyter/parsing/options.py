@@ -16,6 +16,7 @@ from planck_nb.jupyter.parsing.kinds import (
     FUNCTIONS,
     IMAGE,
     MODEL,
+    MODELS,
     OUTPUT,
     RECIPIENT,
     SERVER_OPTIONS,
@@ -61,6 +62,8 @@ def _rules(action: Action) -> Kind:
 OPTIONS = (
     Option("model", "m", MODEL, "the model of the agent, from now on"),
     *SERVER_OPTIONS,
+    Option("models", None, MODELS, "models to ask side by side, each by a new agent like the prompted one"),
+    Option("repeat", "r", INTEGER, "how many answers to get side by side from each model"),
     Option("tools", "t", FUNCTIONS, "functions of the notebook, and tools such as read or web_search, from now on"),
     Option(
         "compactor", None, COMPACTOR, "a function or a package's compactor that shortens the conversation; `default`"

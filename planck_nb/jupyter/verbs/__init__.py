@@ -103,6 +103,7 @@ VERBS = VerbRegistry(
         history_verbs.answer,
         history_verbs.cost,
         history_verbs.timeline,
+        history_verbs.scores,
         change_verbs.changes,
         change_verbs.undo,
         navigation_verbs.rewind,

@@ -1,4 +1,4 @@
-"""`%planck history`, `answer`, `usage` and `timeline`."""
+"""`%planck history`, `answer`, `usage`, `timeline` and `scores`."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING
 
 from planck_nb.base.errors import UsageError, did_you_mean
 from planck_nb.base.text import counted, one_line
-from planck_nb.jupyter.charts import Chart, UsageTables, timeline_chart, unpriced_note, usage_tables
+from planck_nb.jupyter.charts import Chart, UsageTables, scores_chart, timeline_chart, unpriced_note, usage_tables
 from planck_nb.jupyter.charts.history_rows import records
+from planck_nb.jupyter.charts.scores import NOTHING as NO_EVALUATIONS
 from planck_nb.jupyter.charts.usage import NOTHING
 from planck_nb.jupyter.display.summary_table import SummaryTable, bar
 from planck_nb.jupyter.notebook import Notebook
 from planck_nb.jupyter.parsing.kinds import AGENT_NAME, SESSION, is_agent
-from planck_nb.jupyter.parsing.parameters import INTEGER, Option, Parameter
+from planck_nb.jupyter.parsing.parameters import INTEGER, WORD, Option, Parameter
 from planck_nb.jupyter.transcript.answer import Answer
 from planck_nb.jupyter.verbs.declaration import readable, verb
 from planck_nb.rendering.formatting import count, dollars
@@ -232,6 +233,23 @@ async def timeline(notebook: Notebook, session: str | None, agent: str | None) -
     """Return a chart of the session's time."""
     session, agent = _in_session(notebook, session, agent)
     return await timeline_chart(notebook.workspace, session=session, agents=_only(notebook, agent))
+
+
+@verb(
+    "scores",
+    SUBJECT,
+    "draw how models and weeks compare in an evaluation, with intervals",
+    Option("name", "n", WORD, "the evaluation, by default the newest"),
+    Option("cases", "c", None, "each case, too"),
+    Option("table", "t", None, "return a data frame of rates"),
+    example="scores --name dates --cases",
+    synonyms=("evaluations",),
+    shows=True,
+)
+async def scores(notebook: Notebook, name: str | None, cases: bool, table: bool) -> Chart | pd.DataFrame:
+    """Return a chart or a data frame with the scores."""
+    chart = await scores_chart(notebook.workspace, name=name, cases=cases)
+    return readable(chart.frame, empty=NO_EVALUATIONS) if table else chart
 
 
 def _in_session(notebook: Notebook, session: str | None, agent: str | None) -> tuple[str | None, str | None]:

@@ -52,6 +52,9 @@ VIEWS = (
     "events",
     "replies",
     "map_items",
+    "evaluations",
+    "scores",
+    "score_rates",
 )
 """The names of the views that a query can read; README.md describes their columns."""
 

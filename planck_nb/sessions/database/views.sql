@@ -623,3 +623,153 @@ select
     store.seconds(started, ended) as seconds
 from steps join said using (session_id, agent_id) left join spent using (session_id, agent_id)
 where prompt is not null;
+
+-- The scores of one scoring have one time; a later scoring of the same answer, or of another attempt, replaces them.
+create view store.newest_scores as
+select * exclude (newest)
+from (
+    select
+        *,
+        max(ts) over (partition by session_id, evaluation_id, model, case_name, repetition, base) as newest
+    from (
+        select
+            session_id, session_name, agent_id, id, ts,
+            data->>'$.evaluation_id' as evaluation_id, data->>'$.model' as model, data->>'$.case' as case_name,
+            try_cast(data->>'$.repetition' as integer) as repetition,
+            data->>'$.scorer' as base, data->>'$.scorer_digest' as scorer_digest,
+            concat_ws('.', data->>'$.scorer', nullif(data->>'$.measure', '')) as scorer,
+            try_cast(data->>'$.score' as double) as score, try_cast(data->>'$.passed' as boolean) as passed,
+            nullif(data->>'$.error', '') as error, nullif(data->>'$.reason', '') as reason,
+            nullif(data->>'$.judge_id', '') as judge_id, store.measured(data->>'$.seconds') as seconds
+        from store.visible_events
+        where type = 'scored'
+    )
+)
+where ts = newest;
+
+create view store.evaluation_calls as
+select
+    session_id, session_name, agent_id as evaluation_id,
+    min(ts) as started, arg_max(data->>'$.name', id) as name, arg_max(data->'$.cases', id) as cases,
+    max(try_cast(data->>'$.repeat' as integer)) as repeat
+from store.visible_events
+where type = 'evaluation_started'
+group by all;
+
+create view scores as
+with cases as (
+    select
+        session_id, evaluation_id, case_number, data->>'$.name' as case_name,
+        nullif(data->'$.expected', 'null') as expected, data->'$.metadata' as metadata
+    from (
+        select
+            session_id, evaluation_id, unnest(from_json(cases, '["JSON"]')) as data,
+            unnest(range(1, json_array_length(cases)::bigint + 1)) as case_number
+        from store.evaluation_calls
+    )
+),
+judges as (
+    select session_id, agent_id as judge_id, sum(cost_usd) as judge_cost_usd
+    from charges
+    where agent_id like 'judge-%'
+    group by all
+)
+select
+    session_id, session_name, evaluation_id, e.name as evaluation, s.agent_id, s.model, case_number,
+    case_name, repetition, s.scorer, score, passed, error, reason, expected, metadata, judge_id, judge_cost_usd, s.seconds, s.ts, s.scorer_digest
+from store.newest_scores s
+join store.evaluation_calls e using (session_id, session_name, evaluation_id)
+left join cases using (session_id, evaluation_id, case_name)
+left join judges using (session_id, judge_id);
+
+create view evaluations as
+with items as (
+    select session_id, agent_id, sum(cost_usd) as cost_usd from charges where store.is_map_item(agent_id) group by all
+),
+answers as (
+    select session_id, evaluation_id, count(*) as answers, sum(cost_usd) as cost_usd
+    from (select distinct session_id, evaluation_id, agent_id from store.newest_scores)
+    left join items using (session_id, agent_id)
+    group by all
+),
+judged as (
+    select session_id, evaluation_id, sum(judge_cost_usd) as judge_cost_usd
+    from (select distinct session_id, evaluation_id, judge_id, judge_cost_usd from scores where judge_id is not null)
+    group by all
+),
+marks as (
+    select
+        session_id, evaluation_id, max(ts) as ended,
+        list_sort(list(distinct model)) as models, list_sort(list(distinct scorer)) as scorers,
+        count(distinct case_name) as cases, count(error) as errors
+    from store.newest_scores
+    group by all
+)
+select
+    session_id, session_name, evaluation_id, name, started, ended,
+    coalesce(models, []) as models, coalesce(scorers, []) as scorers, coalesce(m.cases, 0) as cases, repeat,
+    coalesce(answers, 0) as answers, coalesce(errors, 0) as errors, cost_usd, judge_cost_usd
+from store.evaluation_calls e
+left join marks m using (session_id, evaluation_id)
+left join answers using (session_id, evaluation_id)
+left join judged using (session_id, evaluation_id);
+
+-- Wilson's 95 % interval. It holds for any scores between 0 and 1: none has more variance than verdicts of the same mean.
+create macro store.wilson(mean, n, side) as
+    greatest(0, least(1, (
+        mean + 1.920729 / n + side * 1.959964 * sqrt(mean * (1 - mean) / n + 0.960365 / (n * n))
+    ) / (1 + 3.841459 / n)));
+
+-- A percentile of the means of 1,000 resamples, the same for the same scores.
+create macro store.resampled(scores, percentile) as list_aggregate(
+    list_transform(
+        range(1000),
+        lambda b: list_avg(list_transform(
+            range(len(scores)), lambda i: scores[(1 + hash(b * 1000003 + i) % len(scores)::ubigint)::bigint]
+        ))
+    ),
+    'quantile_cont', percentile
+);
+
+-- Repeated answers to one case are alike, so over all cases each counts once, with its mean.
+create view score_rates as
+with judged as (
+    select
+        s.*, e.started, e.repeat,
+        coalesce(
+            bool_and(score between 0 and 1) over (partition by s.session_id, s.evaluation_id, s.scorer), true
+        ) as is_rate
+    from scores s join store.evaluation_calls e using (session_id, evaluation_id)
+),
+by_case as (
+    select
+        session_id, session_name, evaluation_id, evaluation, started, model, scorer, case_number, case_name, is_rate,
+        count(score) as answers, count(error) as errors, sum(passed::integer)::bigint as passed, avg(score) as mean,
+        list(score order by repetition) filter (score is not null) as drawn
+    from judged
+    group by all
+),
+over_all as (
+    select
+        session_id, session_name, evaluation_id, evaluation, started, model, scorer, null as case_number, null as case_name,
+        is_rate,
+        sum(answers)::bigint as answers, sum(errors)::bigint as errors, sum(passed)::bigint as passed, avg(mean) as mean,
+        list(mean order by case_number) filter (mean is not null) as drawn
+    from by_case
+    group by all
+),
+rates as (select * from by_case union all select * from over_all)
+select
+    session_id, session_name, evaluation_id, evaluation, started, model, scorer, case_number, case_name, answers, errors, passed, mean,
+    case
+        when drawn is null then null
+        when is_rate then store.wilson(mean, len(drawn), -1)
+        when len(drawn) > 1 then store.resampled(drawn, 0.025)
+    end as low,
+    case
+        when drawn is null then null
+        when is_rate then store.wilson(mean, len(drawn), 1)
+        when len(drawn) > 1 then store.resampled(drawn, 0.975)
+    end as high,
+    if(is_rate, 'wilson', 'bootstrap') as interval
+from rates;

@@ -47,6 +47,8 @@ cost
 cost long --table
 timeline
 timeline --agent Ada
+scores
+scores --cases
 changes
 undo 3
 steer Ada go on

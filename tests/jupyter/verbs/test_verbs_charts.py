@@ -10,7 +10,7 @@ import pytest
 from support.kernel import Kernel, running_kernel
 from support.stored import converse
 
-from planck_nb.jupyter.charts import timeline, usage
+from planck_nb.jupyter.charts import scores, timeline, usage
 from planck_nb.sessions import Session, list_sessions
 
 
@@ -78,3 +78,23 @@ def test_the_notebooks_own_session_and_the_frame_behind_the_tables(kernel: Kerne
 )
 def test_what_cannot_be_drawn_is_said_in_a_sentence(kernel: Kernel, typed: str, said: str) -> None:
     assert said in str(kernel.run(f"%planck {typed}").error)
+
+
+_EVALUATION = """
+from planck_nb import get_workspace
+from planck_nb.testing import contains, scripted_model
+run = await get_workspace().evaluate(
+    None, [{"input": "6 times 7?", "expected": "42"}], [contains], models=scripted_model(["42."]), name="sums"
+)
+"""
+
+
+def test_scores_are_a_picture_or_a_table(kernel: Kernel) -> None:
+    assert kernel.run("%planck scores").plain == scores.NOTHING
+    assert kernel.run("%planck scores --table").plain == scores.NOTHING
+    kernel.run(_EVALUATION)
+    cell = kernel.run("%planck scores --cases").outputs[-1]["data"]
+    assert cell["image/svg+xml"].startswith("<svg")
+    assert cell["text/plain"].splitlines()[0] == "Scores: sums, 1 evaluation, 1 model"
+    assert kernel.run("x = %planck scores --name sums --table\nprint(x['mean'].tolist())").text.strip() == "[1.0, 1.0]"
+    assert "There is no evaluation sum. Did you mean sums?" in kernel.run("%planck scores --name sum").error

@@ -482,7 +482,7 @@ def test_a_query_gets_the_views_that_it_names_or_all_if_it_names_none(one_sessio
 def test_the_readme_lists_every_column(tmp_path: Path) -> None:
     page = Path(planck_nb.sessions.__file__).with_name("README.md").read_text(encoding="utf-8")
     documented = {
-        view: re.findall(r"^\| `(\w+)` \| (\w+) \|", section, flags=re.MULTILINE)
+        view: re.findall(r"^\| `(\w+)` \| ([\w\[\]]+) \|", section, flags=re.MULTILINE)
         for view, section in re.findall(r"^### `(\w+)`\n(.*?)(?=^#|\Z)", page, flags=re.MULTILINE | re.DOTALL)
     }
     assert tuple(documented) == VIEWS
