@@ -4,7 +4,7 @@
 
 writes `schema/events.schema.json`, the events as they are stored and subscribed to, and
 `src/model/events.generated.ts`, the same events as the browser receives them: fields that it may not be sent are
-optional, and `display` is added. The messages of the JupyterLab extension become `src/lab/protocol.generated.ts`.
+optional, and `display` is added. The messages of the JupyterLab extension become `src/lab/kernel/protocol.generated.ts`.
 `build.py` runs this first.
 """
 
@@ -29,7 +29,7 @@ from planck_nb.jupyter.live.question_display import QuestionDisplay
 HERE = Path(__file__).resolve().parent
 SCHEMA = HERE / "schema" / "events.schema.json"
 TYPES = HERE / "src" / "model" / "events.generated.ts"
-LAB_TYPES = HERE / "src" / "lab" / "protocol.generated.ts"
+LAB_TYPES = HERE / "src" / "lab" / "kernel" / "protocol.generated.ts"
 COMMAND = "python labextension/build.py"
 
 _EVENTS: tuple[type[events.EventBase], ...] = get_args(events.AgentEvent)

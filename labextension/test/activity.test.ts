@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
-import { news, summary } from '../src/lab/activity.ts';
-import type { Activity } from '../src/lab/protocol.generated.ts';
+import { news, summary } from '../src/lab/panel/activity.ts';
+import type { Activity } from '../src/lab/kernel/protocol.generated.ts';
 
 const activity = (working: number, waiting: number, cost: number | null = null): Activity => ({ type: 'activity', working, waiting, cost });
 

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
-import { ASK_MS, doing, KernelCopy, windowOf } from '../src/lab/kernel-copy.ts';
-import type { AgentEntry, Overview } from '../src/lab/protocol.generated.ts';
+import { ASK_MS, doing, KernelCopy, windowOf } from '../src/lab/kernel/kernel-copy.ts';
+import type { AgentEntry, Overview } from '../src/lab/kernel/protocol.generated.ts';
 
 const overview = (more: Partial<Overview> = {}): Overview => ({
   type: 'overview',

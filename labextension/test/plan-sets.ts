@@ -2,8 +2,8 @@
 
 import { readFileSync } from 'node:fs';
 
-import { plan } from '../src/lab/proposals.ts';
-import type { CellData, Operation } from '../src/lab/proposals.ts';
+import { plan } from '../src/lab/review/proposals.ts';
+import type { CellData, Operation } from '../src/lab/review/proposals.ts';
 
 const cases = JSON.parse(readFileSync(0, 'utf8')) as [CellData[], Operation[][]][];
 const done = cases.map(([cells, sets]) => {

@@ -3,8 +3,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
-import { offerAt } from '../src/lab/planck-cells.ts';
-import type { Names, Verbs, VerbWords } from '../src/lab/protocol.generated.ts';
+import { offerAt } from '../src/lab/cells/planck-cells.ts';
+import type { Names, Verbs, VerbWords } from '../src/lab/kernel/protocol.generated.ts';
 
 const verb = (more: Partial<VerbWords>): VerbWords => ({ about: 'about it', is_cell: false, takes_agent: false, options: {}, ...more });
 const VERBS: Verbs = {

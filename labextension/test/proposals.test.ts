@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
-import { apply, cellsOf, KEPT_OF_SET, KEPT_OUTPUTS, plan } from '../src/lab/proposals.ts';
-import type { CellData, Operation, SharedCell } from '../src/lab/proposals.ts';
+import { apply, cellsOf, KEPT_OF_SET, KEPT_OUTPUTS, plan } from '../src/lab/review/proposals.ts';
+import type { CellData, Operation, SharedCell } from '../src/lab/review/proposals.ts';
 
 const code = (id: string, source = id, more: Partial<CellData> = {}): CellData => ({
   id,

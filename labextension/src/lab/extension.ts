@@ -2,10 +2,10 @@
 
 import type { JupyterFrontEndPlugin } from '@jupyterlab/application';
 
-import { completion } from './completion.ts';
-import { highlighting } from './highlighting.ts';
-import { panel } from './panel-plugin.ts';
-import { proposals } from './proposals-plugin.ts';
+import { completion } from './cells/completion.ts';
+import { highlighting } from './cells/highlighting.ts';
+import { panel } from './panel/panel-plugin.ts';
+import { proposals } from './review/proposals-plugin.ts';
 import { savedRuns } from './saved-runs.ts';
 import { switchable } from './switch.ts';
 

@@ -1,8 +1,8 @@
 /** The extension's own styles, and the views' styles, once a page. */
 
 import { EXTENSION_URL } from './scripts.ts';
-import panelStyle from './panel.css';
-import style from './review.css';
+import panelStyle from './panel/panel.css';
+import style from './review/review.css';
 
 /** The file with the views' code, filled in by `build.py`. */
 declare const VIEW: string;

@@ -3,13 +3,13 @@
 import type { Cell, CodeCell, MarkdownCell } from '@jupyterlab/cells';
 import { Signal } from '@lumino/signaling';
 
-import { h } from '../view/dom.ts';
-import { icon } from '../view/icons.ts';
-import type { NotebookCheck } from './notebook-check.ts';
-import type { NotebookReview } from './notebook-review.ts';
+import { h } from '../../view/dom.ts';
+import { icon } from '../../view/icons.ts';
+import type { NotebookCheck } from '../review/notebook-check.ts';
+import type { NotebookReview } from '../review/notebook-review.ts';
 import { handsOver, promptAbout, promptOf } from './planck-cells.ts';
-import type { ChangeSet, HelpStatus, HelpWanted } from './protocol.generated.ts';
-import { soon } from './soon.ts';
+import type { ChangeSet, HelpStatus, HelpWanted } from '../kernel/protocol.generated.ts';
+import { soon } from '../soon.ts';
 
 export const ACTIONS = {
   fix: 'Fix',

@@ -1,6 +1,6 @@
 /** The texts of `%%planck` cells. */
 
-import type { Names, Verbs } from './protocol.generated.ts';
+import type { Names, Verbs } from '../kernel/protocol.generated.ts';
 
 /** The body's language in a `%%planck` cell; null for any other cell. */
 export function languageOf(source: string): 'markdown' | 'sql' | null {

@@ -4,11 +4,11 @@ import { html, nothing } from 'lit-html';
 import type { TemplateResult } from 'lit-html';
 import { repeat } from 'lit-html/directives/repeat.js';
 
-import { OLD_SECONDS } from './kernel-copy.ts';
-import type { KernelCopy } from './kernel-copy.ts';
-import type { NotebookReview } from './notebook-review.ts';
+import { OLD_SECONDS } from '../kernel/kernel-copy.ts';
+import type { KernelCopy } from '../kernel/kernel-copy.ts';
+import type { NotebookReview } from '../review/notebook-review.ts';
 import { act } from './panel-parts.ts';
-import type { Stored, TrustEntry } from './protocol.generated.ts';
+import type { Stored, TrustEntry } from '../kernel/protocol.generated.ts';
 
 /** For how long new lines cannot be trusted: a click on its way would trust them unread. */
 const READ_MS = 1000;

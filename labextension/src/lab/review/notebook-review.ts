@@ -6,12 +6,12 @@ import { NotebookActions } from '@jupyterlab/notebook';
 import type { Notebook, NotebookPanel } from '@jupyterlab/notebook';
 import { Signal } from '@lumino/signaling';
 
-import { isApplied, KernelLink } from './kernel-link.ts';
+import { isApplied, KernelLink } from '../kernel/kernel-link.ts';
 import { lineDiff } from './line-diff.ts';
 import type { DiffLine } from './line-diff.ts';
 import { apply, cellsOf, conflictsOf, plan } from './proposals.ts';
 import type { CellData, Conflict, Operation, Reason, SharedNotebook } from './proposals.ts';
-import type { CellChange, ChangeSet, Decision, FromKernel, PageCell } from './protocol.generated.ts';
+import type { CellChange, ChangeSet, Decision, FromKernel, PageCell } from '../kernel/protocol.generated.ts';
 
 const OUTPUT_CHARACTERS = 8_000;
 /** How long changes to the document wait for others before what they mean is shown. */

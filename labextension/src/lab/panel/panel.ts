@@ -5,17 +5,17 @@ import { html, nothing, render } from 'lit-html';
 import type { TemplateResult } from 'lit-html';
 import { repeat } from 'lit-html/directives/repeat.js';
 
-import { count, dollars } from '../model/format.ts';
-import type { Shape } from '../view/icons.ts';
-import type { ApprovalsView } from '../view/approvals-view.ts';
+import { count, dollars } from '../../model/format.ts';
+import type { Shape } from '../../view/icons.ts';
+import type { ApprovalsView } from '../../view/approvals-view.ts';
 import { AskBox } from './ask-box.ts';
-import { doing, KernelCopy, OLD_SECONDS, windowOf } from './kernel-copy.ts';
-import type { NotebookReview } from './notebook-review.ts';
+import { doing, KernelCopy, OLD_SECONDS, windowOf } from '../kernel/kernel-copy.ts';
+import type { NotebookReview } from '../review/notebook-review.ts';
 import { act, coded, glyph } from './panel-parts.ts';
-import type { AgentEntry, StoredSession } from './protocol.generated.ts';
-import type { Reviews } from './reviews.ts';
+import type { AgentEntry, StoredSession } from '../kernel/protocol.generated.ts';
+import type { Reviews } from '../review/reviews.ts';
 import { SettingsForm } from './settings-form.ts';
-import { addStyles, viewModule } from './styles.ts';
+import { addStyles, viewModule } from '../styles.ts';
 import { TrustBox } from './trust-box.ts';
 
 const TICK_MS = 500;

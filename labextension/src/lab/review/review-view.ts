@@ -5,16 +5,16 @@ import { CodeEditor } from '@jupyterlab/codeeditor';
 import type { IEditorServices } from '@jupyterlab/codeeditor';
 import { Widget } from '@lumino/widgets';
 
-import { Announcer } from '../view/announcer.ts';
-import { h, setText, withCode } from '../view/dom.ts';
-import { icon } from '../view/icons.ts';
-import { diffBox } from '../view/text-boxes.ts';
+import { Announcer } from '../../view/announcer.ts';
+import { h, setText, withCode } from '../../view/dom.ts';
+import { icon } from '../../view/icons.ts';
+import { diffBox } from '../../view/text-boxes.ts';
 import { CheckView } from './check-view.ts';
-import { isApplied } from './kernel-link.ts';
+import { isApplied } from '../kernel/kernel-link.ts';
 import { counts } from './line-diff.ts';
 import type { NotebookCheck } from './notebook-check.ts';
 import type { NotebookReview, Shown } from './notebook-review.ts';
-import type { ChangeSet } from './protocol.generated.ts';
+import type { ChangeSet } from '../kernel/protocol.generated.ts';
 
 const KINDS = { insert: 'Insert', change: 'Change', move: 'Move', delete: 'Delete' } as const;
 /** The review's largest share in a notebook's height. */

@@ -10,7 +10,7 @@ import { INotebookTracker } from '@jupyterlab/notebook';
 import type { Notebook } from '@jupyterlab/notebook';
 
 import { languageOf, namesIn } from './planck-cells.ts';
-import { soon } from './soon.ts';
+import { soon } from '../soon.ts';
 
 const MIME_TYPES = { markdown: 'text/x-ipythongfm', sql: 'text/x-sql' } as const;
 

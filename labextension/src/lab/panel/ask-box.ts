@@ -9,13 +9,13 @@ import type { TemplateResult } from 'lit-html';
 import { live } from 'lit-html/directives/live.js';
 import { repeat } from 'lit-html/directives/repeat.js';
 
-import { selectionIn } from './cell-help.ts';
-import type { KernelCopy } from './kernel-copy.ts';
-import { outputText } from './notebook-review.ts';
-import type { NotebookReview } from './notebook-review.ts';
+import { selectionIn } from '../cells/cell-help.ts';
+import type { KernelCopy } from '../kernel/kernel-copy.ts';
+import { outputText } from '../review/notebook-review.ts';
+import type { NotebookReview } from '../review/notebook-review.ts';
 import { act, coded, glyph } from './panel-parts.ts';
-import { fenced, promptTo } from './planck-cells.ts';
-import type { Reviews } from './reviews.ts';
+import { fenced, promptTo } from '../cells/planck-cells.ts';
+import type { Reviews } from '../review/reviews.ts';
 
 /** What may go along with a prompt. */
 const PARTS = ['cell', 'selection', 'output'] as const;

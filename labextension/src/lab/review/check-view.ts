@@ -1,12 +1,12 @@
 /** Shows a verification: consent, progress and the first difference. */
 
-import { h, withCode } from '../view/dom.ts';
-import { icon } from '../view/icons.ts';
-import { diffBox } from '../view/text-boxes.ts';
+import { h, withCode } from '../../view/dom.ts';
+import { icon } from '../../view/icons.ts';
+import { diffBox } from '../../view/text-boxes.ts';
 import { lineDiff } from './line-diff.ts';
 import type { CheckState, NotebookCheck } from './notebook-check.ts';
 import type { NotebookReview } from './notebook-review.ts';
-import type { CheckOffer, CheckProgress, CheckResult } from './protocol.generated.ts';
+import type { CheckOffer, CheckProgress, CheckResult } from '../kernel/protocol.generated.ts';
 
 const MARKS = { same: ['check', 'done'], different: ['cross', 'bad'], ended: ['square', ''] } as const;
 

@@ -2,12 +2,12 @@
 
 import { Signal } from '@lumino/signaling';
 
-import { isApplied } from './kernel-link.ts';
-import type { CheckMessage } from './kernel-link.ts';
+import { isApplied } from '../kernel/kernel-link.ts';
+import type { CheckMessage } from '../kernel/kernel-link.ts';
 import type { NotebookReview } from './notebook-review.ts';
 import { cellsOf, KEPT_OF_SET, KEPT_OUTPUTS, lengthOf } from './proposals.ts';
 import type { CellData, SharedNotebook } from './proposals.ts';
-import type { CheckedCell, CheckOffer, CheckProgress, CheckResult } from './protocol.generated.ts';
+import type { CheckedCell, CheckOffer, CheckProgress, CheckResult } from '../kernel/protocol.generated.ts';
 
 export type CheckState =
   | { readonly kind: 'none' }

@@ -2,13 +2,13 @@
 
 import type { Cell, CodeCell } from '@jupyterlab/cells';
 
-import { h } from '../view/dom.ts';
-import { icon } from '../view/icons.ts';
-import type { CheckMessage } from './kernel-link.ts';
+import { h } from '../../view/dom.ts';
+import { icon } from '../../view/icons.ts';
+import type { CheckMessage } from '../kernel/kernel-link.ts';
 import type { NotebookReview } from './notebook-review.ts';
-import { soon } from './soon.ts';
+import { soon } from '../soon.ts';
 import type { Operation } from './proposals.ts';
-import type { CellText, ChangeSet } from './protocol.generated.ts';
+import type { CellText, ChangeSet } from '../kernel/protocol.generated.ts';
 
 interface Mark {
   readonly set: string;

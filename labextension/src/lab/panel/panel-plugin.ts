@@ -8,11 +8,11 @@ import { LabIcon } from '@jupyterlab/ui-components';
 import { Signal } from '@lumino/signaling';
 import { Widget } from '@lumino/widgets';
 
-import { setText } from '../view/dom.ts';
+import { setText } from '../../view/dom.ts';
 import { news, summary } from './activity.ts';
-import type { NotebookReview } from './notebook-review.ts';
+import type { NotebookReview } from '../review/notebook-review.ts';
 import { Panel } from './panel.ts';
-import { IReviews } from './reviews.ts';
+import { IReviews } from '../review/reviews.ts';
 
 const ID = '@planck-nb/lab:panel';
 const SHOW = 'planck:show-panel';

@@ -4,8 +4,8 @@ import { html } from 'lit-html';
 import type { TemplateResult } from 'lit-html';
 import { guard } from 'lit-html/directives/guard.js';
 
-import { icon } from '../view/icons.ts';
-import type { Shape } from '../view/icons.ts';
+import { icon } from '../../view/icons.ts';
+import type { Shape } from '../../view/icons.ts';
 
 export function act(label: string, does: () => void, kind = ''): TemplateResult {
   return html`<button class="pk-btn" type="button" data-kind=${kind} @click=${does}>${label}</button>`;

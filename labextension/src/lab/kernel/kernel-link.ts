@@ -7,7 +7,7 @@ import { PromiseDelegate } from '@lumino/coreutils';
 import { Signal } from '@lumino/signaling';
 
 import { ASK, HELLO, PROTOCOL, TALK } from './protocol.generated.ts';
-import { EXTENSION_URL, refusesScripts } from './scripts.ts';
+import { EXTENSION_URL, refusesScripts } from '../scripts.ts';
 import type { Activity, Answer, CellChange, ChangeSet, CheckOffer, CheckProgress, CheckResult, Decision, FromKernel, FromPage, Hello, HelpStatus, Names, Overview, Question, StaleCells, Verbs } from './protocol.generated.ts';
 
 /** The version of the extension, which `build.py` fills in. */

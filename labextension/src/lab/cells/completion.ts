@@ -8,7 +8,7 @@ import { Text } from '@jupyterlab/coreutils';
 import { NotebookPanel } from '@jupyterlab/notebook';
 
 import { offerAt } from './planck-cells.ts';
-import { IReviews } from './reviews.ts';
+import { IReviews } from '../review/reviews.ts';
 
 class Provider implements ICompletionProvider {
   readonly identifier = '@planck-nb/lab:completion';

@@ -5,7 +5,7 @@ import { Token } from '@lumino/coreutils';
 import { Signal } from '@lumino/signaling';
 
 import type { NotebookReview } from './notebook-review.ts';
-import type { Activity } from './protocol.generated.ts';
+import type { Activity } from '../kernel/protocol.generated.ts';
 
 export class Reviews {
   readonly all = new Set<NotebookReview>();

@@ -7,15 +7,15 @@ import { INotebookTracker } from '@jupyterlab/notebook';
 import type { NotebookPanel } from '@jupyterlab/notebook';
 import { LabIcon } from '@jupyterlab/ui-components';
 
-import { ACTIONS, CellHelp } from './cell-help.ts';
-import type { Offer } from './cell-help.ts';
+import { ACTIONS, CellHelp } from '../cells/cell-help.ts';
+import type { Offer } from '../cells/cell-help.ts';
 import { NotebookCheck } from './notebook-check.ts';
 import { NotebookReview } from './notebook-review.ts';
 import { IReviews, Reviews } from './reviews.ts';
-import type { HelpWanted } from './protocol.generated.ts';
+import type { HelpWanted } from '../kernel/protocol.generated.ts';
 import { ReviewBar } from './review-view.ts';
 import { StaleCellMarks } from './stale-cells.ts';
-import { addStyles } from './styles.ts';
+import { addStyles } from '../styles.ts';
 
 const CATEGORY = 'Planck';
 

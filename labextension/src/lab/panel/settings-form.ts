@@ -5,9 +5,9 @@ import type { TemplateResult } from 'lit-html';
 import { live } from 'lit-html/directives/live.js';
 import { repeat } from 'lit-html/directives/repeat.js';
 
-import type { NotebookReview } from './notebook-review.ts';
+import type { NotebookReview } from '../review/notebook-review.ts';
 import { act } from './panel-parts.ts';
-import type { Answer, SettingEntry } from './protocol.generated.ts';
+import type { Answer, SettingEntry } from '../kernel/protocol.generated.ts';
 
 /** A notebook's open form. */
 interface Form {

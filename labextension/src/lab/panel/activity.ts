@@ -1,7 +1,7 @@
 /** The agents' activity in words, for the status bar and notifications. */
 
-import { dollars } from '../model/format.ts';
-import type { Activity } from './protocol.generated.ts';
+import { dollars } from '../../model/format.ts';
+import type { Activity } from '../kernel/protocol.generated.ts';
 
 /** The activity in all notebooks as one line, which may be empty. */
 export function summary(activities: readonly Activity[]): string {
