@@ -12,6 +12,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, fields, is_dataclass
+from functools import partial
 from hashlib import sha256
 from typing import Any, TypeAlias
 
@@ -291,6 +292,9 @@ def _cells(function: Any) -> Iterator[object]:  # noqa: ANN401 - any callable
 
 def _digest(function: Any) -> str:  # noqa: ANN401 - any callable
     """Digest a callable's source and the constants that it closes over."""
+    if isinstance(function, partial):
+        arguments = f"{function.args!r}, {sorted(function.keywords.items())!r}"
+        return sha256(f"{_digest(function.func)}\0{arguments}".encode("utf-8", "replace")).hexdigest()[:12]
     code = function if hasattr(function, "__code__") else type(function)
     try:
         source = inspect.getsource(code)

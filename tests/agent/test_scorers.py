@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from support.mapping import priced_model
 from support.wire import CHAT_HELLO
 
 from planck_nb import Agent, ai
+from planck_nb.agent.scoring import function_scorer
 from planck_nb.base.errors import UsageError
 from planck_nb.testing import (
     Case,
@@ -84,3 +86,12 @@ async def test_cases_need_no_key_with_a_cassette(case: Case, tmp_path: Path) -> 
             ):
                 assert (await check_case(agent, case, [contains])).answer == "Hello"
         assert len(server.exchanges) == 1
+
+
+def _at_least(least: int, answer: CaseAnswer) -> bool:
+    return len(str(answer.answer)) >= least
+
+
+def test_a_scorer_with_another_bound_argument_is_another_one() -> None:
+    digests = [function_scorer("long", partial(_at_least, least)).digest for least in (1, 2, 1)]
+    assert digests[0] == digests[2] != digests[1]
