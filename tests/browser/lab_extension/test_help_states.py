@@ -15,7 +15,10 @@ if TYPE_CHECKING:
     Open = Callable[..., Notebook]
 
 SLOW = """from planck_nb.testing import scripted_model
-planck_nb.get_workspace().add_agent("helper", model=scripted_model(["word " * 9999], pace=1.0))"""
+workspace = planck_nb.get_workspace()
+if "helper" in workspace.agents:  # with a session that is resumed
+    await workspace.remove_agent("helper")
+workspace.add_agent("helper", model=scripted_model(["word " * 9999], pace=1.0))"""
 
 
 def test_an_interrupt_and_another_text_end_the_help_and_a_restart_leaves_nothing(lab: Lab, open_notebook: Open) -> None:
