@@ -118,6 +118,11 @@ def test_without_a_kernel_or_the_package_the_panel_says_what_to_do(lab: Lab, ope
     notebook.screenshot("panel-first")
     notebook.run_only(0)
     expect(panel).to_contain_text("planck_nb is not loaded")
+    page.evaluate("window.jupyterapp.commands.execute('docmanager:save')")
+    page.evaluate("window.jupyterapp.shell.currentWidget.close()")
+    button(panel, "New notebook").click()
+    expect(page.locator(".jp-NotebookPanel")).to_be_visible()
+    expect(panel).to_contain_text("planck_nb is not loaded")
 
 
 def test_the_status_bar_tells_who_works_and_a_notification_what_happens_elsewhere(

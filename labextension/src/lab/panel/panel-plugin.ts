@@ -32,13 +32,15 @@ export const panel: JupyterFrontEndPlugin<void> = {
   requires: [IReviews],
   optional: [ICommandPalette, IStatusBar, ISettingRegistry],
   activate: (
-    { commands, shell },
+    { commands, serviceManager, shell },
     reviews: IReviews,
     palette: ICommandPalette | null,
     statusBar: IStatusBar | null,
     settings: ISettingRegistry | null,
   ) => {
-    const widget = new Panel(reviews, (review) => shell.activateById(review.panel.id));
+    const kernels = serviceManager.kernelspecs;
+    const newNotebook = (): void => void commands.execute('notebook:create-new', { kernelName: kernels.specs?.default });
+    const widget = new Panel(reviews, (review) => shell.activateById(review.panel.id), newNotebook);
     widget.title.icon = ICON;
     shell.add(widget, 'right', { rank: 950 });
     const show = (): void => shell.activateById(widget.id);

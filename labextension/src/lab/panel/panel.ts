@@ -36,6 +36,7 @@ interface Shown {
 export class Panel extends Widget {
   private readonly reviews: Reviews;
   private readonly activateNotebook: (review: NotebookReview) => void;
+  private readonly newNotebook: () => void;
   private readonly shown = new Map<NotebookReview, Shown>();
   private readonly root = document.createElement('div');
   private readonly box: AskBox;
@@ -51,7 +52,7 @@ export class Panel extends Widget {
   /** What a person has to know about the last action. */
   private said = '';
 
-  constructor(reviews: Reviews, activateNotebook: (review: NotebookReview) => void) {
+  constructor(reviews: Reviews, activateNotebook: (review: NotebookReview) => void, newNotebook: () => void) {
     super();
     this.id = 'planck-panel';
     this.title.caption = 'Agents';
@@ -59,6 +60,7 @@ export class Panel extends Widget {
     this.node.style.minWidth = WIDTH; // here, because the layout looks at it before the style sheet is there
     this.reviews = reviews;
     this.activateNotebook = activateNotebook;
+    this.newNotebook = newNotebook;
     this.box = new AskBox(reviews, (review) => this.shown.get(review)?.copy, () => this.draw());
     this.root.className = 'pk pk-panel';
     this.root.dataset['lmSuppressShortcuts'] = 'true';
@@ -196,7 +198,9 @@ export class Panel extends Widget {
 
   /** Why less is shown than there might be, and what to do. */
   private notice(current: NotebookReview | null, copy: KernelCopy | null): TemplateResult | typeof nothing {
-    if (current === null || copy === null) return said('Open a notebook', 'The agents of its kernel are shown here.');
+    if (current === null || copy === null) {
+      return said('Open a notebook', 'The agents of its kernel are shown here.', act('New notebook', this.newNotebook));
+    }
     const { link } = current;
     switch (link.state) {
       case 'none':
