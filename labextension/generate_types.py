@@ -4,8 +4,8 @@
 
 writes `schema/events.schema.json`, the events as they are stored and subscribed to, and
 `src/model/events.generated.ts`, the same events as the browser receives them: fields that it may not be sent are
-optional, and `display` is added. The messages of the JupyterLab extension become `src/lab/kernel/protocol.generated.ts`.
-`build.py` runs this first.
+optional, and `display` is added. `src/lab/kernel/protocol.generated.ts` has the messages of the JupyterLab extension,
+`src/view/keys.generated.ts` the table of keys. `build.py` runs this first.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from pydantic import Field, TypeAdapter
 from planck_nb.agent import events
 from planck_nb.ai import messages
 from planck_nb.base.json_types import JsonObject
+from planck_nb.jupyter.keys import PLACES
 from planck_nb.jupyter.lab import protocol
 from planck_nb.jupyter.live.browser_events import DISPLAYS, OMITTED
 from planck_nb.jupyter.live.question_display import QuestionDisplay
@@ -30,6 +31,7 @@ HERE = Path(__file__).resolve().parent
 SCHEMA = HERE / "schema" / "events.schema.json"
 TYPES = HERE / "src" / "model" / "events.generated.ts"
 LAB_TYPES = HERE / "src" / "lab" / "kernel" / "protocol.generated.ts"
+KEYS = HERE / "src" / "view" / "keys.generated.ts"
 COMMAND = "python labextension/build.py"
 
 _EVENTS: tuple[type[events.EventBase], ...] = get_args(events.AgentEvent)
@@ -47,6 +49,12 @@ _HEADER = f"""/**
 
 _LAB_HEADER = f"""/**
  * The messages between a kernel and a page. Generated from `planck_nb/jupyter/lab/protocol.py` by `{COMMAND}`;
+ * do not edit.
+ */
+"""
+
+_KEYS_HEADER = f"""/**
+ * Keys by place and action. Generated from `planck_nb/jupyter/keys.py` by `{COMMAND}`;
  * do not edit.
  */
 """
@@ -120,6 +128,15 @@ def lab_types() -> str:
     return "\n".join(parts)
 
 
+def keys() -> str:
+    """The TypeScript module with the keys for the views."""
+    lines = [_KEYS_HEADER, "export const KEYS = {"]
+    for place in PLACES:
+        pairs = [f"{key.action}: [{', '.join(map(_literal, key.keys))}]" for key in place.keys]
+        lines += [f"  {place.name}: {{ {', '.join(pairs)} }},"] if place.name else []
+    return "\n".join([*lines, "} as const;", ""])
+
+
 def _interface(heading: str, members: list[str]) -> str:
     body = "".join(f"  {member}\n" for member in members)
     return f"export interface {heading} {{\n{body}}}\n"
@@ -171,7 +188,7 @@ def _literal(value: object) -> str:
 @cache
 def rendered() -> dict[Path, str]:
     """The content of each generated file."""
-    return {SCHEMA: json.dumps(schema(), indent=2) + "\n", TYPES: types(), LAB_TYPES: lab_types()}
+    return {SCHEMA: json.dumps(schema(), indent=2) + "\n", TYPES: types(), LAB_TYPES: lab_types(), KEYS: keys()}
 
 
 if __name__ == "__main__":

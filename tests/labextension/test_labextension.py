@@ -20,6 +20,7 @@ from support.node import build_script, labextension_script, require_node, run_ty
 from planck_nb.agent.events import decode_event
 from planck_nb.base.json_types import JsonObject
 from planck_nb.base.visible import is_hidden
+from planck_nb.jupyter.keys import PLACES
 from planck_nb.jupyter.lab.change_book import ChangeBook
 from planck_nb.jupyter.lab.protocol import CellChange, ChangeSet, Decision
 from planck_nb.jupyter.live.frames import FrameEncoder
@@ -45,6 +46,28 @@ def test_the_committed_files_were_built_from_these_sources(build: ModuleType) ->
 def test_the_generated_types_are_those_of_the_events() -> None:
     for path, text in labextension_script("generate_types").rendered().items():
         assert path.read_text(encoding="utf-8") == text, f"{path.name} is out of date: run `{REBUILD}` and commit it."
+
+
+def test_the_table_has_the_shortcuts_of_jupyterlab() -> None:
+    declared: set[tuple[str, str]] = set()
+    for path in (LABEXTENSION / "settings").glob("*.json"):
+        for shortcut in json.loads(path.read_text(encoding="utf-8")).get("jupyter.lab.shortcuts", ()):
+            declared.add((shortcut["command"], "+".join(shortcut["keys"][0].split())))
+    assert {(key.action, shown) for place in PLACES if not place.name for key in place.keys for shown in key.keys} == (
+        declared
+    )
+
+
+def test_the_page_lists_the_keys() -> None:
+    listed = [f"| {place.where} | {key.shown} | {key.does} |" for place in PLACES for key in place.keys]
+    text = (LABEXTENSION / "README.md").read_text(encoding="utf-8")
+    assert [line for line in text.splitlines() if line.startswith("| ")][2:] == listed
+
+
+def test_only_the_table_decides_about_keys() -> None:
+    code = {path.name: path.read_text(encoding="utf-8") for path in LABEXTENSION.glob("src/**/*.ts")}
+    listening = {name for name, text in code.items() if re.search(r"(addEventListener\('|@)keydown", text)}
+    assert listening == {"keys.ts", "panel.ts", "ask-box.ts"}, "use `onKeys` with a place in planck_nb/jupyter/keys.py"
 
 
 def test_the_typescript_fold_names_every_event() -> None:

@@ -8,6 +8,7 @@ import type { ApprovalDisplay } from '../model/events.generated.ts';
 import { elapsed } from '../model/format.ts';
 import { highlighted } from '../text/highlight.ts';
 import { icon } from './icons.ts';
+import { keyName, onKeys } from './keys.ts';
 import type { PendingApproval, Role, RuleScope } from '../model/agent-state.ts';
 import { diffBox, watchOverflow } from './text-boxes.ts';
 
@@ -119,7 +120,7 @@ class ApprovalView {
       h('div', { class: 'pk-line' }, mark, what, this.deadline),
       body,
     );
-    this.element.addEventListener('keydown', (event) => this.key(event));
+    onKeys(this.element, 'approval', { allow: () => this.allow(null), back: () => this.back() });
     this.show();
   }
 
@@ -186,19 +187,17 @@ class ApprovalView {
       button('Allow edited once', 'main', () => this.allow(null)),
       button('Reset', '', () => this.show()),
       button('Deny', '', () => this.send(false, null, null)),
-      h('span', { class: 'pk-push pk-mute pk-wide' }, 'Ctrl+Enter allows'),
+      h('span', { class: 'pk-push pk-mute pk-wide' }, `${keyName('approval', 'allow')} allows`),
     );
     this.fields.find((field) => field.input !== null)?.input?.focus();
   }
 
-  private key(event: KeyboardEvent): void {
-    if (event.key === 'Enter' && (event.ctrlKey || event.metaKey)) this.allow(null);
-    else if (event.key === 'Escape' && this.fields !== null) {
-      this.show();
-      this.row.querySelector<HTMLElement>('.pk-push button')?.focus();
-    } else return;
-    event.preventDefault();
-    event.stopPropagation();
+  /** Drop what was edited. Returns whether there was something. */
+  private back(): boolean {
+    if (this.fields === null) return false;
+    this.show();
+    this.row.querySelector<HTMLElement>('.pk-push button')?.focus();
+    return true;
   }
 
   /** Allow the call, and calls like it by the agents in `scope`; null for this call only. */

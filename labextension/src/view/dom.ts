@@ -1,3 +1,5 @@
+import { onKeys } from './keys.ts';
+
 /** Create an element with attributes and children. */
 export function h<K extends keyof HTMLElementTagNameMap>(
   tag: K,
@@ -23,13 +25,8 @@ export function withCode(text: string): (Node | string)[] {
 /** A text field of several lines: Enter submits, Shift+Enter starts a new line. */
 export function textField(label: string, submit: (event: KeyboardEvent) => void): HTMLTextAreaElement {
   const box = h('textarea', { class: 'pk-field', rows: '1', 'aria-label': label });
-  box.addEventListener('keydown', (event) => {
-    if (event.key !== 'Enter' || event.isComposing || event.ctrlKey || event.metaKey) return;
-    event.preventDefault();
-    event.stopPropagation();
-    // Inserted here because JupyterLab prevents the default action of Shift+Enter inside a cell.
-    if (event.shiftKey) box.setRangeText('\n', box.selectionStart, box.selectionEnd, 'end');
-    else submit(event);
-  });
+  // Inserted here because JupyterLab prevents the default action of Shift+Enter inside a cell.
+  const newLine = (): void => box.setRangeText('\n', box.selectionStart, box.selectionEnd, 'end');
+  onKeys(box, 'field', { send: submit, queue: submit, newLine });
   return box;
 }

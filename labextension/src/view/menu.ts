@@ -1,6 +1,7 @@
 /** A button that opens a menu, used by pointer or by keyboard. */
 
 import { h } from './dom.ts';
+import { moveFocus, onKeys } from './keys.ts';
 
 export interface MenuItem {
   readonly label: string;
@@ -50,22 +51,17 @@ export function menuButton(label: string, content: Node, items: () => readonly M
     document[open ? 'addEventListener' : 'removeEventListener']('scroll', hide, true);
     if (open) enter();
   });
-  button.addEventListener('keydown', (event) => {
-    if (event.key !== 'ArrowDown') return;
-    event.preventDefault();
+  const open = (): void => {
     if (!menu.matches(':popover-open')) menu.showPopover();
     enter(); // at once, because the event `toggle` comes after the next key
-  });
-  menu.addEventListener('keydown', (event) => {
-    const all = visible();
-    const at = all.indexOf(event.target as HTMLElement);
-    const to = { ArrowUp: at - 1, ArrowDown: at + 1, Home: 0, End: all.length - 1 }[event.key];
-    if (to !== undefined) all.at(to % all.length)?.focus();
-    else if (event.key === 'Escape' || event.key === 'Tab') close();
-    else return;
-    if (event.key !== 'Tab') event.preventDefault();
-    event.stopPropagation(); // Escape closes the menu and does not leave the view
-  });
+  };
+  const closeByKey = (event: KeyboardEvent): boolean => {
+    close();
+    event.stopPropagation();
+    return event.key !== 'Tab'; // which still moves on from the button
+  };
+  onKeys(button, 'menuButton', { open });
+  onKeys(menu, 'menu', { move: (event) => moveFocus(visible(), event, true), close: closeByKey });
   return [button, menu];
 }
 

@@ -5,6 +5,7 @@ import { h, setText } from './dom.ts';
 import type { QuestionDisplay, QuestionField } from '../model/events.generated.ts';
 import { elapsed } from '../model/format.ts';
 import { icon } from './icons.ts';
+import { onKeys } from './keys.ts';
 
 type Answer = (answer: QuestionAnswer) => void;
 
@@ -100,7 +101,7 @@ class QuestionView {
       h('div', { class: 'pk-line' }, mark, what, this.deadline),
       body,
     );
-    this.element.addEventListener('keydown', (event) => this.key(event));
+    onKeys(this.element, 'question', { accept: () => this.accept() });
   }
 
   tick(now: number): void {
@@ -111,13 +112,6 @@ class QuestionView {
     clearTimeout(this.paused);
     this.row.setAttribute('aria-disabled', 'true');
     this.paused = window.setTimeout(() => this.row.removeAttribute('aria-disabled'), PAUSE_MS);
-  }
-
-  private key(event: KeyboardEvent): void {
-    if (event.key !== 'Enter' || !(event.ctrlKey || event.metaKey)) return;
-    this.accept();
-    event.preventDefault();
-    event.stopPropagation();
   }
 
   private accept(): void {

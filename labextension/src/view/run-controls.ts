@@ -4,6 +4,7 @@ import type { Command } from '../model/connection.ts';
 import { h, setText, textField, withCode } from './dom.ts';
 import { elapsed } from '../model/format.ts';
 import { icon } from './icons.ts';
+import { keyName, onKeys } from './keys.ts';
 import { RunBar } from './run-bar.ts';
 import type { Announcer } from './announcer.ts';
 import type { QueuedPrompt } from '../model/agent-state.ts';
@@ -36,7 +37,7 @@ export class RunControls {
     this.agent = agent;
     this.queue = new QueueView(send);
     const queue = h('button', { class: 'pk-btn pk-wide', type: 'button', title: 'Alt+Enter' }, 'Queue');
-    const stop = h('button', { class: 'pk-btn pk-stop', type: 'button', title: 'Ctrl+.' }, icon('square'), this.stop);
+    const stop = h('button', { class: 'pk-btn pk-stop', type: 'button', title: keyName('run', 'stop') }, icon('square'), this.stop);
     queue.addEventListener('click', () => this.submit(send, 'queue'));
     stop.addEventListener('click', () => send({ type: 'stop' }));
     this.box = textField('Steer or queue', (event) => this.submit(send, event.altKey ? 'queue' : 'steer'));
@@ -179,11 +180,7 @@ class QueueRow {
     });
     box.value = this.prompt.text;
     box.addEventListener('blur', () => box.replaceWith(this.text));
-    box.addEventListener('keydown', (event) => {
-      if (event.key !== 'Escape') return;
-      event.stopPropagation();
-      this.edit.focus();
-    });
+    onKeys(box, 'queued', { leave: () => this.edit.focus() });
     this.text.replaceWith(box);
     box.focus();
     box.select();

@@ -8,6 +8,7 @@ import type { Command, Connection, Refusal } from '../model/connection.ts';
 import { h, setText } from './dom.ts';
 import { dollars, elapsed } from '../model/format.ts';
 import { FollowedWindow } from './followed-window.ts';
+import { onKeys } from './keys.ts';
 import type { PendingApproval } from '../model/agent-state.ts';
 import { QuestionsView } from './questions-view.ts';
 import { cancelPaint, paintSoon, waitForPresses } from './paint-queue.ts';
@@ -105,7 +106,7 @@ export class RunView {
     parent.append(this.root);
     addCodeTools(this.root, this.announcer, this.cell);
     waitForPresses(this.root);
-    this.root.addEventListener('keydown', (event) => this.key(event));
+    onKeys(this.root, 'run', { stop: () => this.send({ type: 'stop' }), leave: () => this.focusCell() });
     this.cleanups.push(connection.onChange(() => this.schedule()));
     this.cleanups.push(connection.onRefusal((refusal) => this.showRefusal(refusal)));
     const timer = window.setInterval(() => this.tick(), TICK_MS);
@@ -284,14 +285,6 @@ export class RunView {
   /** Give the focus back to the cell. */
   private focusCell(): void {
     this.root.closest<HTMLElement>('.jp-Cell, .jp-Notebook')?.focus({ preventScroll: true });
-  }
-
-  private key(event: KeyboardEvent): void {
-    if (event.key === '.' && (event.ctrlKey || event.metaKey)) this.send({ type: 'stop' });
-    else if (event.key === 'Escape') this.focusCell();
-    else return;
-    event.preventDefault();
-    event.stopPropagation();
   }
 }
 

@@ -3,6 +3,7 @@
 import type { Command } from '../model/connection.ts';
 import { h, setText } from './dom.ts';
 import { count, dollars } from '../model/format.ts';
+import { moveFocus, onKeys } from './keys.ts';
 import { LaneView } from './lane-view.ts';
 import { isTeam, spentOf } from '../model/run.ts';
 import type { Run } from '../model/run.ts';
@@ -69,7 +70,13 @@ export class TeamView {
       this.all = !this.all;
       if (this.run !== null) this.showTeam(this.run);
     });
-    this.grid.addEventListener('keydown', (event) => this.key(event));
+    onKeys(this.grid, 'member', { leave: leaveInset });
+    onKeys(this.grid, 'team', {
+      move: (event) => this.stops.includes(event.target as HTMLElement) && moveFocus(this.stops, event),
+      toggle: (event) => this.set(event, null),
+      open: (event) => this.set(event, true),
+      close: (event) => this.set(event, false),
+    });
     this.grid.addEventListener('focusin', (event) => {
       const row = (event.target as HTMLElement).closest<HTMLElement>('.pk-lane');
       this.focused = row?.dataset['agent'] ?? this.focused;
@@ -225,26 +232,24 @@ export class TeamView {
     for (const view of this.lanes.values()) view.row.tabIndex = view === stop ? 0 : -1;
   }
 
-  private key(event: KeyboardEvent): void {
-    const target = event.target as HTMLElement;
-    const inset = target.closest<HTMLElement>('.pk-inset');
-    if (inset !== null) {
-      if (event.key !== 'Escape') return;
-      (inset.previousElementSibling as HTMLElement).focus();
-    } else {
-      const rows = [...this.grid.querySelectorAll<HTMLElement>('.pk-lane')];
-      const stops = this.restRow.hidden ? rows : [...rows, this.rest];
-      const at = stops.indexOf(target);
-      const view = this.lanes.get(target.dataset['agent'] ?? '');
-      const to = { ArrowUp: at - 1, ArrowDown: at + 1, Home: 0, End: stops.length - 1 }[event.key];
-      if (at >= 0 && to !== undefined) stops[Math.min(Math.max(to, 0), stops.length - 1)]?.focus();
-      else if (view === undefined) return;
-      else if (event.key === 'Enter' || event.key === ' ') this.toggle(view.id);
-      else if (event.key === 'ArrowRight' || event.key === 'ArrowLeft') {
-        if ((view.details !== null) !== (event.key === 'ArrowRight')) this.toggle(view.id);
-      } else return;
-    }
-    event.preventDefault();
-    event.stopPropagation();
+  /** What the arrow keys move between. */
+  private get stops(): readonly HTMLElement[] {
+    const rows = [...this.grid.querySelectorAll<HTMLElement>('.pk-lane')];
+    return this.restRow.hidden ? rows : [...rows, this.rest];
   }
+
+  /** Open or close the focused row; null does either. Returns whether there is one. */
+  private set({ target }: Event, isOpen: boolean | null): boolean {
+    const view = this.lanes.get((target as HTMLElement).dataset['agent'] ?? '');
+    if (view === undefined) return false;
+    if (isOpen === null || isOpen !== (view.details !== null)) this.toggle(view.id);
+    return true;
+  }
+}
+
+/** Return from what an agent's row has opened. Returns whether the focus was there. */
+function leaveInset({ target }: Event): boolean {
+  const inset = (target as HTMLElement).closest<HTMLElement>('.pk-inset');
+  (inset?.previousElementSibling as HTMLElement | null | undefined)?.focus();
+  return inset !== null;
 }

@@ -4,6 +4,7 @@ import { callGroups } from '../model/call-groups.ts';
 import { h, setText, withCode } from './dom.ts';
 import { elapsed, lastSentence } from '../model/format.ts';
 import { icon } from './icons.ts';
+import { moveFocus, onKeys } from './keys.ts';
 import { GrowingMarkdown } from '../text/markdown.ts';
 import type { Call, Cut, Interjection, Item, Note, Prose, Thinking } from '../model/agent-state.ts';
 import { CallGroupView, CallView } from './tool-calls.ts';
@@ -201,17 +202,17 @@ function addLineNavigation(flow: HTMLElement): void {
     const tabStop = all.find((line) => line.getAttribute('tabindex') === '0') ?? all[0];
     for (const line of allLines()) line.tabIndex = line === tabStop ? 0 : -1;
   }).observe(flow, { childList: true });
-  flow.addEventListener('keydown', (event) => {
-    const all = visibleLines();
-    const at = all.indexOf(event.target as HTMLElement);
-    if (at < 0) return;
-    const to = { ArrowUp: at - 1, ArrowDown: at + 1, Home: 0, End: all.length - 1 }[event.key];
-    const details = all[at]?.parentElement;
-    if (to !== undefined) all[Math.min(Math.max(to, 0), all.length - 1)]?.focus();
-    else if (event.key === 'ArrowRight' || event.key === 'ArrowLeft') {
-      if ((details as HTMLDetailsElement).open !== (event.key === 'ArrowRight')) all[at]?.click();
-    } else return;
-    event.preventDefault();
+  const isLine = ({ target }: Event): boolean => visibleLines().includes(target as HTMLElement);
+  const set = (event: Event, isOpen: boolean): boolean => {
+    if (!isLine(event)) return false;
+    const line = event.target as HTMLElement;
+    if ((line.parentElement as HTMLDetailsElement).open !== isOpen) line.click();
+    return true;
+  };
+  onKeys(flow, 'lines', {
+    move: (event) => isLine(event) && moveFocus(visibleLines(), event),
+    open: (event) => set(event, true),
+    close: (event) => set(event, false),
   });
   flow.addEventListener('focusin', (event) => {
     const line = event.target as HTMLElement;

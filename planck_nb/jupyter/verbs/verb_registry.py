@@ -12,6 +12,7 @@ from functools import cached_property
 from importlib.metadata import EntryPoint, entry_points
 
 from planck_nb.base.errors import UsageError
+from planck_nb.jupyter.keys import PLACES
 from planck_nb.jupyter.notebook import Notebook
 from planck_nb.jupyter.parsing.options import OPTIONS
 from planck_nb.jupyter.parsing.parameters import TEXT, Extent, Kind, Parameter
@@ -25,6 +26,9 @@ OWN = (EntryPoint("serve", "planck_nb.serve_verb:serve", GROUP),)
 
 PROMPT = "prompt"
 """The page about prompts, which are no verb."""
+
+KEYS = "keys"
+"""The page with the keys."""
 
 VIEWING = ("list", "show", "get", "view")
 """Words beside a verb which only shows something."""
@@ -51,7 +55,7 @@ _WIDTH = max(len(form) for form, _ in _FORMS)
 _NEXT = (
     ("%planck help VERB or SUBJECT", "explain a verb, or the verbs of a subject, as in `%planck help teams`"),
     (f"%planck help {PROMPT}", "explain agent names, the options of a prompt, and what a prompt can include"),
-    ("%planck help all", "list all verbs"),
+    (f"%planck help {KEYS} or all", "list the keys in the browser, or all verbs"),
 )
 _NEAREST = 3
 _CLOSE = 0.7
@@ -184,7 +188,8 @@ def help_verb(verbs: VerbRegistry) -> Verb:
 
     def suggest(_notebook: Notebook) -> dict[str, str]:
         described = {each.name: each.summary for each in verbs.values()}
-        return described | {PROMPT: "how to write prompts"} | dict.fromkeys(_by_subject(verbs.values()), "subject")
+        pages = {PROMPT: "how to write prompts", KEYS: "the keys in the browser"}
+        return described | pages | dict.fromkeys(_by_subject(verbs.values()), "subject")
 
     def fits(notebook: Notebook, text: str) -> bool:
         is_word = " " not in text and text.isascii()  # a sentence in Chinese has no blanks
@@ -197,7 +202,7 @@ def help_verb(verbs: VerbRegistry) -> Verb:
         Parameter(
             "about",
             Kind("TOPIC", suggest=suggest, extent=Extent.NAME, fits=fits),
-            f"a verb, a subject, an option, `{PROMPT}`: how to write prompts, or `all`: all verbs",
+            f"a verb, a subject, an option, `{PROMPT}`: how to write prompts, `{KEYS}`, or `all`: all verbs",
             optional=True,
         ),
         example="help export",
@@ -240,7 +245,7 @@ def topic(about: str, verbs: VerbRegistry) -> str:
 
 def _nearest_topics(word: str, verbs: VerbRegistry) -> list[str]:
     """Return topics with similar names, then verbs with the word in help."""
-    topics = {name.lower(): name for name in (*verbs, *verbs.synonyms, PROMPT, *_by_subject(verbs.values()))}
+    topics = {name.lower(): name for name in (*verbs, *verbs.synonyms, PROMPT, KEYS, *_by_subject(verbs.values()))}
     similar = [topics[name] for name in get_close_matches(word, topics, n=_NEAREST, cutoff=_CLOSE)]
     names = [found[0].name if (found := verbs.named(name)) else name for name in similar]
     stem = re.compile(rf"\b{re.escape(word[:_STEM])}", re.IGNORECASE)
@@ -307,4 +312,18 @@ def prompts(_verbs: Iterable[Verb] = ()) -> str:
                       *columns(_CARRIED, width)])  # fmt: skip
 
 
-_PAGES: Mapping[str, Callable[[Iterable[Verb]], str]] = {PROMPT: prompts, "prompts": prompts, "all": overview}
+def keys(_verbs: Iterable[Verb] = ()) -> str:
+    """The page with the keys, by the place that has the focus."""
+    width = max(len(key.shown) for place in PLACES for key in place.keys)
+    blocks = [
+        "\n".join([f"{place.where}:", *columns([(key.shown, key.does) for key in place.keys], width)])
+        for place in PLACES
+    ]
+    return "\n\n".join([*blocks, "On a Mac, Cmd is as good as Ctrl."])
+
+
+_PAGES: Mapping[str, Callable[[Iterable[Verb]], str]] = {
+    **dict.fromkeys((PROMPT, "prompts"), prompts),
+    **dict.fromkeys((KEYS, "key", "shortcuts", "keyboard"), keys),
+    "all": overview,
+}

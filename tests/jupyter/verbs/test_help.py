@@ -10,6 +10,7 @@ import pytest
 from planck_nb import Config, Workspace
 from planck_nb.base.errors import UsageError
 from planck_nb.jupyter.controller import Controller
+from planck_nb.jupyter.keys import PLACES
 from planck_nb.jupyter.notebook import Notebook
 from planck_nb.jupyter.verbs import VERBS
 
@@ -59,6 +60,15 @@ async def test_prompts_have_examples(notebook: Notebook) -> None:
     assert text == await page(notebook, "prompts")
     for example in ("--image photo.png", "--output Invoice", "@fig", "--expand"):
         assert example in text
+
+
+async def test_keys_have_a_page(notebook: Notebook) -> None:
+    text = await page(notebook, "keys")
+    assert text == await page(notebook, "shortcuts")
+    assert "\n  Ctrl+.  " in text
+    for place in PLACES:
+        assert f"{place.where}:" in text
+        assert all(f"  {key.does}\n" in text for key in place.keys)
 
 
 async def test_all_verbs_can_be_listed(notebook: Notebook) -> None:

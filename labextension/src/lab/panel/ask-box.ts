@@ -9,6 +9,7 @@ import type { TemplateResult } from 'lit-html';
 import { live } from 'lit-html/directives/live.js';
 import { repeat } from 'lit-html/directives/repeat.js';
 
+import { keyHandler } from '../../view/keys.ts';
 import { selectionIn } from '../cells/cell-help.ts';
 import type { KernelCopy } from '../kernel/kernel-copy.ts';
 import { outputText } from '../review/notebook-review.ts';
@@ -80,11 +81,7 @@ export class AskBox {
     const names = [...new Set([usual, ...teams, ...agents.map(({ name }) => name)])];
     const agent = names.includes(this.agent) ? this.agent : usual;
     const send = (): void => this.send(current, agent, agent === usual ? '' : agent, offers);
-    const key = (event: KeyboardEvent): void => {
-      if (event.key !== 'Enter' || event.shiftKey || event.isComposing) return;
-      event.preventDefault();
-      send();
-    };
+    const key = keyHandler('ask', { send });
     const type = (event: Event): void => {
       this.text = (event.target as HTMLTextAreaElement).value;
       this.redraw();

@@ -8,6 +8,7 @@ import { repeat } from 'lit-html/directives/repeat.js';
 import { count, dollars } from '../../model/format.ts';
 import type { Shape } from '../../view/icons.ts';
 import type { ApprovalsView } from '../../view/approvals-view.ts';
+import { keyHandler, moveFocus } from '../../view/keys.ts';
 import { AskBox } from './ask-box.ts';
 import { doing, KernelCopy, OLD_SECONDS, windowOf } from '../kernel/kernel-copy.ts';
 import type { NotebookReview } from '../review/notebook-review.ts';
@@ -333,7 +334,7 @@ export class Panel extends Widget {
       this.draw();
     };
     const rows = repeat(found.slice(first, last), ({ id }) => id, (session, at) => this.session(current, copy, session, first + at, found.length));
-    return html`<div class="planck-window" tabindex="0" role="group" aria-label="All sessions" @scroll=${scroll} @keydown=${step}>
+    return html`<div class="planck-window" tabindex="0" role="group" aria-label="All sessions" @scroll=${scroll} @keydown=${STEP}>
       <ul class="planck-list" style=${`padding-block: ${before}px ${after + 8}px`}>${rows}</ul>
     </div>`;
   }
@@ -405,12 +406,7 @@ function timeOf(seconds: number): string {
   return isToday ? date.toLocaleTimeString([], { hour: '2-digit', minute: '2-digit' }) : date.toLocaleDateString();
 }
 
-/** Go through the rows by the arrow keys. */
-function step(event: KeyboardEvent): void {
-  const by = { ArrowDown: 1, ArrowUp: -1 }[event.key];
-  if (by === undefined) return;
-  const rows = [...(event.currentTarget as HTMLElement).querySelectorAll<HTMLElement>('.planck-name')];
-  const at = rows.indexOf(event.target as HTMLElement);
-  rows[Math.max(0, Math.min(rows.length - 1, at + by))]?.focus();
-  event.preventDefault();
-}
+/** Go through the rows. */
+const STEP = keyHandler('sessions', {
+  move: (event) => moveFocus([...(event.currentTarget as HTMLElement).querySelectorAll<HTMLElement>('.planck-name')], event),
+});

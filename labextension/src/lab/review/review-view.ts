@@ -8,6 +8,7 @@ import { Widget } from '@lumino/widgets';
 import { Announcer } from '../../view/announcer.ts';
 import { h, setText, withCode } from '../../view/dom.ts';
 import { icon } from '../../view/icons.ts';
+import { keyName, onKeys } from '../../view/keys.ts';
 import { diffBox } from '../../view/text-boxes.ts';
 import { CheckView } from './check-view.ts';
 import { isApplied } from '../kernel/kernel-link.ts';
@@ -41,12 +42,6 @@ interface Surroundings {
   step(by: number): void;
 }
 
-/** Where a key leads in the list: to the next change or to the one before; null for another key. */
-function stepOf({ key, altKey, shiftKey, ctrlKey, metaKey }: KeyboardEvent): number | null {
-  if (altKey && (key === 'ArrowUp' || key === 'ArrowDown')) return key === 'ArrowUp' ? -1 : 1;
-  return key === 'F8' && !ctrlKey && !metaKey ? (shiftKey ? -1 : 1) : null;
-}
-
 /** Accept a change, with a person's text for it. */
 function accept({ set, change, problem }: Shown, { review, edited }: Surroundings): void {
   if (problem !== '') return;
@@ -67,7 +62,12 @@ class ChangeBody {
     this.shown = shown;
     this.all = all;
     this.isInList = isInList;
-    this.element.addEventListener('keydown', (event) => this.key(event));
+    onKeys(this.element, 'change', {
+      accept: () => this.accept(),
+      next: () => this.all.step(1),
+      previous: () => this.all.step(-1),
+      leave: () => this.shown.at !== null && this.all.review.panel.content.activate(),
+    });
     this.update(shown);
   }
 
@@ -115,7 +115,7 @@ class ChangeBody {
     const { at } = this.shown;
     if (this.isInList && at !== null)
       row.append(h('span', { class: 'pk-push' }, button('Show cell', () => this.all.review.show(at), 'bare')));
-    else if (problem === '') row.append(h('span', { class: 'pk-push pk-mute pk-wide' }, 'Ctrl+Enter accepts'));
+    else if (problem === '') row.append(h('span', { class: 'pk-push pk-mute pk-wide' }, `${keyName('change', 'accept')} accepts`));
     return row;
   }
 
@@ -148,16 +148,6 @@ class ChangeBody {
   private closeEditor(): void {
     this.editor?.dispose();
     this.editor = null;
-  }
-
-  private key(event: KeyboardEvent): void {
-    const step = stepOf(event);
-    if ((event.key === 'Enter' || event.key === 'F8') && (event.ctrlKey || event.metaKey)) this.accept();
-    else if (step !== null) this.all.step(step);
-    else if (event.key === 'Escape' && this.shown.at !== null) this.all.review.panel.content.activate();
-    else return;
-    event.preventDefault();
-    event.stopPropagation();
   }
 }
 
@@ -312,7 +302,11 @@ export class ReviewBar extends Widget {
     this.root.append(this.section, this.strips, this.checkView.element, this.message, this.announcer.element);
     this.node.append(this.root);
     this.addClass('planck-review-host');
-    this.root.addEventListener('keydown', (event) => this.key(event));
+    onKeys(this.root, 'review', {
+      next: () => this.step(1),
+      previous: () => this.step(-1),
+      leave: () => review.panel.content.activate(),
+    });
     this.sizes = new ResizeObserver(() => this.fitToContent());
     this.sizes.observe(this.root);
     review.changed.connect(() => this.draw());
@@ -543,15 +537,6 @@ export class ReviewBar extends Widget {
       this.tell('');
       this.draw();
     }, MESSAGE_MS);
-  }
-
-  private key(event: KeyboardEvent): void {
-    const step = stepOf(event);
-    if (event.key === 'Escape') this.review.panel.content.activate();
-    else if (step !== null) this.step(step);
-    else return;
-    event.preventDefault();
-    event.stopPropagation();
   }
 }
 
