@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 from distributed import Client, LocalCluster
+from support.agents import until
 
 from planck_nb import Agent, Config, Workspace, ai
 from planck_nb.ai.dialect import Pause
@@ -26,6 +27,7 @@ from planck_nb.engines import DaskEngine
 from planck_nb.engines.link_format import LEASE_SECONDS, read_error, read_events, versions, write_error, write_events
 from planck_nb.engines.local_cluster import ClusterProcess
 from planck_nb.engines.request_host import RequestHost
+from planck_nb.jupyter.agent_rows import agent_rows, columns_of
 from planck_nb.testing.scripted_server import ScriptedServer
 
 SECRET = "sk-only-in-the-environment"
@@ -47,6 +49,7 @@ def cluster() -> Iterator[Client]:
 
 @pytest.fixture
 async def engine(cluster: Client) -> AsyncIterator[DaskEngine]:
+    await asyncio.to_thread(cluster.wait_for_workers, 2)  # the test before may have ended one
     async with DaskEngine(cluster) as engine:
         yield engine
 
@@ -171,6 +174,21 @@ async def test_a_workspace_stores_each_answer_once(engine: DaskEngine, tmp_path:
         for _ in range(2):
             await asyncio.gather(*(agent.prompt("Next.") for agent in agents))
         assert await stored_answers(workspace) == [("one", 20), ("two", 20)]
+
+
+async def test_views_say_where_a_request_runs(engine: DaskEngine, tmp_path: Path) -> None:
+    config = Config.load(environment={}, directory=tmp_path, home=tmp_path)
+    async with ScriptedServer(["one two three"], held=True) as server, Workspace(config, engine=engine) as workspace:
+        agent = workspace.add_agent("ann", model=server.model())
+        run = agent.prompt("Count.")
+        await until(run, "text_delta")
+        assert agent.info().runs_on == busy_worker(engine)
+        [row] = agent_rows(workspace)
+        assert busy_worker(engine) == f"tls://{row['runs_on']}"
+        assert "runs_on" in columns_of(workspace, teams=False)
+        server.release()
+        await run
+        assert agent.info().runs_on == ""
 
 
 async def test_a_map_is_asked_from_workers(engine: DaskEngine, tmp_path: Path) -> None:
