@@ -1,6 +1,6 @@
 """With `--engine=dask`, scripted models answer from Dask workers.
 
-    python -m pytest --engine=dask -n 2 tests/agent
+    python -m pytest --engine=dask -n0 tests/agent
 
 The script still runs in the test's own event loop. Its events go to a server in another thread, whose answer a worker
 streams, and come back through the engine. So agents are tested over both engines by the same tests, and a summary
@@ -146,7 +146,7 @@ class RemoteDemo:
                     yield batch
             return
         self.tests.add(self.test)
-        pace = cast("float", model.settings["pace"])
+        pace = cast("float", model.settings.get("pace", 0.0))
         if pace > _TOGETHER:
             model = replace(model, settings={**model.settings, "pace": max(_PACE, pace)})
         name = self.relay.open()
