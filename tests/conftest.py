@@ -63,6 +63,11 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> object:
     return Scheduling(config, log) if config.getvalue("dist") == "loadfile" else None
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Let scripted models answer from Dask workers, which is tried by hand."""
+    parser.addoption("--engine", choices=("local", "dask"), default="local", help="where scripted models answer from")
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Collect in each process from another folder on, so that each compiles some files and finds the others compiled.
 
@@ -70,6 +75,8 @@ def pytest_configure(config: pytest.Config) -> None:
     """
     gc.disable()
     worker = getattr(config, "workerinput", None)
+    if config.getoption("engine") == "dask" and (worker is not None or not config.getoption("numprocesses", None)):
+        config.pluginmanager.import_plugin("support.remote_models")
     if worker is not None and config.args_source is pytest.Config.ArgsSource.TESTPATHS:
         folders = sorted(str(path) for path in _FOLDER.iterdir() if path.is_dir() and path.name != "__pycache__")
         first = len(folders) * int(worker["workerid"].removeprefix("gw")) // worker["workercount"]

@@ -71,6 +71,8 @@ class AgentInfo:
     role: Role = ""
     team_id: str | None = None
     parent_id: str | None = None
+    runs_on: str = ""
+    """The engine's worker that reads its reply; empty if none does."""
 
 
 class Agent:
@@ -334,7 +336,7 @@ class Agent:
         """Describe the agent without its messages.
 
         Returns:
-            Who it is, its model and status, and what it has used.
+            Who it is, its model and status, what it has used, and where its request runs.
         """
         state = self._recorder.settled
         return AgentInfo(
@@ -350,6 +352,7 @@ class Agent:
             self.role,
             self.team_id,
             self.parent_id,
+            self._runner.worker,
         )
 
     def add_tool(self, tool: ToolLike) -> None:

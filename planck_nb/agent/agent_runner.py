@@ -489,6 +489,11 @@ class AgentRunner:
             prompt.purpose,
         )
 
+    @property
+    def worker(self) -> str:
+        """The engine's worker that reads the current reply; empty if there is none."""
+        return self._turn.worker if self._turn else ""
+
     def _current_model(self) -> Model:
         """The model that answers now: in a turn perhaps a fallback."""
         return self._turn.model if self._turn else self._setup.model

@@ -100,6 +100,8 @@ class TurnRunner:
         self._warning = ""
         """What is wrong with the newest reply."""
         self._told_of_wait = False
+        self._stream: Stream | None = None
+        """The reply that is being read."""
         self._timeout = ReusableTimeout(budget.seconds_left)
         for run in runs:
             run.status = "running"
@@ -132,7 +134,7 @@ class TurnRunner:
         self._request = self._next_request or self._estimate_request(messages)
         self._next_request = None
         self._budget.start_request(self._request)
-        stream = setup.client.stream(self.model, context, options)
+        stream = self._stream = setup.client.stream(self.model, context, options)
         # Work that was paid for is worth a longer wait; but if another model can answer, nobody needs to wait.
         stream.continues = self._asked and not self._fallbacks
         return stream
@@ -205,7 +207,13 @@ class TurnRunner:
         """Count what was paid for a reply that is not kept."""
         self.charge(Charge.of("failed", reply))
 
+    @property
+    def worker(self) -> str:
+        """The engine's worker that reads the reply; empty if there is none."""
+        return "" if self._stream is None else self._stream.worker
+
     def _end_reply(self) -> None:
+        self._stream = None
         self._asked = True
         self._budget.end_reply()
         self._window.answered()

@@ -323,6 +323,7 @@ class Client:
                 builder.sending(measured=cassette is None or cassette.mode != "replay")
                 try:
                     reply = await self._send(pending, url, headers, body, cassette)
+                    builder.worker = reply.worker
                     async with aclosing(reply):
                         attempts.answered(reply.status, reply.headers)
                         await raise_for_error(reply, pending.wire, pending.model, pending.secrets)
@@ -578,6 +579,11 @@ class Stream:
     def is_sent(self) -> bool:
         """Whether a request was sent that a server may have begun to answer."""
         return self._builder.is_sent
+
+    @property
+    def worker(self) -> str:
+        """The engine's worker that reads the answer; empty before it begins, and in this process."""
+        return self._builder.worker
 
     @property
     def is_finished(self) -> bool:

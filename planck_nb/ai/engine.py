@@ -18,6 +18,8 @@ class Reply(Protocol):
 
     status: int
     headers: Mapping[str, str]
+    worker: str
+    """The worker that reads it, empty for this process."""
 
     async def body(self) -> bytes:
         """Read a document in place of a stream."""

@@ -47,8 +47,8 @@ class MessageBuilder:
     `usage` is the last count reported, `stop_reason` the provider's own, None until it arrives. `prefix` is the digest
     of the request that is answered, if its provider binds signatures to it. `tools` and `output` convert what the model
     writes for schemas in another form, and `text` removes thinking and calls from text parts. `is_sent` says whether a
-    request was sent that a server may have begun to answer. `api` is the wire format that the reply's provider state
-    belongs to.
+    request was sent that a server may have begun to answer. `worker` is the engine's worker that reads the
+    answer. `api` is the wire format that the reply's provider state belongs to.
     """
 
     def __init__(self, model: Model) -> None:
@@ -60,6 +60,7 @@ class MessageBuilder:
         self.text: ReplyText | None = None
         self.api = model.api
         self.is_sent = False
+        self.worker = ""
         self._model = model
         self._parts: dict[int, _Draft] = {}
         self._ids: set[str] = set()

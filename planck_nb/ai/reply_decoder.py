@@ -77,6 +77,7 @@ class ReplyDecoder:
     def __init__(self, reply: HttpResponse, wire: Dialect, model: Model) -> None:
         self.status = reply.status
         self.headers = reply.headers
+        self.worker = ""
         self.body = reply.body
         self.aclose = reply.aclose
         self._reply = reply

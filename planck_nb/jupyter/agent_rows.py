@@ -23,6 +23,23 @@ COLUMNS_WITHOUT_TEAMS = ["agent", "model", "status", "turns", "messages", "token
 _WAITS_CHARACTERS = 80
 
 
+def columns_of(workspace: Workspace, *, teams: bool) -> list[str]:
+    """Choose the table's columns.
+
+    Args:
+        workspace: The workspace, whose engine may have workers.
+        teams: Whether there are teams.
+
+    Returns:
+        The names.
+    """
+    columns = COLUMNS if teams else COLUMNS_WITHOUT_TEAMS
+    if workspace.engine is None:
+        return [*columns]
+    place = columns.index("status") + 1
+    return [*columns[:place], "runs_on", *columns[place:]]
+
+
 def agent_rows(workspace: Workspace) -> list[dict[str, Any]]:
     """Describe all agents.
 
@@ -30,7 +47,7 @@ def agent_rows(workspace: Workspace) -> list[dict[str, Any]]:
         workspace: The workspace.
 
     Returns:
-        A row for each agent, with a value for each of `COLUMNS`: those outside teams first, then team by team.
+        A row for each agent, with a value for each column: those outside teams first, then team by team.
     """
     agents = named_agents(workspace)
     teams = {team.id: name for name, team in workspace.teams.items()}
@@ -46,6 +63,7 @@ def _row(agent: Agent, teams: dict[str | None, str], names: dict[str, str]) -> d
         "role": state.role,
         "parent": "" if state.parent_id is None else names.get(state.parent_id, state.parent_id),
         "status": state.status,
+        "runs_on": agent.info().runs_on.rpartition("//")[2],
         "waits_for": _awaited(state),
         "model": aliases_of([agent]).name(agent.id, state.model),
         "turns": state.turn + 1,

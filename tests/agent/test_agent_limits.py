@@ -97,6 +97,7 @@ async def test_a_turn_ends_in_time_though_the_model_is_silent() -> None:
     assert agent.status == "idle"
 
 
+@pytest.mark.one_process
 async def test_a_turn_ends_in_time_though_a_tool_runs() -> None:
     hold = Hold()
     agent = Agent(
@@ -132,6 +133,7 @@ async def test_a_turn_that_is_over_is_not_called_cut() -> None:
     assert "limit_reached" not in kinds([event async for event in run])
 
 
+@pytest.mark.one_process
 async def test_a_budget_that_is_crossed_mid_stream_cuts_the_reply_and_keeps_it() -> None:
     agent = Agent(model=scripted_model(["word " * 2_000], pace=1e-6), limits=replace(NONE, tokens=300))
     told, reached, _ = await spent(agent)

@@ -501,6 +501,7 @@ def test_a_prompt_without_a_loop_says_what_to_do() -> None:
         Agent(model=scripted_model(["hi"])).prompt("hi")
 
 
+@pytest.mark.one_process
 async def test_late_subscribers_replay_and_slow_ones_never_stall() -> None:
     agent = Agent(model=scripted_model(["word " * 3_000], pace=1e-9))
     slow = agent.subscribe(since=0)

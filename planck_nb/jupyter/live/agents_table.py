@@ -13,7 +13,7 @@ from typing import Any
 import traitlets
 
 from planck_nb.base.async_tasks import spawn
-from planck_nb.jupyter.agent_rows import COLUMNS, agent_rows
+from planck_nb.jupyter.agent_rows import agent_rows, columns_of
 from planck_nb.jupyter.live.frame_throttle import kernel_frame_throttle
 from planck_nb.jupyter.live.widget import Widget
 from planck_nb.rendering.formatting import dollars
@@ -44,8 +44,9 @@ class AgentsTable(Widget):
     def __init__(self, workspace: Workspace, *, interval: float = INTERVAL) -> None:
         self._workspace: Workspace | None = workspace
         self._interval = interval
-        rows, hidden_count = _shown(workspace)
-        super().__init__(columns=list(COLUMNS), rows=rows, hidden=hidden_count)
+        columns = columns_of(workspace, teams=True)
+        rows, hidden_count = _shown(workspace, columns)
+        super().__init__(columns=columns, rows=rows, hidden=hidden_count)
         self._follower = spawn(self._follow(workspace), name="planck agents table")
 
     def finish(self) -> None:
@@ -64,16 +65,16 @@ class AgentsTable(Widget):
                 events.close()
             await asyncio.sleep(self._interval)
             await kernel_frame_throttle().turn()
-            rows, self.hidden = _shown(workspace)
+            rows, self.hidden = _shown(workspace, self.columns)
             self.rows = rows
 
 
-def _shown(workspace: Workspace) -> tuple[list[list[str]], int]:
+def _shown(workspace: Workspace, columns: Sequence[str]) -> tuple[list[list[str]], int]:
     """Return the rows as texts, and the number of hidden agents."""
     rows = agent_rows(workspace)
     if len(rows) > MAX_ROWS:
         rows.sort(key=lambda row: row["status"] == "idle" and not row["waits_for"])
-    return [_texts(row, COLUMNS) for row in rows[:MAX_ROWS]], max(0, len(rows) - MAX_ROWS)
+    return [_texts(row, columns) for row in rows[:MAX_ROWS]], max(0, len(rows) - MAX_ROWS)
 
 
 def _texts(row: Mapping[str, Any], columns: Sequence[str]) -> list[str]:

@@ -19,7 +19,7 @@ from planck_nb.ai.request import Context
 from planck_nb.base.errors import MissingCredentialError, UsageError
 from planck_nb.base.json_types import JsonObject
 from planck_nb.base.threads import run_in_thread
-from planck_nb.jupyter.agent_rows import COLUMNS, COLUMNS_WITHOUT_TEAMS, agent_rows
+from planck_nb.jupyter.agent_rows import agent_rows, columns_of
 from planck_nb.jupyter.controller import DEFAULT_AGENT
 from planck_nb.jupyter.display.run_facts import model_name
 from planck_nb.jupyter.notebook import Notebook
@@ -67,7 +67,7 @@ async def agents(notebook: Notebook) -> pd.DataFrame:
 
     rows = agent_rows(notebook.workspace)
     runs = any(row["status"] != "idle" or row["waits_for"] for row in rows)
-    columns = COLUMNS if any(row["team"] for row in rows) else COLUMNS_WITHOUT_TEAMS
+    columns = columns_of(notebook.workspace, teams=any(row["team"] for row in rows))
     if notebook.controller.default != DEFAULT_AGENT:  # it is shown once it was chosen
         default = notebook.controller.default_agent
         name = None if default is None else full_name(notebook.workspace, default)
