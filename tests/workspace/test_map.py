@@ -17,7 +17,7 @@ from typing import Any
 import pandas as pd
 import pytest
 from support.loopback import Exchange, serving
-from support.mapping import map_numbers, priced_model
+from support.mapping import map_numbers, priced_model, resident_megabytes
 from support.wire import CHAT_HELLO
 
 from planck_nb import Config, Tool, Workspace
@@ -398,6 +398,23 @@ async def test_memory_stays_flat(workspace: Workspace) -> None:
     finally:
         tracemalloc.stop()
     assert kept < 1_000_000  # a thousand prompts have 10 MB
+
+
+@pytest.mark.soak
+@pytest.mark.skipif(not SOAK or not sys.platform.startswith("linux"), reason="takes minutes; set PLANCK_NB_SOAK")
+@pytest.mark.timeout(3600)
+async def test_a_hundred_thousand_items_stay_within_twenty_megabytes(workspace: Workspace) -> None:
+    megabytes: list[float] = []
+
+    async def prompts() -> AsyncIterator[str]:
+        for number in range(100_001):
+            if number % 10_000 == 0:
+                megabytes.append(resident_megabytes())
+            yield f"Prompt {number}"
+
+    run = await workspace.map(prompts(), model=YES)
+    assert (run.asked, run.failed) == (100_001, 0)
+    assert max(megabytes[1:]) - megabytes[1] < 20
 
 
 async def test_an_interrupted_item_whose_tool_may_have_acted_waits_for_consent(tmp_path: Path) -> None:
