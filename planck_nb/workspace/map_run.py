@@ -202,8 +202,9 @@ class MapRun:
         self.estimate: MapEstimate | None = None
         """The rest after a preview; `go_on` asks it."""
         self._order, self._finished = array("Q"), array("Q")
-        self._ended_items: set[int] = set()
         self._met: set[int] = set()
+        self._unfinished: set[int] = set()
+        """Those in flight, stopped or left out, so that all others take one set."""
         self._changed = asyncio.Event()
         self._settings_digest = ""
         self._failure: BaseException | None = None
@@ -265,7 +266,7 @@ class MapRun:
         return MapProgress(
             self._state(),
             self._prompts.total,
-            len(self._ended_items),
+            self._count_finished(),
             self.failed,
             self._pace.active,
             len(self._waiting),
@@ -279,6 +280,9 @@ class MapRun:
             self._sentence(),
             tuple(self._reasons.most_common(_SHOWN_REASONS)),
         )
+
+    def _count_finished(self) -> int:
+        return len(self._met) - len(self._unfinished)
 
     def _state(self) -> MapState:
         if not self._closed:
@@ -539,6 +543,7 @@ class MapRun:
         if number in self._met:
             return False
         self._met.add(number)
+        self._unfinished.add(number)
         if f"{self._settings_digest}-{number}" in self._factory.live_items:
             raise UsageError(f"Item {prompt.name} is being asked by another map at the moment; await that one first.")
         open_attempts = () if number in history.done else history.open.get(number, ())
@@ -633,7 +638,7 @@ class MapRun:
 
     def _end(self, number: int) -> None:
         self._finished.append(number)
-        self._ended_items.add(number)
+        self._unfinished.discard(number)
         self._changed.set()
 
     async def _items(self, numbers: array[int], *, ordered: bool) -> AsyncIterator[MapItem]:
@@ -642,7 +647,7 @@ class MapRun:
             self._changed.clear()
             page = numbers[position : position + _PAGE]
             if ordered:
-                page = page[: next((i for i, number in enumerate(page) if number not in self._ended_items), len(page))]
+                page = page[: next((i for i, number in enumerate(page) if number in self._unfinished), len(page))]
             if page:
                 rows = await self._rows(set(page))
                 for number in page:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import statistics
 import sys
 import tempfile
 import time
@@ -80,18 +81,23 @@ async def long_map(base: str, count: int) -> None:
     """Print how a map grows, from a list and with nothing loaded, as in a fresh kernel."""
     model = ai.get_model("openai", "m", base_url=f"{base}/n=20", has_api_key=False)
     async with new_workspace() as workspace:
-        began = time.perf_counter()
+        began, cpu = time.perf_counter(), time.process_time()
         run = workspace.map([f"item {number}" for number in range(count)], model=model, concurrency=CONCURRENCY)
         async for _ in run.as_finished():
-            print(f"the first row of {count:,} after {time.perf_counter() - began:.2f} s")
+            seconds = f"{time.perf_counter() - began:.2f} s, {time.process_time() - cpu:.2f} s of CPU"
+            print(f"the first row of {count:,} after {seconds}")
             break
         for part in range(10):
             cpu, before = time.process_time(), run.progress.finished
+            megabytes: list[float] = []  # DuckDB takes some while it copies rows
             while run.progress.finished < count * (part + 1) // 10 and not run.done:
+                megabytes.append(resident_megabytes())
                 await run.wait(0.05)
             finished = run.progress.finished
             each = (time.process_time() - cpu) / max(1, finished - before) * 1e3
-            print(f"{finished:>9,} items {each:6.2f} ms of CPU each, {resident_megabytes():5.0f} MB", flush=True)
+            print(
+                f"{finished:>9,} items {each:6.2f} ms of CPU each, {statistics.median(megabytes):5.0f} MB", flush=True
+            )
         assert (run.asked, run.failed) == (count, 0)
 
 
