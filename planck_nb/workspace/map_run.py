@@ -195,7 +195,7 @@ class MapRun:
         """True after `stop`."""
         self.model: Model | None = None
         """The answering model, None until it is known."""
-        self.at_end: list[Callable[[], None]] = []
+        self.at_end: list[Callable[[], object]] = []
         """Functions to call at the end, before awaiting callers go on."""
         self.changed = False
         """True if answers have other settings; `go_on` asks them again."""

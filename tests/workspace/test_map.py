@@ -193,6 +193,34 @@ async def test_stop_keeps_what_was_answered(workspace: Workspace) -> None:
     assert len(await run.frame()) == 1
 
 
+async def test_stop_ends_replies_in_flight_and_keeps_what_was_answered(workspace: Workspace) -> None:
+    in_flight, closed = asyncio.Event(), asyncio.Queue[None]()
+
+    async def slow(exchange: Exchange) -> None:
+        if len(server.exchanges) == 1:
+            await hello(exchange)
+            return
+        await exchange.head()
+        await exchange.send(CHAT_HELLO[0])
+        if len(server.exchanges) == 5:
+            in_flight.set()
+        await exchange.closed()
+        closed.put_nowait(None)
+
+    async with serving(slow) as server:
+        prompts = [str(number) for number in range(1_000)]
+        run = workspace.map(prompts, model=priced_model(server.url), concurrency=4)
+        await in_flight.wait()
+        run.stop()
+        await run
+        for _ in range(4):
+            await closed.get()
+        assert len(server.exchanges) == 5
+    assert (run.progress.state, run.progress.in_flight) == ("stopped", 0)
+    rows = await workspace.query_async("select status, count(*) from map_items group by all order by all")
+    assert rows.to_numpy().tolist() == [["done", 1], ["stopped", 4]]
+
+
 async def _first(run: MapRun, count: int) -> AsyncIterator[MapItem]:
     async for item in run:
         yield item
