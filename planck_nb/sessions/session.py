@@ -60,6 +60,9 @@ _ENCODE_IN_THREAD_FROM = 1_000_000
 
 _LAST = 128 * 1024
 
+_MOST_AGENTS = 10_000
+"""Most ids to keep; a map makes an agent for each item."""
+
 _MUCH_MISSING = 1024 * 1024
 
 _SIGNED = f'"{SIGNATURE}"'.encode()
@@ -106,7 +109,7 @@ class Session(SessionReader):
         self._closed = False
         self._process = os.getpid()
         self._agents: set[str] | None = None
-        """The agents with messages, so that a new one reads nothing; None in a session that was there before."""
+        """The agents with messages, so that a new one reads nothing; None if they are many or were there before."""
         self._ahead: dict[str, list[Row]] = {}
         self._written_since: set[str] | None = None
         """The agents that get messages while conversations are read ahead; None if none are, and after a rewind."""
@@ -619,6 +622,12 @@ class Session(SessionReader):
             if self._written_since is not None:
                 self._written_since.add(agent_id)
 
+    def _note_agent(self, agent_id: str) -> None:
+        if self._agents is not None:
+            self._agents.add(agent_id)
+            if len(self._agents) > _MOST_AGENTS:
+                self._agents = None
+
     def _conversation(self, agent_id: str) -> list[Row]:
         with self._order:
             ahead = self._ahead.pop(agent_id, None)
@@ -691,8 +700,7 @@ class SessionLog:
         if characters_of(message) > _ENCODE_IN_THREAD_FROM:
             with suppress(ValueError, TypeError, RecursionError):  # which are reported below
                 fields = await run_in_thread(lambda: codec.encode_message_fields(message, time=time))
-        if self._session._agents is not None:  # noqa: SLF001 - a part of Session
-            self._session._agents.add(self._agent_id)  # noqa: SLF001 - as above
+        self._session._note_agent(self._agent_id)  # noqa: SLF001 - a part of Session
 
         def encode(row_id: int) -> bytes:
             self._session._conversation_changed(self._agent_id)  # noqa: SLF001 - as above
@@ -749,7 +757,8 @@ class SessionLog:
             SessionError: The session cannot be read.
         """
         session = self._session
-        if session._agents is not None and self._agent_id not in session._agents:  # noqa: SLF001 - a part of Session
+        agents = session._agents  # noqa: SLF001 - a part of Session
+        if agents is not None and self._agent_id not in agents:
             return []
         return [(row.db_id, row.message) for row in session._conversation(self._agent_id)]  # noqa: SLF001 - as above
 

@@ -38,14 +38,17 @@ class MapEstimate:
     seconds: float
 
     def __str__(self) -> str:
+        how = "" if self.rest == 0 else " `go_on()`, or the same call without `first`, asks what is left."
+        return self.forecast + how
+
+    @property
+    def forecast(self) -> str:
+        """Return the price and the time as a sentence."""
         if self.rest == 0:
             return "All items have an answer."
         items = "Each further item" if self.rest is None else f"The other {counted_items(self.rest)}"
         price = "cost an unknown price" if self.cost is None else f"cost about {dollars(self.cost)}"
-        return (
-            f"{items} will {price if self.cost != 0 else 'cost nothing'} and take about {elapsed(self.seconds)}. "
-            "`go_on()`, or the same call without `first`, asks what is left."
-        )
+        return f"{items} will {price if self.cost != 0 else 'cost nothing'} and take about {elapsed(self.seconds)}."
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,7 +32,7 @@ from planck_nb.base.errors import (
 from planck_nb.base.text import one_line
 from planck_nb.base.threads import run_in_thread
 from planck_nb.base.visible import series
-from planck_nb.sessions import Session, query_async
+from planck_nb.sessions import Session, query_into
 from planck_nb.workspace.agent_factory import AgentFactory
 from planck_nb.workspace.map_pace import Pace, Slot
 from planck_nb.workspace.map_progress import MapEstimate, MapProgress, MapState, RateMeter
@@ -57,6 +57,7 @@ _REASON_CHARACTERS = 200
 _KEY = "map:"
 """The beginning of metadata keys."""
 
+_READ = ("name", "prompt", "answer", "error", "input_tokens", "output_tokens", "cost_usd", "seconds", "agent_id")
 _COLUMNS = ("prompt", "error", "input_tokens", "output_tokens", "cost_usd", "seconds")
 
 
@@ -194,15 +195,16 @@ class MapRun:
         """True after `stop`."""
         self.model: Model | None = None
         """The answering model, None until it is known."""
-        self.at_end: list[Callable[[], None]] = []
+        self.at_end: list[Callable[[], object]] = []
         """Functions to call at the end, before awaiting callers go on."""
         self.changed = False
         """True if answers have other settings; `go_on` asks them again."""
         self.estimate: MapEstimate | None = None
         """The rest after a preview; `go_on` asks it."""
         self._order, self._finished = array("Q"), array("Q")
-        self._ended_items: set[int] = set()
         self._met: set[int] = set()
+        self._unfinished: set[int] = set()
+        """Those in flight, stopped or left out, so that all others take one set."""
         self._changed = asyncio.Event()
         self._settings_digest = ""
         self._failure: BaseException | None = None
@@ -264,7 +266,7 @@ class MapRun:
         return MapProgress(
             self._state(),
             self._prompts.total,
-            len(self._ended_items),
+            self._count_finished(),
             self.failed,
             self._pace.active,
             len(self._waiting),
@@ -278,6 +280,9 @@ class MapRun:
             self._sentence(),
             tuple(self._reasons.most_common(_SHOWN_REASONS)),
         )
+
+    def _count_finished(self) -> int:
+        return len(self._met) - len(self._unfinished)
 
     def _state(self) -> MapState:
         if not self._closed:
@@ -427,11 +432,10 @@ class MapRun:
         self._source = self._prompts.read()
 
     async def _read_stored(self) -> _Stored:
-        rows = await self._query("select agent_id, status, cost_usd, length(prompt) as size from map_items")
+        rows = await self._query("select agent_id, status, coalesce(cost_usd, 0), length(prompt) from map_items")
         history = _Stored()
-        for agent_id, status, cost, size in zip(*(rows[name].tolist() for name in rows), strict=True):
+        for agent_id, status, dollars, size in rows:
             _, settings, code, attempt = agent_id.split("-")
-            dollars = 0.0 if cost is None or cost != cost else cost  # noqa: PLR0124 - NaN
             number = int(code, 16)
             if settings != self._settings_digest:
                 if status == "done":
@@ -441,7 +445,7 @@ class MapRun:
             if status == "done":
                 history.done[number] = dollars
             elif status == "open":
-                history.open.setdefault(number, []).append((agent_id, int(size)))
+                history.open.setdefault(number, []).append((agent_id, size))
             if status != "done":
                 history.spent[number] = history.spent.get(number, 0.0) + dollars
         return history
@@ -539,6 +543,7 @@ class MapRun:
         if number in self._met:
             return False
         self._met.add(number)
+        self._unfinished.add(number)
         if f"{self._settings_digest}-{number}" in self._factory.live_items:
             raise UsageError(f"Item {prompt.name} is being asked by another map at the moment; await that one first.")
         open_attempts = () if number in history.done else history.open.get(number, ())
@@ -581,9 +586,9 @@ class MapRun:
         """Check whether an item's tools may have done more than read."""
         if not self._settings.tools:
             return False
-        rows = await self._query(f"select name, args from tool_calls where agent_id = '{agent_id}'")  # noqa: S608 - digests
+        sql = f"select name, args from tool_calls where agent_id = '{agent_id}'"  # noqa: S608 - digests
         tools = {tool.name: tool for tool in self._settings.tools}
-        for name, args in zip(rows["name"], rows["args"], strict=True):
+        for name, args in await self._query(sql):
             effects = tools[name].touched(json.loads(args)) if name in tools else ()
             if not effects or any(effect.kind != "read" for effect in effects):
                 return True
@@ -621,6 +626,7 @@ class MapRun:
             await agent.stop(removed=True)
             self.cost += agent.info().cost or 0.0
             self._item_seconds += time.monotonic() - began
+        del self._known.attempts[prompt.digest]  # the next call reads it again
         self._end(prompt.digest)
         self._meter.add(time.monotonic())
         return True
@@ -632,7 +638,7 @@ class MapRun:
 
     def _end(self, number: int) -> None:
         self._finished.append(number)
-        self._ended_items.add(number)
+        self._unfinished.discard(number)
         self._changed.set()
 
     async def _items(self, numbers: array[int], *, ordered: bool) -> AsyncIterator[MapItem]:
@@ -641,7 +647,7 @@ class MapRun:
             self._changed.clear()
             page = numbers[position : position + _PAGE]
             if ordered:
-                page = page[: next((i for i, number in enumerate(page) if number not in self._ended_items), len(page))]
+                page = page[: next((i for i, number in enumerate(page) if number in self._unfinished), len(page))]
             if page:
                 rows = await self._rows(set(page))
                 for number in page:
@@ -662,8 +668,8 @@ class MapRun:
             row["prompt"],
             self._answer(row["answer"]),
             row["error"] or "",
-            int(row["input_tokens"] or 0),
-            int(row["output_tokens"] or 0),
+            row["input_tokens"] or 0,
+            row["output_tokens"] or 0,
             row["cost_usd"],
             row["seconds"],
             row["agent_id"],
@@ -683,14 +689,14 @@ class MapRun:
         digests = ", ".join(f"'{number:016x}'" for number in numbers or ())
         condition = f"and digest in ({digests})" if numbers is not None else ""
         settings = f"where settings = '{self._settings_digest}' and status <> 'open'"
-        rows = await self._query(f"select * from map_items {settings} {condition} order by started")  # noqa: S608 - digests
-        plain = rows.astype(object).where(rows.notna(), None).to_dict("records")
-        return {int(row["digest"], 16): {str(name): value for name, value in row.items()} for row in plain}
+        sql = f"select digest, {', '.join(_READ)} from map_items {settings} {condition} order by started"  # noqa: S608 - digests
+        return {int(code, 16): dict(zip(_READ, row, strict=True)) for code, *row in await self._query(sql)}
 
-    async def _query(self, sql: str) -> pd.DataFrame:
+    async def _query(self, sql: str) -> list[tuple[Any, ...]]:
+        """Read without pandas, whose import would take longer than the first answer."""
         with suppress(SessionError):  # closed, or a full disk: what was written can be read
             await self._session.flush()
-        return await query_async(self._session.directory, sql, only=self._session.info)
+        return await query_into(self._session.directory, sql, lambda rows: rows.fetchall(), only=self._session.info)
 
 
 def _fields(answer: object) -> dict[str, object]:

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, It
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from planck_nb.agent.agent import Agent
 from planck_nb.agent.calling.tool import Tool
@@ -117,7 +117,11 @@ class ItemSettings:
 
 def digest(text: str) -> str:
     """Return a text's SHA-256."""
-    return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+    return _sha256(text).hex()
+
+
+def _sha256(text: str) -> bytes:
+    return sha256(text.encode("utf-8", "surrogatepass")).digest()
 
 
 def _source(tool: Tool) -> str:
@@ -128,9 +132,8 @@ def _source(tool: Tool) -> str:
         return f"{getattr(function, '__module__', '')}.{getattr(function, '__qualname__', type(function).__name__)}"
 
 
-@dataclass(frozen=True, slots=True)
-class MapPrompt:
-    """One prompt.
+class MapPrompt(NamedTuple):
+    """One prompt; a tuple, since all are made before the first is sent.
 
     Args:
         name: Its key, or its number from 1.
@@ -280,4 +283,4 @@ def _unreadable(number: int, error: Exception) -> UsageError:
 
 
 def _number(text: str) -> int:
-    return int(digest(text)[:16], 16)
+    return int.from_bytes(_sha256(text)[:8])

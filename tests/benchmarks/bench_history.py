@@ -1,16 +1,18 @@
 """The history of many sessions, of a long one, of one with many rewinds and of one with many agents.
 
-    python tests/benchmarks/bench_history.py [--sessions 2000] [--messages 1000000] [--store DIR] [--long DIR]
+    python tests/benchmarks/bench_history.py [--sessions 2000] [--messages 1000000] [--only PART]
+        [--store DIR] [--long DIR]
 
 Prints each figure beside its target; what is compared is measured in turn with its floor. A store that is given is used
-as it is. Writing two thousand sessions of 500 messages takes some minutes and 2.5 GB, a message of the long session
-2 KB.
+as it is. The parts are `many`, `journals` (the same sessions without their DuckDB files), `long` and `agents`. Writing
+two thousand sessions of 500 messages takes some minutes and 2.5 GB, a message of the long session 2 KB.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import gc
 import shutil
 import statistics
 import subprocess
@@ -24,6 +26,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 import duckdb
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
 from support.history import write_history, write_long
 
 from planck_nb import Config, Workspace
@@ -31,11 +36,13 @@ from planck_nb.ai.messages import UserMessage
 from planck_nb.sessions import VIEWS, Session, SessionReader, list_sessions, open_in, query, read_members, search
 from planck_nb.sessions.database.duckdb import sql_literal
 from planck_nb.sessions.database.session_catalogue import update_catalogue
+from planck_nb.testing import scripted_model
 
 ROUNDS = 5
 REWINDS = 1000
 UNREAD = 200
 APPENDS = 300
+TURN_ROUNDS = 7
 CHAPTER = 401
 """The messages of a hundred turns, and a summary."""
 SCAN = "select sum(length(text)) as n from {}"
@@ -126,6 +133,25 @@ def many(directory: Path) -> None:
     print(f"{'memory above idle':35} {memory('VmHWM') - idle:7.0f} MB    target 200 MB")
     files = [session.database for session in sessions]
     compare("full scan", lambda: query(directory, SCAN.format("messages")), partial(plain_scan, files), 1.5)
+    views(directory)
+
+
+def views(directory: Path) -> None:
+    """Count the rows of each view over all sessions."""
+    for view in VIEWS:
+        show(f"view {view}", median(partial(query, directory, f"select count(*) from {view}"), 3), 2)
+
+
+def journals(directory: Path) -> None:
+    """Query the sessions without their DuckDB files: first each is read, then the views are."""
+    with tempfile.TemporaryDirectory(dir=directory.parent) as folder:
+        for session in list_sessions(directory):
+            (Path(folder) / session.path.name).hardlink_to(session.path)
+        command = [sys.executable, "-c", FIRST, folder]
+        printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        seconds, cpu = map(float, printed.split())
+        print(f"{'first query without DuckDB files':35} {seconds:7.3f} s wall {cpu:7.3f} s CPU")
+        views(Path(folder))
 
 
 def unread(directory: Path) -> None:
@@ -165,8 +191,7 @@ def long(directory: Path) -> None:
     """Query one long session."""
     [session] = list_sessions(directory)
     query(directory, "select 1")
-    for view in VIEWS:
-        show(f"view {view}", median(partial(query, directory, f"select count(*) from {view}"), 3), 2)
+    views(directory)
     show("first rows of tool_calls", median(lambda: query(directory, "select * from tool_calls limit 10"), 3), 2)
     show("resume", median(lambda: asyncio.run(resume(directory)), 3), 1)
     compare("search", lambda: search(directory, "numbers wait"), partial(bare_search, session.database), 1.5)
@@ -237,6 +262,30 @@ async def with_agents(directory: Path, agents: int) -> float:
     return took_cpu
 
 
+async def turns_among(directory: Path, agents: int) -> float:
+    """Return the CPU seconds for two stored turns of each of a thousand agents among so many."""
+    config = replace(Config.load(trust=True), sessions_dir=directory)
+    async with Workspace(config) as workspace:
+        model = scripted_model(["Yes."] * 4)
+        made = [workspace.add_agent(f"agent{number}", model=model) for number in range(agents)]
+        await asyncio.gather(*(agent.prompt("hi") for agent in made[:50]))
+        gc.collect()
+        start = time.process_time()
+        for first in (*range(0, 1000, 50), *range(0, 1000, 50)):
+            await asyncio.gather(*(agent.prompt("hi") for agent in made[first : first + 50]))
+        return time.process_time() - start
+
+
+def turns(directory: Path) -> None:
+    """Compare turns among five thousand agents with turns among a thousand."""
+    ratios: list[float] = []
+    for number in range(TURN_ROUNDS):
+        few, many_ = (asyncio.run(turns_among(directory / f"turns{number}-{count}", count)) for count in (1000, 5000))
+        ratios.append(many_ / few)
+    ratio = statistics.median(ratios)
+    print(f"{'turns among 5000 agents, to 1000':35} {ratio:7.2f} x CPU    target 1.1 x ({few / 2:.3f} ms)")
+
+
 def agents(directory: Path) -> None:
     """Compare resuming a thousand agents with resuming a quarter of them."""
     few, many_ = (asyncio.run(with_agents(directory / f"agents{number}", number)) for number in (250, 1000))
@@ -250,20 +299,27 @@ def main() -> None:
     parser.add_argument("--messages", type=int, default=1_000_000)
     parser.add_argument("--store", type=Path)
     parser.add_argument("--long", type=Path)
+    parser.add_argument("--only", choices=["many", "journals", "long", "agents"])
     chosen = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
         store, one = chosen.store, chosen.long
-        if store is None:
+        if store is None and chosen.only not in ("long", "agents"):
             store = Path(temporary) / "many"
             write_history(store, chosen.sessions, 500)
-        many(store)
-        if one is None:
-            one = Path(temporary) / "long"
-            write_long(one, chosen.messages)
-        long(one)
-        unchanged(one, Path(temporary) / "short")
-        rewound(Path(temporary))
-        agents(Path(temporary))
+        if chosen.only in (None, "many"):
+            many(store)
+        if chosen.only in (None, "journals"):
+            journals(store)
+        if chosen.only in (None, "long"):
+            if one is None:
+                one = Path(temporary) / "long"
+                write_long(one, chosen.messages)
+            long(one)
+            unchanged(one, Path(temporary) / "short")
+            rewound(Path(temporary))
+        if chosen.only in (None, "agents"):
+            turns(Path(temporary))
+            agents(Path(temporary))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """A loopback server that answers Chat Completions as fast as they are read: what the benchmarks are measured against.
 
-The path says how: `/n=20000,lat=50/chat/completions` streams 20,000 deltas after 50 ms. A prompt that holds the word
+The path says how: `/n=20000,lat=50/chat/completions` streams 20,000 deltas after 50 ms, or sends one JSON object to
+those who do not ask for a stream. A prompt that holds the word
 TOOL is first answered with a call of the first tool. `/pace=1000/…` waits that many microseconds between deltas.
 `GET /stats` tells how many answers are being streamed.
 """
@@ -30,6 +31,16 @@ def answer(count: int, together: int = 100) -> list[bytes]:
     events += [event({}, "stop"), event(None, usage={"prompt_tokens": 50, "completion_tokens": count})]
     events += [b"e\r\ndata: [DONE]\n\n\r\n", b"0\r\n\r\n"]
     return [b"".join(events[start : start + together]) for start in range(0, len(events), together)]
+
+
+def whole(count: int) -> bytes:
+    """The same answer without a stream."""
+    message = {"role": "assistant", "content": "".join(WORDS[number % 4] for number in range(count))}
+    usage = {"prompt_tokens": 50, "completion_tokens": count, "total_tokens": 50 + count}
+    choices = [{"index": 0, "message": message, "finish_reason": "stop"}]
+    kind = {"id": "chatcmpl-1", "object": "chat.completion", "created": 0, "model": "m"}
+    body = json.dumps({**kind, "choices": choices, "usage": usage}).encode()
+    return b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n%s" % (len(body), body)
 
 
 def tool_call(name: str) -> list[bytes]:
@@ -66,6 +77,9 @@ async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
             streaming += 1
             try:
                 await asyncio.sleep(int(settings.get("lat", 0)) / 1000)
+                if not request.get("stream"):
+                    writer.write(whole(count))
+                    continue
                 if wants_tool(request["messages"]):
                     pieces = tool_call(request["tools"][0]["function"]["name"])
                 else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -24,6 +25,11 @@ async def map_numbers(folder: Path, url: str, count: int) -> MapRun:
         if workspace.sessions():
             await workspace.resume()
         return await workspace.map([f"Prompt {n}" for n in range(count)], model=priced_model(url), concurrency=5)
+
+
+def resident_megabytes() -> float:
+    """This process's memory, on Linux."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ import gc
 import os
 import random
 import shutil
+import statistics
 import sys
 import tracemalloc
 from collections.abc import AsyncIterator, Iterator
@@ -17,7 +18,7 @@ from typing import Any
 import pandas as pd
 import pytest
 from support.loopback import Exchange, serving
-from support.mapping import map_numbers, priced_model
+from support.mapping import map_numbers, priced_model, resident_megabytes
 from support.wire import CHAT_HELLO
 
 from planck_nb import Config, Tool, Workspace
@@ -190,6 +191,34 @@ async def test_stop_keeps_what_was_answered(workspace: Workspace) -> None:
     await run
     assert run.stopped
     assert len(await run.frame()) == 1
+
+
+async def test_stop_ends_replies_in_flight_and_keeps_what_was_answered(workspace: Workspace) -> None:
+    in_flight, closed = asyncio.Event(), asyncio.Queue[None]()
+
+    async def slow(exchange: Exchange) -> None:
+        if len(server.exchanges) == 1:
+            await hello(exchange)
+            return
+        await exchange.head()
+        await exchange.send(CHAT_HELLO[0])
+        if len(server.exchanges) == 5:
+            in_flight.set()
+        await exchange.closed()
+        closed.put_nowait(None)
+
+    async with serving(slow) as server:
+        prompts = [str(number) for number in range(1_000)]
+        run = workspace.map(prompts, model=priced_model(server.url), concurrency=4)
+        await in_flight.wait()
+        run.stop()
+        await run
+        for _ in range(4):
+            await closed.get()
+        assert len(server.exchanges) == 5
+    assert (run.progress.state, run.progress.in_flight) == ("stopped", 0)
+    rows = await workspace.query_async("select status, count(*) from map_items group by all order by all")
+    assert rows.to_numpy().tolist() == [["done", 1], ["stopped", 4]]
 
 
 async def _first(run: MapRun, count: int) -> AsyncIterator[MapItem]:
@@ -398,6 +427,24 @@ async def test_memory_stays_flat(workspace: Workspace) -> None:
     finally:
         tracemalloc.stop()
     assert kept < 1_000_000  # a thousand prompts have 10 MB
+
+
+@pytest.mark.soak
+@pytest.mark.skipif(not SOAK or not sys.platform.startswith("linux"), reason="takes minutes; set PLANCK_NB_SOAK")
+@pytest.mark.timeout(3600)
+async def test_a_hundred_thousand_items_stay_within_twenty_megabytes(workspace: Workspace) -> None:
+    megabytes: list[float] = []
+
+    async def prompts() -> AsyncIterator[str]:
+        for number in range(100_001):
+            if number % 100 == 0:
+                megabytes.append(resident_megabytes())
+            yield f"Prompt {number}"
+
+    run = await workspace.map(prompts(), model=YES)
+    assert (run.asked, run.failed) == (100_001, 0)
+    tenths = [statistics.median(megabytes[first : first + 100]) for first in range(0, 1_000, 100)]
+    assert max(tenths[1:]) - min(tenths[1:]) < 20, tenths
 
 
 async def test_an_interrupted_item_whose_tool_may_have_acted_waits_for_consent(tmp_path: Path) -> None:

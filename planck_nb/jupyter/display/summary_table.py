@@ -15,6 +15,10 @@ Code hosts remove styles from saved outputs, but not characters.
 
 _BAR_CHARACTERS = 12
 
+_RIGHT = 'align="right"'
+_LEFT = 'align="left" style="text-align:left"'
+"""JupyterLab moves all cells to the right but for a style, which code hosts remove."""
+
 
 @dataclass(frozen=True, slots=True)
 class SummaryTable:
@@ -45,12 +49,12 @@ class SummaryTable:
         return "\n".join(lines)
 
     def html(self) -> str:
-        """Return the table as HTML without styles."""
+        """Return the table as HTML."""
         headings, rows = self._shown()
-        sides = ["right" if heading.startswith(">") else "left" for heading in headings]
+        sides = [_RIGHT if heading.startswith(">") else _LEFT for heading in headings]
         names = [escape(heading.removeprefix(">")) for heading in headings]
         head = "".join(
-            f'<th align="{side}">{name}</th>' if name else "<td></td>" for name, side in zip(names, sides, strict=True)
+            f"<th {side}>{name}</th>" if name else "<td></td>" for name, side in zip(names, sides, strict=True)
         )
         body = "".join(f"<tr>{_cells(row, sides)}</tr>" for row in rows)
         title = f"<p><strong>{escape(self.title)}</strong></p>" if self.title else ""
@@ -82,7 +86,7 @@ def bar(value: float, largest: float) -> str:
 
 def _cells(row: Sequence[str], sides: Sequence[str]) -> str:
     cells = zip(row, sides, strict=True)
-    return "".join(f'<td align="{side}">{_hidden(escape(cell))}</td>' for cell, side in cells)
+    return "".join(f"<td {side}>{_hidden(escape(cell))}</td>" for cell, side in cells)
 
 
 def _hidden(cell: str) -> str:

@@ -110,6 +110,8 @@ def shown_facts(run: MapRun) -> JsonObject:
     """Return a map as the page shows it."""
     progress = run.progress
     runs = progress.state == "running"
+    # Beside the button, a preview needs no way on.
+    sentence = progress.sentence if run.estimate is None else run.estimate.forecast
     return {
         "state": progress.state,
         "headline": progress.headline,
@@ -130,7 +132,7 @@ def shown_facts(run: MapRun) -> JsonObject:
             }
             for agent, call in run.waiting_calls()[:_SHOWN_CALLS]
         ],
-        "sentence": _plain(progress.sentence) or _SENTENCES.get(progress.state, ""),
+        "sentence": _plain(sentence) or _SENTENCES.get(progress.state, ""),
         "actions": ["stop"] if runs else ["go on"] if progress.state in _DECISIONS else [],
         "go_on": _DECISIONS.get(progress.state, ""),
     }

@@ -7,6 +7,7 @@ from keyword import iskeyword
 from string import Formatter
 from typing import TYPE_CHECKING, Any
 
+from planck_nb.base.async_tasks import spawn
 from planck_nb.base.errors import UsageError, did_you_mean
 from planck_nb.base.visible import series
 from planck_nb.jupyter.namespace import data_frames
@@ -18,6 +19,7 @@ from planck_nb.jupyter.similar_words import nearest
 from planck_nb.jupyter.values import kind_of
 from planck_nb.jupyter.verbs.declaration import readable, verb
 from planck_nb.jupyter.verbs.running_verbs import SUBJECT
+from planck_nb.workspace import MapRun
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -131,12 +133,19 @@ async def map_(
         again=again,
         **({} if concurrency is None else {"concurrency": concurrency}),
     )
-    await run
-    answers = await run.frame()
     if into is None:
-        return readable(answers.drop(columns="seconds", errors="ignore"))
-    notebook.put(into, answers)
+        await run
+        return readable((await run.frame()).drop(columns="seconds", errors="ignore"))
+    try:
+        await run
+        await _store(run, notebook, into)
+    finally:  # a click on "Ask the rest" or "Ask them again" comes after the cell
+        run.at_end.append(lambda: spawn(_store(run, notebook, into), name="planck map table"))
     return None
+
+
+async def _store(run: MapRun, notebook: Notebook, name: str) -> None:
+    notebook.put(name, await run.frame())
 
 
 def _as_frame(name: str, rows: Any) -> Any:  # noqa: ANN401 - any table

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,7 @@ from planck_nb.jupyter.interpretation import VerbLine, interpret
 from planck_nb.jupyter.notebook import Notebook
 from planck_nb.jupyter.verbs import VERBS
 from planck_nb.testing import scripted_model
+from planck_nb.workspace import MapRun
 
 TICKETS = pd.DataFrame({"text": ["too hot", "too cold"], "ticket": ["t1", "t2"]})
 
@@ -62,6 +65,33 @@ async def test_the_table_goes_into_a_variable(notebook: Notebook) -> None:
     labels = notebook.names["labels"]
     assert isinstance(labels, pd.DataFrame)
     assert labels.index.tolist() == ["t1", "t2"]
+
+
+@pytest.mark.parametrize("option", ["--first 1", "--output Product"])
+async def test_the_variable_is_stored_again_after_a_click(notebook: Notebook, option: str) -> None:
+    @dataclass
+    class Product:
+        name: str
+
+    stored: list[pd.DataFrame] = []
+    again = asyncio.Event()
+
+    def put(_: str, frame: Any) -> None:
+        stored.append(frame)
+        if len(frame) == len(TICKETS):
+            again.set()
+
+    names = {**notebook.names, "Product": Product}
+    runs: list[MapRun] = []
+    notebook.workspace.show_map = runs.append
+    await asked(notebook, "tickets --agent ann --first 1", "Product? {text}")
+    clicked = replace(notebook, names=names, put=put)
+    with suppress(UsageError):  # one answer has other settings
+        await asked(clicked, f"tickets --agent ann --into labels {option}", "Product? {text}")
+    assert [len(frame) for frame in stored] == ([1] if option == "--first 1" else [])
+    await runs[-1].go_on()
+    await again.wait()
+    assert stored[-1]["prompt"].tolist() == ["Product? too hot", "Product? too cold"]
 
 
 @pytest.mark.parametrize(
