@@ -21,6 +21,9 @@ _KEPT = frozenset(
 )
 """Variables for the start, and for the way to servers."""
 
+_LOOK_SECONDS = 5.0
+"""Time between two looks for missing workers."""
+
 
 class ClusterProcess:
     """A cluster whose process ends with this one.
@@ -85,7 +88,9 @@ async def _serve(workers: int) -> None:
         access = {"address": cluster.scheduler_address, **{name: getattr(security, name) for name in names}}
         sys.stdout.write(json.dumps(access) + "\n")
         sys.stdout.flush()
-        await asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)
+        end = asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)
+        while not (await asyncio.wait([end], timeout=_LOOK_SECONDS))[0]:
+            cluster.scale(workers)  # Dask gives up workers that need long for a restart
 
 
 if __name__ == "__main__":

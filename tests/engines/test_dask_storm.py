@@ -39,7 +39,7 @@ pytestmark = [
 ]
 
 SOAK = bool(os.environ.get("PLANCK_NB_SOAK"))
-WORKER_KILLS, AGENTS = (20, 100) if SOAK else (2, 20)
+WORKER_KILLS, AGENTS, PACE = (20, 50, 0.1) if SOAK else (2, 20, 0.02)
 DRIVER_KILLS = 5 if SOAK else 1
 CUT_SECONDS = BLOCKED_SECONDS = 10.0 if SOAK else LEASE_SECONDS + 2
 TESTS = Path(__file__).parents[1]
@@ -108,7 +108,7 @@ async def test_killed_workers_lose_no_answer(tmp_path: Path) -> None:
     client = await asyncio.to_thread(lambda: Client(address, security=security, set_as_default=False))
     is_over = asyncio.Event()
     async with (
-        ScriptedServer(script(1_000), pace=0.02) as server,
+        ScriptedServer(script(1_000), pace=PACE) as server,
         DaskEngine(client) as engine,
         workspace_in(tmp_path, engine) as workspace,
     ):
@@ -123,6 +123,18 @@ async def test_killed_workers_lose_no_answer(tmp_path: Path) -> None:
         await check_stored(workspace, agents, await runs)
         print(f"{len(server.requests)} requests, {engine.workers()}")
     await asyncio.to_thread(client.close)
+    await asyncio.to_thread(process.close)
+
+
+async def test_own_workers_are_replaced() -> None:
+    process = ClusterProcess(1)
+    address, security = await asyncio.to_thread(process.address)
+    async with Client(address, security=security, set_as_default=False, asynchronous=True) as client:
+        await client.wait_for_workers(1)
+        [lost] = client.scheduler_info()["workers"]
+        await client.retire_workers([lost])
+        await client.wait_for_workers(1)
+        assert lost not in client.scheduler_info()["workers"]
     await asyncio.to_thread(process.close)
 
 
@@ -172,8 +184,8 @@ async def test_killed_kernels_lose_nothing_acknowledged(cluster: TlsCluster, tmp
     for _ in range(2):
         cluster.start_worker()
     async with (
-        ScriptedServer([WORDS], pace=0.02) as server,
-        ScriptedServer([WORDS], pace=0.02) as other,
+        ScriptedServer([WORDS], pace=PACE) as server,
+        ScriptedServer([WORDS], pace=PACE) as other,
         driver(cluster, beside, other, count) as undisturbed,
     ):
         acknowledged: list[str] = []
@@ -209,7 +221,7 @@ async def test_a_cut_network_loses_no_answer(cluster: TlsCluster, tmp_path: Path
         client = await asyncio.to_thread(cluster.client, f"tls://127.0.0.1:{first.port}")
         await asyncio.to_thread(client.wait_for_workers, 2)
         async with (
-            ScriptedServer(script(1_000), pace=0.02) as server,
+            ScriptedServer(script(1_000), pace=PACE) as server,
             DaskEngine(client) as engine,
             workspace_in(tmp_path, engine) as workspace,
         ):
@@ -232,7 +244,7 @@ async def test_a_blocked_kernel_loses_no_agent(cluster: TlsCluster, tmp_path: Pa
         cluster.start_worker()
     async with (
         engine_of(cluster, 2) as engine,
-        ScriptedServer(script(2), pace=0.02) as server,
+        ScriptedServer(script(2), pace=PACE) as server,
         workspace_in(tmp_path, engine) as workspace,
     ):
         agents = [workspace.add_agent(f"agent{number}", model=server.model()) for number in range(AGENTS)]
