@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import math
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -92,6 +92,14 @@ def _raises(answer: CaseAnswer) -> bool:
     raise ValueError("the ruler broke")
 
 
+async def _exits(answer: CaseAnswer) -> bool:
+    raise SystemExit(3)
+
+
+async def _cancels(answer: CaseAnswer) -> bool:
+    raise asyncio.CancelledError
+
+
 async def _times_out(answer: CaseAnswer) -> bool:
     raise TimeoutError("no answer from the dictionary")
 
@@ -102,6 +110,8 @@ async def _times_out(answer: CaseAnswer) -> bool:
         (_raises, "ValueError: the ruler broke"),
         (_times_out, "TimeoutError: no answer from the dictionary"),
         (_hangs, "It took longer than 0.2 s."),
+        (_exits, "SystemExit: 3"),
+        (_cancels, "CancelledError"),
         (lambda answer: math.nan, "It returned nan; return a finite number."),
         (lambda answer: 10**400, "It returned inf; return a finite number."),
         (lambda answer: "good", "It returned str ('good'); return a bool, int or float."),
@@ -320,9 +330,16 @@ async def test_cancelling_the_await_ends_everything(workspace: Workspace) -> Non
     assert [t for t in asyncio.all_tasks() if "_score" in str(t.get_coro())] == []
 
 
+def _raising() -> Iterator[dict[str, str]]:
+    yield from ({"input": str(number)} for number in range(69))
+    raise OSError("the disk has gone")
+
+
 @pytest.mark.parametrize(
     ("cases", "scorers", "options", "sentence"),
     [
+        (_raising(), [equals], {}, "The cases could not be read at case 70 (OSError: the disk has gone)"),
+        (pd.DataFrame({"input": ["x", math.nan]}), [equals], {}, "Case 2 has no `input`"),
         ([], [equals], {}, "There are no cases"),
         ("6 times 7?", [equals], {}, "`cases` must be a list with cases"),
         ([{"prompt": "x"}], [equals], {}, "Case 1 has an unknown field 'prompt'."),
@@ -362,6 +379,22 @@ async def test_an_unknown_model_is_named(workspace: Workspace) -> None:
 
 
 async def test_a_frame_has_cases(workspace: Workspace) -> None:
-    frame = pd.DataFrame({"input": ["6 times 7?"], "expected": ["42"], "name": ["product"]})
+    frame = pd.DataFrame({"input": ["6 times 7?", "And 8?"], "expected": ["42", math.nan], "name": ["product", None]})
     run = await workspace.evaluate(None, frame, [contains], models=ANSWER)
-    assert (await run.frame()).case_name.tolist() == ["product"]
+    rows = await run.frame()
+    assert rows.case_name.tolist() == ["product", "2"]
+    assert rows.error.tolist()[1] == "The case '2' has no `expected` to compare with."
+
+
+async def test_a_case_with_ten_megabytes_is_scored_like_others(workspace: Workspace) -> None:
+    run = await workspace.evaluate(
+        None, [Case("word " * 2_000_000, "42"), Case("short", "42")], [contains], models=ANSWER
+    )
+    assert (await run.frame()).score.tolist() == [1.0, 1.0]
+
+
+async def test_a_secret_in_a_case_is_not_asked(workspace: Workspace) -> None:
+    remember_secret("s3cret-s3cret-s3cret", "TEST_KEY")
+    with pytest.raises(UsageError, match="Item 1 contains a secret"):
+        await workspace.evaluate(None, [Case("sent s3cret-s3cret-s3cret")], [equals], models=ANSWER)
+    assert len(await workspace.query_async("from map_items")) == 0
