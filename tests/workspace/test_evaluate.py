@@ -179,22 +179,40 @@ async def test_a_case_without_an_answer_is_a_row_and_is_asked_again(workspace: W
     assert len(await again.frame()) == 1
 
 
-async def test_a_limit_of_cost_holds_over_models_and_judges(workspace: Workspace) -> None:
-    async def verdict(exchange: Exchange) -> None:
-        if "Judge the answer" not in json.dumps(exchange.body):
-            await hello(exchange)
-            return
-        chunks = sse(
-            chat_chunk({"role": "assistant", "content": '{"passed": true, "reason": "ok"}'}),
-            chat_chunk({}, "stop"),
-            {"choices": [], "usage": {"prompt_tokens": 15, "completion_tokens": 5}},
-            "[DONE]",
-        )
-        await exchange.head()
-        for chunk in chunks:
-            await exchange.send(chunk)
-        await exchange.end()
+async def verdict(exchange: Exchange) -> None:
+    if "Judge the answer" not in json.dumps(exchange.body):
+        await hello(exchange)
+        return
+    chunks = sse(
+        chat_chunk({"role": "assistant", "content": '{"passed": true, "reason": "ok"}'}),
+        chat_chunk({}, "stop"),
+        {"choices": [], "usage": {"prompt_tokens": 15, "completion_tokens": 5}},
+        "[DONE]",
+    )
+    await exchange.head()
+    for chunk in chunks:
+        await exchange.send(chunk)
+    await exchange.end()
 
+
+async def test_a_limit_of_cost_counts_the_answers_of_a_map_that_has_ended(workspace: Workspace) -> None:
+    async def after_the_map(answer: CaseAnswer) -> bool:
+        assert run._map is not None
+        await run._map.wait()
+        return True
+
+    async with serving(verdict) as server:
+        judge = workspace.add_agent("judge", model=priced_model(server.url))
+        cases = [Case(f"Prompt {number}") for number in range(6)]
+        scorers = [after_the_map, judge]
+        run = workspace.evaluate(
+            None, cases, scorers, models=models_at(server.url, 1), cost=6 * 7e-6 + 40e-6, concurrency=2
+        )
+        await run
+        assert len(server.exchanges) <= 6 + 3  # two verdicts, and one in flight meanwhile
+
+
+async def test_a_limit_of_cost_holds_over_models_and_judges(workspace: Workspace) -> None:
     async with serving(verdict) as server:
         judge = workspace.add_agent("judge", model=priced_model(server.url))
         cases = [Case(f"Prompt {number}") for number in range(6)]
