@@ -129,8 +129,13 @@ class Scorer:
         begin = time.monotonic()
         try:
             scores = read_scores(await self._call(answer, seconds, agent))
-        except Exception as error:  # noqa: BLE001 - the scorer's own
-            sentence = str(error) if isinstance(error, PlanckError) else f"{type(error).__name__}: {error}"
+        except (Exception, SystemExit, asyncio.CancelledError) as error:
+            task = asyncio.current_task()
+            if isinstance(error, asyncio.CancelledError) and (task is None or task.cancelling()):
+                raise
+            reason = one_line(str(error), _ERROR_CHARACTERS)
+            kind = type(error).__name__
+            sentence = reason if isinstance(error, PlanckError) else f"{kind}: {reason}" if reason else kind
             scores = [Score(error=one_line(sentence, _ERROR_CHARACTERS))]
         duration = time.monotonic() - begin
         return [_timed(score, duration) for score in scores]
@@ -205,7 +210,7 @@ def read_cases(cases: Iterable[object]) -> list[Case]:
         raise UsageError("`cases` must be a list with cases, such as [{'input': '6 times 7?', 'expected': '42'}].")
     result: list[Case] = []
     numbers: dict[str, int] = {}
-    for number, value in enumerate(_records(cases), 1):
+    for number, value in _numbered(_records(cases)):
         case = _case(number, value)
         if case.name in numbers:
             raise UsageError(f"Cases {numbers[case.name]} and {number} are both named {case.name!r}; rename one.")
@@ -217,8 +222,31 @@ def read_cases(cases: Iterable[object]) -> list[Case]:
 
 
 def _records(cases: Any) -> Iterable[object]:  # noqa: ANN401 - a frame or an iterable
-    records: Iterable[object] = cases.to_dict("records") if hasattr(cases, "columns") else cases
-    return records
+    if not hasattr(cases, "columns"):
+        yield from cases
+        return
+    for record in cases.to_dict("records"):
+        yield {name: value for name, value in record.items() if not _is_missing(value)}
+
+
+def _is_missing(value: object) -> bool:
+    """Return whether a frame has no value there: None, NaN, or pandas' NA and NaT."""
+    is_nan = isinstance(value, float) and math.isnan(value)
+    return value is None or is_nan or type(value).__name__ in {"NAType", "NaTType"}
+
+
+def _numbered(cases: Iterable[object]) -> Iterator[tuple[int, object]]:
+    number, source = 0, iter(cases)
+    while True:
+        number += 1
+        try:
+            value = next(source)
+        except StopIteration:
+            return
+        except Exception as error:
+            reason = f"{type(error).__name__}: {error}"
+            raise UsageError(f"The cases could not be read at case {number} ({reason}); nothing was asked.") from error
+        yield number, value
 
 
 def _case(number: int, value: object) -> Case:

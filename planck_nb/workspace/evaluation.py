@@ -121,8 +121,14 @@ class _Round:
     settings: ItemSettings
     repetition: int
     keys: dict[str, Case] = field(default_factory=dict[str, Case])
-    cost: float = 0.0
+    stored: float = 0.0
     """US dollars, at first those from earlier calls."""
+    run: MapRun | None = None
+
+    @property
+    def cost(self) -> float:
+        """Return US dollars so far; a running map counts stored answers only as it meets them."""
+        return self.stored if self.run is None else max(self.stored, self.run.cost)
 
 
 class EvaluationRun:
@@ -286,7 +292,7 @@ class EvaluationRun:
         items = await self._query("select name, cost_usd from map_items where cost_usd is not null")
         for name, dollars in zip(items["name"], items["cost_usd"], strict=True):
             if name in rounds:
-                rounds[name].cost += dollars
+                rounds[name].stored += dollars
         judges = await self._query(
             f"select coalesce(sum(cost_usd), 0) as dollars from charges where agent_id like 'judge-{self.id}-%'"  # noqa: S608 - our own id
         )
@@ -309,7 +315,7 @@ class EvaluationRun:
         spending = self.cost - part.cost + self.judge_cost
         rest = None if self._plan.cost is None else max(0.0, self._plan.cost - spending)
         prompts = pd.DataFrame({"key": list(part.keys), "input": [case.input for case in part.keys.values()]})
-        run = self._map = self._start_map(prompts, part.settings, rest)
+        run = self._map = part.run = self._start_map(prompts, part.settings, rest)
         slots = asyncio.Semaphore(self._plan.concurrency)
         try:
             async for item in run.as_finished():
@@ -327,7 +333,7 @@ class EvaluationRun:
             for scoring in self._scoring:
                 scoring.cancel()
             await asyncio.gather(*self._scoring, return_exceptions=True)
-            part.cost = run.cost
+            part.stored, part.run = part.cost, None
         if self._failure is not None:
             raise self._failure
         if self._is_spent():
@@ -347,10 +353,7 @@ class EvaluationRun:
         task.add_done_callback(end)
 
     def _is_spent(self) -> bool:
-        if self._plan.cost is None:
-            return False
-        running = 0.0 if self._map is None or self._map.done else self._map.cost
-        return self.cost + running + self.judge_cost >= self._plan.cost
+        return self._plan.cost is not None and self.cost + self.judge_cost >= self._plan.cost
 
     def _note_limit(self) -> None:
         self.limit = (

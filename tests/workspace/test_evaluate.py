@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import math
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -92,6 +92,14 @@ def _raises(answer: CaseAnswer) -> bool:
     raise ValueError("the ruler broke")
 
 
+async def _exits(answer: CaseAnswer) -> bool:
+    raise SystemExit(3)
+
+
+async def _cancels(answer: CaseAnswer) -> bool:
+    raise asyncio.CancelledError
+
+
 async def _times_out(answer: CaseAnswer) -> bool:
     raise TimeoutError("no answer from the dictionary")
 
@@ -102,6 +110,8 @@ async def _times_out(answer: CaseAnswer) -> bool:
         (_raises, "ValueError: the ruler broke"),
         (_times_out, "TimeoutError: no answer from the dictionary"),
         (_hangs, "It took longer than 0.2 s."),
+        (_exits, "SystemExit: 3"),
+        (_cancels, "CancelledError"),
         (lambda answer: math.nan, "It returned nan; return a finite number."),
         (lambda answer: 10**400, "It returned inf; return a finite number."),
         (lambda answer: "good", "It returned str ('good'); return a bool, int or float."),
@@ -169,22 +179,40 @@ async def test_a_case_without_an_answer_is_a_row_and_is_asked_again(workspace: W
     assert len(await again.frame()) == 1
 
 
-async def test_a_limit_of_cost_holds_over_models_and_judges(workspace: Workspace) -> None:
-    async def verdict(exchange: Exchange) -> None:
-        if "Judge the answer" not in json.dumps(exchange.body):
-            await hello(exchange)
-            return
-        chunks = sse(
-            chat_chunk({"role": "assistant", "content": '{"passed": true, "reason": "ok"}'}),
-            chat_chunk({}, "stop"),
-            {"choices": [], "usage": {"prompt_tokens": 15, "completion_tokens": 5}},
-            "[DONE]",
-        )
-        await exchange.head()
-        for chunk in chunks:
-            await exchange.send(chunk)
-        await exchange.end()
+async def verdict(exchange: Exchange) -> None:
+    if "Judge the answer" not in json.dumps(exchange.body):
+        await hello(exchange)
+        return
+    chunks = sse(
+        chat_chunk({"role": "assistant", "content": '{"passed": true, "reason": "ok"}'}),
+        chat_chunk({}, "stop"),
+        {"choices": [], "usage": {"prompt_tokens": 15, "completion_tokens": 5}},
+        "[DONE]",
+    )
+    await exchange.head()
+    for chunk in chunks:
+        await exchange.send(chunk)
+    await exchange.end()
 
+
+async def test_a_limit_of_cost_counts_the_answers_of_a_map_that_has_ended(workspace: Workspace) -> None:
+    async def after_the_map(answer: CaseAnswer) -> bool:
+        assert run._map is not None
+        await run._map.wait()
+        return True
+
+    async with serving(verdict) as server:
+        judge = workspace.add_agent("judge", model=priced_model(server.url))
+        cases = [Case(f"Prompt {number}") for number in range(6)]
+        scorers = [after_the_map, judge]
+        run = workspace.evaluate(
+            None, cases, scorers, models=models_at(server.url, 1), cost=6 * 7e-6 + 40e-6, concurrency=2
+        )
+        await run
+        assert len(server.exchanges) <= 6 + 3  # two verdicts, and one in flight meanwhile
+
+
+async def test_a_limit_of_cost_holds_over_models_and_judges(workspace: Workspace) -> None:
     async with serving(verdict) as server:
         judge = workspace.add_agent("judge", model=priced_model(server.url))
         cases = [Case(f"Prompt {number}") for number in range(6)]
@@ -320,9 +348,16 @@ async def test_cancelling_the_await_ends_everything(workspace: Workspace) -> Non
     assert [t for t in asyncio.all_tasks() if "_score" in str(t.get_coro())] == []
 
 
+def _raising() -> Iterator[dict[str, str]]:
+    yield from ({"input": str(number)} for number in range(69))
+    raise OSError("the disk has gone")
+
+
 @pytest.mark.parametrize(
     ("cases", "scorers", "options", "sentence"),
     [
+        (_raising(), [equals], {}, "The cases could not be read at case 70 (OSError: the disk has gone)"),
+        (pd.DataFrame({"input": ["x", math.nan]}), [equals], {}, "Case 2 has no `input`"),
         ([], [equals], {}, "There are no cases"),
         ("6 times 7?", [equals], {}, "`cases` must be a list with cases"),
         ([{"prompt": "x"}], [equals], {}, "Case 1 has an unknown field 'prompt'."),
@@ -362,6 +397,22 @@ async def test_an_unknown_model_is_named(workspace: Workspace) -> None:
 
 
 async def test_a_frame_has_cases(workspace: Workspace) -> None:
-    frame = pd.DataFrame({"input": ["6 times 7?"], "expected": ["42"], "name": ["product"]})
+    frame = pd.DataFrame({"input": ["6 times 7?", "And 8?"], "expected": ["42", math.nan], "name": ["product", None]})
     run = await workspace.evaluate(None, frame, [contains], models=ANSWER)
-    assert (await run.frame()).case_name.tolist() == ["product"]
+    rows = await run.frame()
+    assert rows.case_name.tolist() == ["product", "2"]
+    assert rows.error.tolist()[1] == "The case '2' has no `expected` to compare with."
+
+
+async def test_a_case_with_ten_megabytes_is_scored_like_others(workspace: Workspace) -> None:
+    run = await workspace.evaluate(
+        None, [Case("word " * 2_000_000, "42"), Case("short", "42")], [contains], models=ANSWER
+    )
+    assert (await run.frame()).score.tolist() == [1.0, 1.0]
+
+
+async def test_a_secret_in_a_case_is_not_asked(workspace: Workspace) -> None:
+    remember_secret("s3cret-s3cret-s3cret", "TEST_KEY")
+    with pytest.raises(UsageError, match="Item 1 contains a secret"):
+        await workspace.evaluate(None, [Case("sent s3cret-s3cret-s3cret")], [equals], models=ANSWER)
+    assert len(await workspace.query_async("from map_items")) == 0
