@@ -82,10 +82,10 @@ export class KernelLink {
     return this.talk !== null ? 'connected' : this.isAbsent ? 'absent' : 'unknown';
   }
 
-  /** Ask for what the side panel shows; `stored` is its present history. Null if the kernel ends before. */
+  /** Ask for what the side panel shows; `stored` is its present history. Null for a kernel that ends before, or of another version. */
   async overview(stored: number): Promise<Overview | null> {
     await this.heard.promise;
-    if (this.ask === null || this.ask.isDisposed) return null;
+    if (this.ask === null || this.ask.isDisposed || this.problem !== '') return null;
     const request = newId();
     const answer = new Promise<Overview | null>((resolve) => this.overviews.set(request, resolve));
     this.ask.send({ type: 'overview wanted', request, stored });
@@ -116,6 +116,7 @@ export class KernelLink {
   async question(asked: Asked): Promise<Answer> {
     const request = newId();
     await this.heard.promise;
+    if (this.problem !== '') return refusal(request, this.problem);
     if (this.ask === null || this.ask.isDisposed) return refusal(request);
     const answer = new Promise<Answer>((resolve) => this.answers.set(request, resolve));
     this.ask.send({ ...asked, request } as never);
@@ -277,7 +278,8 @@ function newId(): string {
   return crypto.randomUUID?.() ?? String(Math.random());
 }
 
-function refusal(request: string): Answer {
-  const problem = 'The kernel has ended or has not loaded planck_nb; run `%load_ext planck_nb`.';
+const NOT_LOADED = 'The kernel has ended or has not loaded planck_nb; run `%load_ext planck_nb`.';
+
+function refusal(request: string, problem = NOT_LOADED): Answer {
   return { type: 'answer', request, ok: false, problem, inverse: [], settings: [] };
 }
