@@ -82,6 +82,11 @@ export class KernelLink {
     return this.talk !== null ? 'connected' : this.isAbsent ? 'absent' : 'unknown';
   }
 
+  /** Why answers come late, as a sentence; empty if they come at once. */
+  get delay(): string {
+    return this.isConcurrent || this.kernel?.status !== 'busy' ? '' : `This waits until the cell ends. ${BETWEEN_CELLS}`;
+  }
+
   /** Ask for what the side panel shows; `stored` is its present history. Null for a kernel that ends before, or of another version. */
   async overview(stored: number): Promise<Overview | null> {
     await this.heard.promise;
@@ -270,6 +275,7 @@ export function isApplied({ state }: CellChange): boolean {
   return state === 'accepted' || state === 'edited';
 }
 
+export const BETWEEN_CELLS = 'The kernel\'s ipykernel answers between cells only: run `%pip install -U ipykernel`, then restart it.';
 const PROPOSALS_ENDED =
   'The kernel has ended: load planck_nb in the next one, and `%planck resume latest` shows the open proposals again.';
 const HELP_ENDED = 'The kernel has ended, and the help with the cell too; ask for it again.';
