@@ -458,4 +458,7 @@ def _mismatch(*, newer: bool) -> str:
             "The JupyterLab extension is older than planck_nb in this kernel; "
             f"run {_INSTALL} where JupyterLab is installed."
         )
-    return f"{advice} Until then agents cannot propose cells; colours and answers work."
+    return (
+        f"{advice} Until then agents neither propose cells nor show in the side panel; answers, approvals in cells and "
+        "colours work."
+    )

@@ -24,7 +24,9 @@ FILL = """import json
 import time
 from dataclasses import replace
 from planck_nb.jupyter.extension import _loaded
-from planck_nb.jupyter.lab.protocol import AgentEntry, Overview, Stored, StoredSession, WaitingCall
+from planck_nb.jupyter.lab.protocol import (
+    AgentEntry, Overview, SettingEntry, Stored, StoredSession, TrustEntry, WaitingCall,
+)
 from planck_nb.jupyter.live.approval_display import ApprovalDisplay
 [extension] = _loaded.values()
 texts = json.load(open('payloads.json'))
@@ -42,14 +44,18 @@ def fill(texts):
         shown = ApprovalDisplay(text(at), (("execute", text(at)),), text(at), text(at), text(at), arguments, (), None)
         return WaitingCall(str(at), text(at), "", text(at), text(at), now + 300 + at, shown)
     sessions = tuple(StoredSession(f"{at:016x}", text(at), at, at / 99, now - 60 * at) for at in range(2_000))
+    lines = lambda at: (("+", text(at)),)
+    untrusted = tuple(TrustEntry(str(at), text(at), f"{text(at)}{at}", text(at), lines(at)) for at in range(20))
     answer = Overview(
         "", 0.0, 0.0, default=text(0), agents=agents, teams=(text(1),), waiting=tuple(map(call, range(20))), stored=1,
-        history=Stored(sessions, 1.0, True, 5),
+        history=Stored(sessions, 1.0, True, 5, untrusted=untrusted),
     )
     def overview(wanted):
         left_out = {"history": None} if wanted.stored == 1 else {}
         return replace(answer, request=wanted.request, now=time.time(), **left_out)
-    extension._link.pages.overview = overview"""
+    extension._link.pages.overview = overview
+    settings = tuple(SettingEntry(text, text, text, text) for text in texts)
+    extension._link.pages.settings = lambda: settings"""
 IN_PANEL = "document.querySelectorAll('.pk-panel *"
 
 
@@ -82,6 +88,9 @@ def test_the_corpus_runs_nothing_and_only_sessions_in_sight_are_elements(
     assert cells_of(page)[2]["source"] == "%planck export 0000000000000001 0000000000000001.html"
     assert page.evaluate(ACTIVE.replace("document.querySelectorAll('", IN_PANEL.replace(" *", " *, "))) == []
     button(panel, "Fewer").click()
+    expect(panel.locator(".planck-trust")).to_have_count(20)
+    button(panel, "Change").click()
+    expect(panel.locator(".planck-setting b")).to_have_text(texts)
     assert page.evaluate("window.ran") == []
     assert listener.connections == 0
     listener.close()

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 from browser.conftest import installed_lab
 from browser.lab_extension.test_meanwhile import accept_at_once, open_tab
+from browser.lab_extension.test_panel import WAITS
 from browser.lab_extension.test_proposals import (
     ADD,
     CELLS,
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
     Open = Callable[..., Notebook]
 
 ENVIRONMENTS = sorted(path.stem for path in Path(__file__).parents[2].glob("labs/*.txt"))
+WITH_JOURNEY = [name for name in ENVIRONMENTS if name != "ipykernel6"]
+"""An older ipykernel hears nothing during a cell, so its agents cannot read the notebook."""
 POLICY = "script-src 'self' 'unsafe-eval' 'unsafe-inline'"
 STRICT = f"--ServerApp.tornado_settings={{'headers': {{'Content-Security-Policy': \"{POLICY}\"}}}}"
 
@@ -72,7 +75,7 @@ def test_jupyterlab_lists_the_extension_as_compatible(environment: Path) -> None
     assert "(python, planck-nb)" in line
 
 
-@pytest.mark.parametrize("environment", ENVIRONMENTS, indirect=True)
+@pytest.mark.parametrize("environment", WITH_JOURNEY, indirect=True)
 def test_a_journey(lab: Lab, open_notebook: Open, window: Window, environment: Path) -> None:
     setup = f"{SETUP}\nagent('analyst', {READ!r}, {PROPOSED!r}, 'It is **two** now.')"
     setup += "\nagent('helper', 'No zero.\\n```python\\nc = 1 / 2\\nc\\n```')\nagent('guide', 'Hello.')"
@@ -211,6 +214,42 @@ def test_two_tabs_with_one_document_accept_at_the_same_moment(lab: Lab, open_not
         states = "[each.changes[0].state for each in book.sets()]"
         tabs[0].evaluate(EXECUTE, f"assert {states} == ['accepted'] * {at + 1}, {states}")
     tabs[1].close()
+
+
+@pytest.mark.parametrize("environment", ["ipykernel6"], indirect=True)
+def test_an_older_ipykernel_answers_between_cells_and_everything_says_so(lab: Lab, open_notebook: Open) -> None:
+    setup = f"{SETUP}\n{ADD}\nagent('ann', 'Hello.')"
+    cells = (setup, "a = 1", WAITS.format("blocks", "unblocked"))
+    notebook = open_notebook(lab.write("older.ipynb", *cells), width=1400)
+    page = notebook.page
+    notebook.run_first(1)
+    notebook.wait_idle(cells=1)
+    page.evaluate("window.jupyterapp.commands.execute('planck:show-panel')")
+    panel, box, bar = page.locator(".pk-panel"), page.locator(".planck-at-cell"), page.locator(".planck-review")
+    expect(panel.locator(".planck-row", has_text="ann")).to_be_visible()
+    change = {"id": "x", "kind": "change", "cell": "c1", "before": "a = 1", "source": "a = 2"}
+    page.evaluate(EXECUTE, f"add('s', {[change]!r})")
+    expect(box).to_have_count(1)
+    notebook.run_only(2)
+    page.wait_for_function("() => window.jupyterapp.shell.currentWidget.sessionContext.kernelDisplayStatus === 'busy'")
+    button(box, "Accept").click()
+    expect(bar).to_contain_text("This waits until the cell ends. The kernel's ipykernel answers between cells only")
+    expect(panel).to_contain_text("The kernel is busy")
+    expect(panel).to_contain_text("The kernel's ipykernel answers between cells only")
+    button(panel, "Change").click()
+    expect(panel.locator(".planck-settings [role=status]")).to_contain_text("This waits until the cell ends.")
+    panel.get_by_label("Agent").select_option("ann")
+    panel.get_by_label("Prompt", exact=True).fill("Hello?")
+    button(panel, "Queue").click()
+    expect(panel).to_contain_text("Waits until the kernel is free.")
+    notebook.screenshot("panel-older-ipykernel")
+    assert sources(page)["c1"] == "a = 1"
+    (lab.root / "unblocked").touch()
+    expect(panel.locator(".planck-answer")).to_contain_text("Hello.")
+    expect(box).to_have_count(0)
+    assert sources(page)["c1"] == "a = 2"
+    expect(panel.locator(".planck-settings")).to_contain_text("From default")
+    expect(panel).not_to_contain_text("answers between cells only")
 
 
 @pytest.mark.parametrize("environment", ["notebook7"], indirect=True)

@@ -82,10 +82,15 @@ export class KernelLink {
     return this.talk !== null ? 'connected' : this.isAbsent ? 'absent' : 'unknown';
   }
 
-  /** Ask for what the side panel shows; `stored` is its present history. Null if the kernel ends before. */
+  /** Why answers come late, as a sentence; empty if they come at once. */
+  get delay(): string {
+    return this.isConcurrent || this.kernel?.status !== 'busy' ? '' : `This waits until the cell ends. ${BETWEEN_CELLS}`;
+  }
+
+  /** Ask for what the side panel shows; `stored` is its present history. Null for a kernel that ends before, or of another version. */
   async overview(stored: number): Promise<Overview | null> {
     await this.heard.promise;
-    if (this.ask === null || this.ask.isDisposed) return null;
+    if (this.ask === null || this.ask.isDisposed || this.problem !== '') return null;
     const request = newId();
     const answer = new Promise<Overview | null>((resolve) => this.overviews.set(request, resolve));
     this.ask.send({ type: 'overview wanted', request, stored });
@@ -116,6 +121,7 @@ export class KernelLink {
   async question(asked: Asked): Promise<Answer> {
     const request = newId();
     await this.heard.promise;
+    if (this.problem !== '') return refusal(request, this.problem);
     if (this.ask === null || this.ask.isDisposed) return refusal(request);
     const answer = new Promise<Answer>((resolve) => this.answers.set(request, resolve));
     this.ask.send({ ...asked, request } as never);
@@ -269,6 +275,7 @@ export function isApplied({ state }: CellChange): boolean {
   return state === 'accepted' || state === 'edited';
 }
 
+export const BETWEEN_CELLS = 'The kernel\'s ipykernel answers between cells only: run `%pip install -U ipykernel`, then restart it.';
 const PROPOSALS_ENDED =
   'The kernel has ended: load planck_nb in the next one, and `%planck resume latest` shows the open proposals again.';
 const HELP_ENDED = 'The kernel has ended, and the help with the cell too; ask for it again.';
@@ -277,7 +284,8 @@ function newId(): string {
   return crypto.randomUUID?.() ?? String(Math.random());
 }
 
-function refusal(request: string): Answer {
-  const problem = 'The kernel has ended or has not loaded planck_nb; run `%load_ext planck_nb`.';
+const NOT_LOADED = 'The kernel has ended or has not loaded planck_nb; run `%load_ext planck_nb`.';
+
+function refusal(request: string, problem = NOT_LOADED): Answer {
   return { type: 'answer', request, ok: false, problem, inverse: [], settings: [] };
 }

@@ -10,6 +10,7 @@ import type { Shape } from '../../view/icons.ts';
 import type { ApprovalsView } from '../../view/approvals-view.ts';
 import { keyHandler, moveFocus } from '../../view/keys.ts';
 import { AskBox } from './ask-box.ts';
+import { BETWEEN_CELLS } from '../kernel/kernel-link.ts';
 import { doing, KernelCopy, OLD_SECONDS, windowOf } from '../kernel/kernel-copy.ts';
 import type { NotebookReview } from '../review/notebook-review.ts';
 import { act, coded, glyph } from './panel-parts.ts';
@@ -221,8 +222,7 @@ export class Panel extends Widget {
     const since = copy.overview === null ? 'Nothing is known yet.' : `What stands here is ${Math.floor(age)} s old.`;
     if (copy.overview === null && link.isConcurrent && copy.silence(now) <= OLD_SECONDS) return nothing;
     const title = copy.overview?.running === false && link.isConcurrent ? 'The kernel does not answer' : 'The kernel is busy';
-    const update = link.isConcurrent ? '' : ' Its ipykernel answers between cells only: run `%pip install -U ipykernel`, then restart it.';
-    return said(title, since + update);
+    return said(title, link.isConcurrent ? since : `${since} ${BETWEEN_CELLS}`);
   }
 
   private async start(current: NotebookReview): Promise<void> {

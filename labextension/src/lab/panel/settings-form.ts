@@ -6,7 +6,7 @@ import { live } from 'lit-html/directives/live.js';
 import { repeat } from 'lit-html/directives/repeat.js';
 
 import type { NotebookReview } from '../review/notebook-review.ts';
-import { act } from './panel-parts.ts';
+import { act, coded } from './panel-parts.ts';
 import type { Answer, SettingEntry } from '../kernel/protocol.generated.ts';
 
 /** A notebook's open form. */
@@ -77,7 +77,7 @@ export class SettingsForm {
       form.says = '';
       this.redraw();
     };
-    const says = form.says !== '' ? form.says : form.isWaiting ? 'The kernel is asked.' : '';
+    const says = form.says !== '' ? form.says : form.isWaiting ? review.link.delay || 'The kernel is asked.' : '';
     return html`<div class="planck-settings" role="group" aria-label="Settings">
       ${repeat(form.entries, ({ name }) => name, (entry) => this.field(form, entry))}
       <div class="planck-foot"><div class="planck-acts">
@@ -88,7 +88,7 @@ export class SettingsForm {
         <button class="pk-btn" type="button" ?disabled=${form.isWaiting || form.typed.size === 0} @click=${() => void this.save(review, form)}>Save</button>
         ${form.typed.size === 0 ? nothing : act('Discard', discard, 'bare')}
       </div>
-      ${says === '' ? nothing : html`<p class="pk-hint" role="status">${says}</p>`}</div>
+      ${says === '' ? nothing : html`<p class="pk-hint" role="status">${coded(says)}</p>`}</div>
     </div>`;
   }
 

@@ -87,5 +87,5 @@ export class TrustBox {
 function entryOf({ title, path, status, lines }: TrustEntry): TemplateResult {
   const line = ([sign, text]: readonly unknown[]): TemplateResult =>
     html`<div data-sign=${String(sign)}>${sign === '' ? text : `${String(sign)} ${String(text)}`}</div>`;
-  return html`<section class="planck-trust" aria-label=${title}><b>${title}</b><small>${status}, ${path}</small><div class="planck-lines">${lines.map(line)}</div></section>`;
+  return html`<section class="planck-trust" aria-label=${`${title}, ${path}`}><b>${title}</b><small>${status}, ${path}</small><div class="planck-lines">${lines.map(line)}</div></section>`;
 }

@@ -196,6 +196,7 @@ export class NotebookReview {
 
   /** Decide one at a time: a second click on a button does not count. */
   private async once(action: () => Promise<void>): Promise<void> {
+    if (this.link.delay !== '') this.tell(this.link.delay);
     if (this.deciding) return;
     this.deciding = true;
     try {
