@@ -14,6 +14,7 @@ import { decorate } from './view/saved-output.ts';
 import { RunView } from './view/run-view.ts';
 import { holdStaticOutput, onStaticOutput, staticOutput } from './view/static-output.ts';
 import { addStyle } from './style.ts';
+import { TranscriptView } from './view/transcript.ts';
 import type { Summary } from './view/summary-bar.ts';
 
 /** A file, which `loader.ts` reads. */
@@ -64,7 +65,7 @@ export function decorateAlone(output: HTMLElement, manager: NotebookManager): vo
   decorate(output, [], null, new NotebookCell(manager, output), announcer, true);
 }
 
-export { addStyle, ApprovalsView };
+export { addStyle, ApprovalsView, TranscriptView };
 
 export default ({ model }: { model: Model }, load: Load): ((context: { el: HTMLElement }) => () => void) => {
   const connection = new Connection((command) => model.send(command));

@@ -4,7 +4,7 @@ from planck_nb.sessions.damage import Damage, read_damage
 from planck_nb.sessions.database.first_reading import reading_reports
 from planck_nb.sessions.database.paging import Page, Row
 from planck_nb.sessions.database.queries import VIEWS, Query, query, query_async, query_into
-from planck_nb.sessions.database.text_search import search, search_async, terms
+from planck_nb.sessions.database.text_search import search, search_async, search_sql, terms
 from planck_nb.sessions.database.vacuum import compact_store, estimate_compaction
 from planck_nb.sessions.directory import (
     SessionInfo,
@@ -64,6 +64,7 @@ __all__ = [
     "reading_reports",
     "search",
     "search_async",
+    "search_sql",
     "session_files",
     "terms",
     "write_export",

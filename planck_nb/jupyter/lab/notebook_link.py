@@ -20,6 +20,7 @@ from planck_nb.jupyter.lab.notebook_tools import CellRuns, NotebookTools, outcom
 from planck_nb.jupyter.lab.overview import OverviewSource
 from planck_nb.jupyter.lab.pages import Pages
 from planck_nb.jupyter.lab.project_settings import save_settings, setting_entries
+from planck_nb.jupyter.lab.session_texts import SessionTexts
 from planck_nb.jupyter.notebook import Notebook
 from planck_nb.sessions import Session
 from planck_nb.workspace.toolbox import ToolSource
@@ -59,6 +60,7 @@ class NotebookLink:
         )
         self.pages.concurrent = kernel_handles_clicks(shell.kernel)
         self.overview = OverviewSource(shell, controller, loop, is_busy=lambda: self.runs.is_busy)
+        self.texts = SessionTexts(lambda: workspace.sessions_dir)
         self.checks = NotebookChecks(workspace, self.book)
         self.help = CellHelp(notebook, self.pages, self.book, self.runs, attempts=workspace.config.fix_attempts)
 
@@ -71,6 +73,7 @@ class NotebookLink:
         self.pages.on_trust = self.overview.trust
         self.pages.settings = lambda: setting_entries(self._workspace)
         self.pages.on_save = lambda request: save_settings(self._workspace, request.scope, request.values)
+        self.pages.texts = self.texts.answer
         self.pages.on_page, self.overview.tell = self.overview.follow, self.pages.tell_activity
         self.pages.on_check = self.checks.receive
         self.pages.on_check_seen, self.pages.on_check_stopped = self.checks.see, self.checks.stop
@@ -83,6 +86,7 @@ class NotebookLink:
         self.help.end()
         self.checks.end()
         self.pages.remove()
+        self.texts.close()
         self.overview.remove()
         self.runs.remove()
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Callable
 from contextlib import suppress
+from contextvars import copy_context
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from secrets import token_hex
@@ -51,11 +53,15 @@ from planck_nb.jupyter.lab.protocol import (
     Question,
     RunWanted,
     SaveSettings,
+    SearchHits,
+    SearchWanted,
     Sets,
     SettingEntry,
     SettingsWanted,
     Started,
     TakenBack,
+    TranscriptPage,
+    TranscriptWanted,
     Trust,
     TrustSettled,
     Verbs,
@@ -138,6 +144,10 @@ class Pages:
 
         The second one returns the obstacle.
         """
+        self.texts: Callable[[SearchWanted | TranscriptWanted, str], SearchHits | TranscriptPage] = (
+            lambda question, _client: SearchHits(question.request)
+        )
+        """Callback for messages from stored sessions and the asking page, on a thread of its own."""
         self.on_page: Callable[[], None] = lambda: None
         """Callback for a new page."""
         self.concurrent = True
@@ -325,6 +335,12 @@ class Pages:
             return
         answer: Answer | Overview
         match question:
+            case SearchWanted() | TranscriptWanted():
+                # Reading may take long, and other questions must not wait. The context has the message to answer.
+                context = copy_context()
+                arguments = (self._answer_from_disk, ask, client, question)
+                threading.Thread(target=context.run, args=arguments, name="planck texts", daemon=True).start()
+                return
             case OverviewWanted():
                 answer = self.overview(question)
             case SettingsWanted():
@@ -335,6 +351,9 @@ class Pages:
             case _:
                 answer = self._answer_about_set(question, client)
         ask.send(asdict(answer))
+
+    def _answer_from_disk(self, ask: Any, client: str, question: SearchWanted | TranscriptWanted) -> None:  # noqa: ANN401 - as above
+        ask.send(asdict(self.texts(question, client)))
 
     def _answer_about_set(
         self, question: Claim | Decided | InverseWanted | TakenBack | CheckSeen | CheckStopped, client: str

@@ -1,7 +1,7 @@
 """The messages between a kernel and the pages with the JupyterLab extension.
 
 `labextension/generate_types.py` generates the TypeScript types from these classes. On the comm `planck.lab` either
-side speaks first; on `planck.ask` the page asks, and the kernel answers at once, also while a cell blocks it.
+side speaks first; on `planck.ask` the page asks, and the kernel answers, also while a cell blocks it.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ HELLO = "planck.hello"
 CellType: TypeAlias = Literal["code", "markdown", "raw"]
 ChangeKind: TypeAlias = Literal["insert", "change", "move", "delete"]
 HelpAction: TypeAlias = Literal["fix", "improve", "document", "test"]
+ItemKind: TypeAlias = Literal["prompt", "prose", "thinking", "call", "cut", "note"]
 ChangeState: TypeAlias = Literal["open", "accepted", "edited", "refused", "outdated", "taken back"]
 
 
@@ -635,6 +636,128 @@ class Activity:
     type: Literal["activity"] = "activity"
 
 
+# Messages from stored sessions
+
+
+@dataclass(frozen=True, slots=True)
+class SearchWanted:
+    """A request for messages with some words, in all sessions."""
+
+    request: str
+    words: str
+    type: Literal["search wanted"] = "search wanted"
+
+
+@dataclass(frozen=True, slots=True)
+class SearchHit:
+    """A message with the words.
+
+    Args:
+        session: The session's id.
+        session_name: Its name.
+        id: The message's id.
+        agent: The agent's name.
+        role: The message's role.
+        time: Its time, in seconds since the epoch.
+        excerpt: The text around the first word.
+    """
+
+    session: str
+    session_name: str
+    id: int
+    agent: str
+    role: str
+    time: float
+    excerpt: str
+
+
+@dataclass(frozen=True, slots=True)
+class SearchHits:
+    """The answer to `SearchWanted`.
+
+    Args:
+        request: The request.
+        terms: The words and phrases, in lower case.
+        hits: The messages, best matches first.
+        problem: The obstacle; empty without one.
+    """
+
+    request: str
+    terms: tuple[str, ...] = ()
+    hits: tuple[SearchHit, ...] = ()
+    problem: str = ""
+    type: Literal["search hits"] = "search hits"
+
+
+@dataclass(frozen=True, slots=True)
+class TranscriptWanted:
+    """A request for a page from a session's transcript, the last one by default.
+
+    Args:
+        request: The request.
+        session: The session's id.
+        before: The message after the page; 0 for the end.
+        after: The message before the page, instead of `before`; 0 for none.
+    """
+
+    request: str
+    session: str
+    before: int = 0
+    after: int = 0
+    type: Literal["transcript wanted"] = "transcript wanted"
+
+
+@dataclass(frozen=True, slots=True)
+class StoredItem:
+    """A part of a transcript.
+
+    Args:
+        kind: Its kind.
+        message: Its message's id.
+        agent: The agent's name.
+        time: Its time, in seconds since the epoch.
+        text: The text, or a call's result, bounded.
+        name: The called tool, a prompt's sender, or a note's title; empty for a person's prompt.
+        key: The argument which identifies a call.
+        state: A call's state.
+        arguments: A call's other arguments, as name and text.
+        seconds: A call's duration.
+        edited: A person changed the arguments.
+    """
+
+    kind: ItemKind
+    message: int
+    agent: str
+    time: float
+    text: str
+    name: str = ""
+    key: str = ""
+    state: Literal["done", "bad", "deny", "stop"] = "done"
+    arguments: tuple[tuple[str, str], ...] = ()
+    seconds: float = 0.0
+    edited: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TranscriptPage:
+    """The answer to `TranscriptWanted`.
+
+    Args:
+        request: The request.
+        items: The transcript's parts, oldest first.
+        older: The `before` for the page before this one, 0 for none.
+        newer: The `after` for the page after this one, 0 for none.
+        problem: The obstacle; empty without one.
+    """
+
+    request: str
+    items: tuple[StoredItem, ...] = ()
+    older: int = 0
+    newer: int = 0
+    problem: str = ""
+    type: Literal["transcript page"] = "transcript page"
+
+
 # Verification
 
 
@@ -831,8 +954,10 @@ Question: TypeAlias = (
     | InverseWanted
     | OverviewWanted
     | SaveSettings
+    | SearchWanted
     | SettingsWanted
     | TakenBack
+    | TranscriptWanted
     | CheckSeen
     | CheckStopped
 )

@@ -186,3 +186,21 @@ def test_settings_are_read_and_written_while_a_cell_blocks(kernel: Kernel, tmp_p
     assert {"name": "max_workers", **removed["settings"][[*before].index("max_workers")]} == before["max_workers"]
     (tmp_path / "on").touch()
     kernel.finish(cell)
+
+
+def test_stored_messages_are_found_and_read_while_a_cell_blocks(kernel: Kernel, tmp_path: Path) -> None:
+    page = PanelPage(kernel)
+    kernel.run(ADD.format("'The pipe burst.'"))
+    assert kernel.run("%%planck analyst\nWhy is it wet?").status == "ok"
+    code = f"{touching(tmp_path / 'begun')}; import time\nwhile not pathlib.Path('on').exists(): time.sleep(0.05)"
+    cell = kernel.start(code)
+    wait_until_blocked(kernel, tmp_path / "begun", code)
+    [hit] = page.question(type="search wanted", words="PIPE")["hits"]
+    assert (hit["agent"], hit["role"], hit["excerpt"]) == ("analyst", "assistant", "The pipe burst.")
+    transcript = page.question(type="transcript wanted", session=hit["session"])
+    assert [(item["kind"], item["text"]) for item in transcript["items"]] == [
+        ("prompt", "Why is it wet?"),
+        ("prose", "The pipe burst."),
+    ]
+    (tmp_path / "on").touch()
+    kernel.finish(cell)

@@ -8,7 +8,7 @@ import { Signal } from '@lumino/signaling';
 
 import { ASK, HELLO, PROTOCOL, TALK } from './protocol.generated.ts';
 import { EXTENSION_URL, refusesScripts } from '../scripts.ts';
-import type { Activity, Answer, CellChange, ChangeSet, CheckOffer, CheckProgress, CheckResult, Decision, FromKernel, FromPage, Hello, HelpStatus, Names, Overview, Question, StaleCells, Verbs } from './protocol.generated.ts';
+import type { Activity, Answer, CellChange, ChangeSet, CheckOffer, CheckProgress, CheckResult, Decision, FromKernel, FromPage, Hello, HelpStatus, Names, Overview, Question, SearchHits, StaleCells, TranscriptPage, Verbs } from './protocol.generated.ts';
 
 /** The version of the extension, which `build.py` fills in. */
 declare const VERSION: string;
@@ -19,6 +19,7 @@ export type NotebookContext = DocumentRegistry.IContext<INotebookModel>;
 export type CheckMessage = CheckOffer | CheckProgress | CheckResult | StaleCells;
 
 type Asked = Question extends infer Each ? (Each extends Question ? Omit<Each, 'request'> : never) : never;
+type Reply = Answer | Overview | SearchHits | TranscriptPage;
 
 export class KernelLink {
   /** Sets to review on this page. */
@@ -48,9 +49,8 @@ export class KernelLink {
   /** Whether the kernel answers questions while a cell blocks it. */
   isConcurrent = true;
   private isAbsent = false;
-  private readonly overviews = new Map<string, (overview: Overview | null) => void>();
   private readonly context: NotebookContext;
-  private readonly answers = new Map<string, (answer: Answer) => void>();
+  private readonly answers = new Map<string, (reply: Reply | null) => void>();
   private talk: Kernel.IComm | null = null;
   private ask: Kernel.IComm | null = null;
   /** Whether questions reach the kernel; resolves also when it ends. */
@@ -88,13 +88,18 @@ export class KernelLink {
   }
 
   /** Ask for what the side panel shows; `stored` is its present history. Null for a kernel that ends before, or of another version. */
-  async overview(stored: number): Promise<Overview | null> {
-    await this.heard.promise;
-    if (this.ask === null || this.ask.isDisposed || this.problem !== '') return null;
-    const request = newId();
-    const answer = new Promise<Overview | null>((resolve) => this.overviews.set(request, resolve));
-    this.ask.send({ type: 'overview wanted', request, stored });
-    return answer;
+  overview(stored: number): Promise<Overview | null> {
+    return this.inquire<Overview>({ type: 'overview wanted', stored });
+  }
+
+  /** Search the texts of all sessions. Null if the kernel ends before. */
+  search(words: string): Promise<SearchHits | null> {
+    return this.inquire<SearchHits>({ type: 'search wanted', words });
+  }
+
+  /** Read a page of a session's transcript, the last one with two zeros. Null if the kernel ends before. */
+  transcript(session: string, before: number, after: number): Promise<TranscriptPage | null> {
+    return this.inquire<TranscriptPage>({ type: 'transcript wanted', session, before, after });
   }
 
   send(message: FromPage): void {
@@ -119,13 +124,7 @@ export class KernelLink {
 
   /** Ask the kernel, which answers also while a cell runs. */
   async question(asked: Asked): Promise<Answer> {
-    const request = newId();
-    await this.heard.promise;
-    if (this.problem !== '') return refusal(request, this.problem);
-    if (this.ask === null || this.ask.isDisposed) return refusal(request);
-    const answer = new Promise<Answer>((resolve) => this.answers.set(request, resolve));
-    this.ask.send({ ...asked, request } as never);
-    return answer;
+    return (await this.inquire<Answer>(asked)) ?? refusal(this.problem);
   }
 
   /** Say that a person looks at this page, and where the notebook is now. */
@@ -138,6 +137,15 @@ export class KernelLink {
     this.isDisposed = true;
     for (const comm of [this.talk, this.ask]) if (comm !== null && !comm.isDisposed) comm.close();
     this.end();
+  }
+
+  private async inquire<Wanted extends Reply>(asked: Asked): Promise<Wanted | null> {
+    const request = newId();
+    await this.heard.promise;
+    if (this.ask === null || this.ask.isDisposed || this.problem !== '') return null;
+    const reply = new Promise<Reply | null>((resolve) => this.answers.set(request, resolve));
+    this.ask.send({ ...asked, request } as never);
+    return reply as Promise<Wanted | null>;
   }
 
   private show(set: ChangeSet, now: (change: CellChange) => CellChange): void {
@@ -176,7 +184,7 @@ export class KernelLink {
     // This returns undefined: JupyterLab would handle the kernel's next message only after a returned promise.
     this.talk.onMsg = ({ content }): void => this.receive(content.data as unknown as FromKernel);
     this.talk.onClose = (): void => this.end(true);
-    this.ask.onMsg = ({ content }): void => this.receiveAnswer(content.data as unknown as Answer | Overview);
+    this.ask.onMsg = ({ content }): void => this.receiveAnswer(content.data as unknown as Reply);
     // JupyterLab opens comms on the main shell; a question on a subshell may overtake that and is lost. The kernel
     // welcomes a page once it has both. It says so by `talk`: in ipykernel 7.4, what it sends from the main shell has
     // all further messages of that comm handled there.
@@ -233,14 +241,9 @@ export class KernelLink {
     this.activityChanged.emit(before);
   }
 
-  private receiveAnswer(answer: Answer | Overview): void {
-    if (answer.type === 'overview') {
-      this.overviews.get(answer.request)?.(answer);
-      this.overviews.delete(answer.request);
-      return;
-    }
-    this.answers.get(answer.request)?.(answer);
-    this.answers.delete(answer.request);
+  private receiveAnswer(reply: Reply): void {
+    this.answers.get(reply.request)?.(reply);
+    this.answers.delete(reply.request);
   }
 
   /** Forget a kernel which has ended, and say what ended with it. */
@@ -259,9 +262,7 @@ export class KernelLink {
     this.isAbsent = isAbsent;
     this.setActivity(null);
     this.problem = '';
-    for (const resolve of this.overviews.values()) resolve(null);
-    this.overviews.clear();
-    for (const [request, resolve] of this.answers) resolve(refusal(request));
+    for (const resolve of this.answers.values()) resolve(null);
     this.answers.clear();
     this.help.clear();
     this.verbs = this.names = null;
@@ -286,6 +287,6 @@ function newId(): string {
 
 const NOT_LOADED = 'The kernel has ended or has not loaded planck_nb; run `%load_ext planck_nb`.';
 
-function refusal(request: string, problem = NOT_LOADED): Answer {
-  return { type: 'answer', request, ok: false, problem, inverse: [], settings: [] };
+function refusal(problem: string): Answer {
+  return { type: 'answer', request: '', ok: false, problem: problem || NOT_LOADED, inverse: [], settings: [] };
 }

@@ -320,6 +320,61 @@ export interface Activity {
   readonly type: 'activity';
 }
 
+export interface SearchWanted {
+  readonly request: string;
+  readonly words: string;
+  readonly type: 'search wanted';
+}
+
+export interface SearchHit {
+  readonly session: string;
+  readonly session_name: string;
+  readonly id: number;
+  readonly agent: string;
+  readonly role: string;
+  readonly time: number;
+  readonly excerpt: string;
+}
+
+export interface SearchHits {
+  readonly request: string;
+  readonly terms: readonly string[];
+  readonly hits: readonly SearchHit[];
+  readonly problem: string;
+  readonly type: 'search hits';
+}
+
+export interface TranscriptWanted {
+  readonly request: string;
+  readonly session: string;
+  readonly before: number;
+  readonly after: number;
+  readonly type: 'transcript wanted';
+}
+
+export interface StoredItem {
+  readonly kind: 'prompt' | 'prose' | 'thinking' | 'call' | 'cut' | 'note';
+  readonly message: number;
+  readonly agent: string;
+  readonly time: number;
+  readonly text: string;
+  readonly name: string;
+  readonly key: string;
+  readonly state: 'done' | 'bad' | 'deny' | 'stop';
+  readonly arguments: readonly (readonly [string, string])[];
+  readonly seconds: number;
+  readonly edited: boolean;
+}
+
+export interface TranscriptPage {
+  readonly request: string;
+  readonly items: readonly StoredItem[];
+  readonly older: number;
+  readonly newer: number;
+  readonly problem: string;
+  readonly type: 'transcript page';
+}
+
 export interface CheckWanted {
   readonly set: string;
   readonly type: 'check wanted';
@@ -403,4 +458,4 @@ export type FromKernel = Welcome | Verbs | Names | Sets | CellsWanted | RunWante
 
 export type FromPage = Cells | Started | NotRun | Focused | HelpWanted | HelpStopped | Approve | Trust | CheckWanted | CheckStarted | ChangedCells;
 
-export type Question = Claim | Decided | InverseWanted | OverviewWanted | SaveSettings | SettingsWanted | TakenBack | CheckSeen | CheckStopped;
+export type Question = Claim | Decided | InverseWanted | OverviewWanted | SaveSettings | SearchWanted | SettingsWanted | TakenBack | TranscriptWanted | CheckSeen | CheckStopped;

@@ -155,7 +155,7 @@ export class AskBox {
   private isFree(review: NotebookReview): boolean {
     if (!review.link.isConnected || (this.copyOf(review)?.isBusy(performance.now()) ?? true)) return false;
     if (this.prompts.some((other) => other.review === review && other.state === 'running')) return false;
-    return review.panel.content.widgets.every(({ model }) => model.type !== 'code' || (model as CodeCell['model']).executionState !== 'running');
+    return !review.runsCell;
   }
 
   private run(prompt: Prompt): void {

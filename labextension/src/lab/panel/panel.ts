@@ -14,8 +14,9 @@ import { BETWEEN_CELLS } from '../kernel/kernel-link.ts';
 import { doing, KernelCopy, OLD_SECONDS, windowOf } from '../kernel/kernel-copy.ts';
 import type { NotebookReview } from '../review/notebook-review.ts';
 import { act, coded, glyph } from './panel-parts.ts';
-import type { AgentEntry, StoredSession } from '../kernel/protocol.generated.ts';
+import type { AgentEntry, SearchHit, StoredSession } from '../kernel/protocol.generated.ts';
 import type { Reviews } from '../review/reviews.ts';
+import { TextSearch, timeOf, TranscriptPane } from './session-texts.ts';
 import { SettingsForm } from './settings-form.ts';
 import { addStyles, viewModule } from '../styles.ts';
 import { TrustBox } from './trust-box.ts';
@@ -44,6 +45,8 @@ export class Panel extends Widget {
   private readonly box: AskBox;
   private readonly trust = new TrustBox(() => this.tick());
   private readonly settings = new SettingsForm(() => this.draw());
+  private readonly texts = new TextSearch(() => this.draw());
+  private readonly transcript = new TranscriptPane(() => this.draw());
   private timer = 0;
   private isOpen = false;
   private find = '';
@@ -124,6 +127,7 @@ export class Panel extends Widget {
       this.shown.delete(review);
       this.trust.forget(review);
       this.settings.forget(review);
+      this.forgetTexts(review);
     }
     for (const review of this.reviews.all) {
       if (this.shown.has(review)) continue;
@@ -134,6 +138,7 @@ export class Panel extends Widget {
           shown.copy.clear();
           this.trust.forget(review);
           this.settings.forget(review);
+          this.forgetTexts(review);
         }
         this.draw();
       });
@@ -149,6 +154,11 @@ export class Panel extends Widget {
       });
     }
     this.draw();
+  }
+
+  private forgetTexts(review: NotebookReview): void {
+    this.texts.forget(review);
+    if (this.transcript.isOf(review)) this.transcript.close();
   }
 
   /** Ask the kernels, at most once in a while, and only if a person can see the panel or a prompt waits. */
@@ -188,14 +198,38 @@ export class Panel extends Widget {
       ${this.notice(current, copy)}
       ${this.said === '' ? nothing : html`<p class="pk-hint" role="alert">${this.said}</p>`}
       <div>${this.waiting(current)}</div>
-      ${current !== null && copy?.overview ? this.trust.content(current, copy) : nothing}
-      ${this.work(current)}
-      ${copy?.overview && copy.overview.agents.length === 0 ? FIRST : nothing}
-      ${current !== null && copy?.overview ? this.box.content(current, copy) : nothing}
-      ${current !== null && copy?.overview ? this.sessions(current, copy) : nothing}
-      ${copy?.overview?.stored ? usage(copy) : nothing}
-      ${current !== null && copy?.overview ? this.settings.content(current) : nothing}
+      ${current === null || !copy?.overview ? this.work(current) : this.transcript.isOf(current) ? this.stored(current, copy) : this.lists(current, copy)}
     `;
+  }
+
+  private lists(current: NotebookReview, copy: KernelCopy): TemplateResult {
+    return html`
+      ${this.trust.content(current, copy)}
+      ${this.work(current)}
+      ${copy.overview?.agents.length === 0 ? FIRST : nothing}
+      ${this.box.content(current, copy)}
+      ${this.sessions(current, copy)}
+      ${copy.overview?.stored ? usage(copy) : nothing}
+      ${this.settings.content(current)}
+    `;
+  }
+
+  /** The open session's transcript. */
+  private stored(current: NotebookReview, copy: KernelCopy): TemplateResult {
+    const { session } = this.transcript;
+    const close = (): void => {
+      this.transcript.close();
+      this.draw();
+      const row = this.root.querySelector<HTMLElement>(`[data-opens="${session?.id ?? ''}"]`);
+      (row ?? this.root.querySelector<HTMLElement>('.planck-find'))?.focus();
+    };
+    return this.transcript.content(isBusy(current, copy), close, session === null ? html`` : this.actions(current, copy, session));
+  }
+
+  private open(current: NotebookReview, session: StoredSession, message = 0): void {
+    this.transcript.open(current, session, message);
+    this.draw();
+    this.root.querySelector<HTMLElement>('section > h2 > button')?.focus();
   }
 
   /** Why less is shown than there might be, and what to do. */
@@ -312,12 +346,30 @@ export class Panel extends Widget {
       this.top = 0;
       this.draw();
     };
-    const door = sessions.length <= RECENT ? nothing : html`<button class="pk-btn" type="button" data-kind="bare" aria-expanded=${this.isOpen} @click=${toggle}>${this.isOpen ? 'Fewer' : `All ${sessions.length}`}</button>`;
-    const search = html`<input class="pk-field planck-find" type="search" aria-label="Find a session" placeholder="Find a session" .value=${this.find} @input=${(event: Event) => {
+    const isShort = sessions.length <= RECENT;
+    const label = this.isOpen ? (isShort ? 'Close' : 'Fewer') : isShort ? 'Search' : `All ${sessions.length}`;
+    const door = sessions.length === 0 ? nothing : html`<button class="pk-btn" type="button" data-kind="bare" aria-expanded=${this.isOpen} @click=${toggle}>${label}</button>`;
+    const type = (event: Event): void => {
       this.find = (event.target as HTMLInputElement).value;
       this.top = 0;
       this.draw();
-    }}>`;
+    };
+    const turn = (): void => {
+      this.texts.isOn = !this.texts.isOn;
+      this.draw();
+    };
+    const search = html`<div class="planck-search">
+      <input class="pk-field planck-find" type="search" aria-label="Find a session" placeholder="Find a session" .value=${this.find} @input=${type}>
+      <button class="pk-btn pk-chip" type="button" aria-pressed=${this.texts.isOn} title="Search all messages, too" @click=${turn}>In texts</button>
+    </div>`;
+    if (this.isOpen && this.texts.isOn) {
+      this.texts.set(current, this.find);
+      const show = (hit: SearchHit): void => {
+        const { session: id, session_name: name, time: used } = hit;
+        this.open(current, sessions.find((each) => each.id === id) ?? { id, name, messages: 0, cost: null, used }, hit.id);
+      };
+      return html`<h2>Sessions${door}</h2>${search}${this.texts.content(isBusy(current, copy), show)}`;
+    }
     const empty = problem !== '' ? problem : copy.overview?.stored === 0 ? (copy.isBusy(performance.now()) ? 'They are read when the kernel is free.' : 'They are read now.') : wanted === '' ? 'None in this folder yet.' : 'No session has this in its name.';
     return html`<h2>Sessions${door}</h2>
       ${this.isOpen ? search : nothing}
@@ -346,18 +398,25 @@ export class Panel extends Widget {
       this.opened = isOpen ? '' : session.id;
       this.draw();
     };
-    const word = wordFor(session, copy.history.sessions);
-    const runs = (line: string): TemplateResult => act(line.startsWith('%planck fork') ? 'Fork' : 'Resume', () => this.insert(current, line, true), 'bare');
     const actions = html`<span class="pk-acts">
-      ${isOwn ? runs('%planck fork') : runs(`%planck resume ${word}`)}
-      ${act('Export', () => this.insert(current, `%planck export ${word} ${word}.html`, false), 'bare')}
+      ${act('Transcript', () => this.open(current, session), 'bare')}
+      ${this.actions(current, copy, session)}
     </span>`;
     const says = `${isOwn ? 'this notebook · ' : ''}${timeOf(session.used)} · ${session.messages} ${session.messages === 1 ? 'message' : 'messages'}`;
     return html`<li class="planck-row" aria-current=${isOpen ? 'true' : nothing} aria-posinset=${at < 0 ? nothing : at + 1} aria-setsize=${at < 0 ? nothing : of}>
-      <span class="pk-mark"></span><button class="planck-name" type="button" aria-expanded=${isOpen} @click=${choose}>${session.name}</button>
+      <span class="pk-mark"></span><button class="planck-name" type="button" data-opens=${session.id} aria-expanded=${isOpen} @click=${choose}>${session.name}</button>
       <span class="planck-figure">${session.cost === null ? '' : dollars(session.cost)}</span><small>${says}</small>
       ${isOpen ? actions : nothing}
     </li>`;
+  }
+
+  private actions(current: NotebookReview, copy: KernelCopy, session: StoredSession): TemplateResult {
+    const word = wordFor(session, copy.history.sessions);
+    const runs = (label: string, line: string): TemplateResult => act(label, () => this.insert(current, line, true), 'bare');
+    return html`
+      ${session.id === copy.overview?.session ? nothing : runs('Resume', `%planck resume ${word}`)}
+      ${session.id === copy.overview?.session ? runs('Fork', '%planck fork') : nothing}
+      ${act('Export', () => this.insert(current, `%planck export ${word} ${word}.html`, false), 'bare')}`;
   }
 
   /** Put a magic line into a cell below the active one, so that the notebook has it. */
@@ -372,6 +431,10 @@ const FIRST = html`<h2>Start here</h2><ol class="pk-first">
   <li><b>Show it your data</b><span>Type <code>@orders</code> in the question</span></li>
   <li><b>Stay in charge</b><span>It asks before it changes or runs anything</span></li>
 </ol>`;
+
+function isBusy(review: NotebookReview, copy: KernelCopy): boolean {
+  return copy.isBusy(performance.now()) || review.runsCell;
+}
 
 function usage({ history }: KernelCopy): TemplateResult {
   const cost = history.cost === null ? '' : `${history.unpriced ? '≥ ' : ''}${dollars(history.cost)}`;
@@ -397,13 +460,6 @@ function nameOf({ panel }: NotebookReview): string {
 function wordFor({ id, name }: StoredSession, all: readonly StoredSession[]): string {
   const isPlain = /^[a-z0-9][\w.-]*$/i.test(name) && name !== 'last';
   return isPlain && all.every((other) => other.id === id || other.name !== name) ? name : id;
-}
-
-/** The time for today, else the day. */
-function timeOf(seconds: number): string {
-  const date = new Date(seconds * 1000);
-  const isToday = date.toDateString() === new Date().toDateString();
-  return isToday ? date.toLocaleTimeString([], { hour: '2-digit', minute: '2-digit' }) : date.toLocaleDateString();
 }
 
 /** Go through the rows. */

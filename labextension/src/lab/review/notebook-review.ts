@@ -77,6 +77,11 @@ export class NotebookReview {
     panel.content.activeCellChanged.connect(() => this.link.focus());
   }
 
+  /** Whether a cell runs or waits for its run. */
+  get runsCell(): boolean {
+    return this.panel.content.widgets.some(({ model }) => model.type === 'code' && (model as ICodeCellModel).executionState === 'running');
+  }
+
   /** The changes about which a decision is missing. */
   get open(): readonly Shown[] {
     return (this.shown ??= this.found());
