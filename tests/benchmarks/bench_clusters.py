@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import importlib
 import json
 import subprocess
 import sys
@@ -56,7 +57,7 @@ class Asker:
 
 
 def run_ray(url: str, prompts: list[str]) -> dict[str, float]:
-    import ray
+    ray: Any = importlib.import_module("ray")
 
     ray.init(num_cpus=WORKERS, include_dashboard=False, log_to_driver=False)
     actor = ray.remote(num_cpus=1, max_concurrency=len(prompts))(Asker)
