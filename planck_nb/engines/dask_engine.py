@@ -38,6 +38,7 @@ from planck_nb.engines.link_format import (
     HELLO,
     LEASE_SECONDS,
     READ,
+    SILENCE_SECONDS,
     START,
     Order,
     Part,
@@ -408,7 +409,7 @@ class _Link:
         await asyncio.shield(self._looking)
 
     async def _list_workers(self) -> None:
-        identity = await asyncio.wait_for(self.client.scheduler.identity(n_workers=-1), LEASE_SECONDS)
+        identity = await asyncio.wait_for(self.client.scheduler.identity(n_workers=-1), SILENCE_SECONDS)
         self._looked = time.monotonic()
         addresses = set(identity["workers"])
         greeted = {address for address, worker in self._workers.items() if not worker.is_silent}
@@ -452,7 +453,7 @@ class _Link:
         try:
             fields = [(order.id, order.setup, order.url, order.headers, order.body) for order in orders]
             call = self._ask(worker, START, kernel=worker.name, orders=fields, setups=setups, stops=stops)
-            await asyncio.wait_for(call, LEASE_SECONDS)
+            await asyncio.wait_for(call, SILENCE_SECONDS)
         except (OSError, TimeoutError) as error:
             for order in orders:
                 if (reply := worker.replies.pop(order.id, None)) is not None:
@@ -465,9 +466,9 @@ class _Link:
         while worker.replies and worker.address in self._workers:
             try:
                 call = self._ask(worker, READ, kernel=worker.name, last=worker.last)
-                number, parts = await asyncio.wait_for(call, LEASE_SECONDS)
+                number, parts = await asyncio.wait_for(call, SILENCE_SECONDS)
             except (OSError, TimeoutError) as error:
-                if time.monotonic() - last_answer > LEASE_SECONDS:  # the worker has given up by now
+                if time.monotonic() - last_answer > LEASE_SECONDS:  # nobody has reached the worker: it has given up
                     self._lose(worker, error)
                     return
                 with suppress(Exception):

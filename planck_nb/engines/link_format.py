@@ -10,6 +10,7 @@ import pickle
 import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Annotated, Literal, TypeAlias
 
 from pydantic import ConfigDict, Field, TypeAdapter
@@ -26,14 +27,14 @@ from planck_nb.base.version import __version__
 LEASE_SECONDS = 4.0
 """Seconds without a word from a kernel, after which its requests end."""
 
+SILENCE_SECONDS = 20.0
+"""Seconds without an answer from a worker or the scheduler, after which it is given up; busy ones are slow."""
+
 POLL_SECONDS = 1.0
 """Longest time between two questions from the kernel."""
 
-PIECE_SECONDS = 0.1
-"""Shortest time between two pieces from an answer."""
-
-CROWD, CROWD_SECONDS = 20, 0.3
-"""Requests per busy worker, and the pause for its pieces."""
+_PIECE_SECONDS, _SECONDS_PER_REQUEST, _MAX_PIECE_SECONDS = 0.1, 0.002, 1.0
+"""Shortest time between two pieces from an answer: by itself, for each request of the worker, and at most."""
 
 HELLO, START, READ = "planck_hello", "planck_start", "planck_read"
 """The workers' operations."""
@@ -67,6 +68,7 @@ class Setup:
         return pickle.dumps(replace(self, model=replace(self.model, api_key=None, auth=None, found=None)))
 
 
+@lru_cache(maxsize=100)
 def setup_of(data: bytes) -> Setup:
     """Load a setup, on a worker."""
     setup: Setup = pickle.loads(data)  # noqa: S301 - from the kernel, whose functions Dask runs
@@ -90,6 +92,18 @@ class Order:
     url: str
     headers: Mapping[str, str] = field(repr=False)
     body: bytes = field(repr=False)
+
+
+def piece_seconds(requests: int) -> float:
+    """Return the shortest time between two pieces, which cost the kernel more than what is in them.
+
+    Args:
+        requests: The worker's requests.
+
+    Returns:
+        Seconds.
+    """
+    return min(_MAX_PIECE_SECONDS, _PIECE_SECONDS + requests * _SECONDS_PER_REQUEST)
 
 
 def versions() -> dict[str, str]:

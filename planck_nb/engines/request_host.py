@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Sequence
-from contextlib import aclosing, suppress
+from collections.abc import Iterator, Sequence
+from contextlib import aclosing, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -18,17 +18,15 @@ from planck_nb.ai.reply_decoder import ReplyDecoder, is_stream
 from planck_nb.ai.stream_events import StreamEvent
 from planck_nb.ai.transport import Transport
 from planck_nb.engines.link_format import (
-    CROWD,
-    CROWD_SECONDS,
     HELLO,
     LEASE_SECONDS,
-    PIECE_SECONDS,
     POLL_SECONDS,
     READ,
     START,
     Order,
     Part,
     PartKind,
+    piece_seconds,
     setup_of,
     versions,
     write_error,
@@ -48,7 +46,10 @@ _CHECK_SECONDS = 0.5
 class _Kernel:
     """A kernel and its requests."""
 
-    heard: float
+    heard: float = 0.0
+    """When its newest question arrived."""
+    waiting: int = 0
+    """Questions that wait for their answer; a busy worker needs long for it."""
     tasks: dict[str, asyncio.Task[None]] = field(default_factory=dict)
     events: dict[str, list[StreamEvent | Pause]] = field(default_factory=dict)
     """Events by request, to be joined."""
@@ -106,7 +107,8 @@ class RequestHost:
             setups: Their setups by number, pickled.
             stops: Ids to stop.
         """
-        await self._on_loop(self._start(kernel, orders, setups, stops))
+        with self._hearing(kernel):
+            await self._on_loop(self._start(kernel, orders, setups, stops))
 
     async def read(self, kernel: str, last: int) -> tuple[int, list[Part]]:
         """Wait for pieces from answers, up to `POLL_SECONDS`.
@@ -118,8 +120,20 @@ class RequestHost:
         Returns:
             The call's number, and the pieces.
         """
-        numbered_parts: tuple[int, list[Part]] = await self._on_loop(self._read(kernel, last))
-        return numbered_parts
+        with self._hearing(kernel):
+            numbered_parts: tuple[int, list[Part]] = await self._on_loop(self._read(kernel, last))
+            return numbered_parts
+
+    @contextmanager
+    def _hearing(self, name: str) -> Iterator[None]:
+        """Renew a kernel's lease as soon as it asks, however late the other thread is."""
+        kernel = self._kernels.setdefault(name, _Kernel())
+        kernel.heard = time.monotonic()
+        kernel.waiting += 1
+        try:
+            yield
+        finally:
+            kernel.waiting -= 1
 
     async def _on_loop(self, work: Any) -> Any:  # noqa: ANN401 - of either coroutine
         return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self._loop))
@@ -138,17 +152,12 @@ class RequestHost:
             self._loop.run_until_complete(transport.close())
         self._loop.close()
 
-    def _kernel(self, name: str) -> _Kernel:
-        kernel = self._kernels.setdefault(name, _Kernel(0.0))
-        kernel.heard = time.monotonic()
-        return kernel
-
     async def _watch_leases(self) -> None:
         while True:
             await asyncio.sleep(_CHECK_SECONDS)
             now = time.monotonic()
             for name, kernel in [*self._kernels.items()]:
-                if now - kernel.heard > LEASE_SECONDS:
+                if not kernel.waiting and now - kernel.heard > LEASE_SECONDS:
                     del self._kernels[name]
                     for task in kernel.tasks.values():
                         task.cancel()
@@ -156,7 +165,7 @@ class RequestHost:
     async def _start(
         self, name: str, orders: Sequence[Sequence[Any]], setups: dict[int, bytes], stops: Sequence[str]
     ) -> None:
-        kernel = self._kernel(name)
+        kernel = self._kernels.setdefault(name, _Kernel())
         for order in (Order(*fields) for fields in orders):
             kernel.tasks[order.id] = task = asyncio.create_task(self._answer(kernel, order, setups[order.setup]))
             task.add_done_callback(partial(_forget, kernel, order.id))
@@ -166,12 +175,11 @@ class RequestHost:
                 running.cancel()
 
     async def _read(self, name: str, last: int) -> tuple[int, list[Part]]:
-        kernel = self._kernel(name)
+        kernel = self._kernels.setdefault(name, _Kernel())
         if last == kernel.number:
             with suppress(TimeoutError):
                 await asyncio.wait_for(kernel.is_ready.wait(), POLL_SECONDS)
-            pause = CROWD_SECONDS if len(kernel.tasks) >= CROWD else PIECE_SECONDS
-            if (early := kernel.sent_at + pause - time.monotonic()) > 0:
+            if (early := kernel.sent_at + piece_seconds(len(kernel.tasks)) - time.monotonic()) > 0:
                 await asyncio.sleep(early)
             kernel.is_ready.clear()
             for request in [*kernel.events]:
@@ -179,7 +187,6 @@ class RequestHost:
             kernel.sent, kernel.parts = kernel.parts, []
             kernel.sent_at = time.monotonic()
             kernel.number += 1
-        kernel.heard = time.monotonic()
         return kernel.number, kernel.sent  # the same again if it has not arrived
 
     async def _answer(self, kernel: _Kernel, order: Order, data: bytes) -> None:
