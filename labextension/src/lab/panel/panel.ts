@@ -3,6 +3,7 @@
 import { Widget } from '@lumino/widgets';
 import { html, nothing, render } from 'lit-html';
 import type { TemplateResult } from 'lit-html';
+import { cache } from 'lit-html/directives/cache.js';
 import { repeat } from 'lit-html/directives/repeat.js';
 
 import { count, dollars } from '../../model/format.ts';
@@ -48,6 +49,8 @@ export class Panel extends Widget {
   private find = '';
   private opened = '';
   private top = 0;
+  private frame = 0;
+  private front: NotebookReview | null = null;
   /** Whether a person has opened the panel, and the prompt box is still to come. */
   private wantsFocus = false;
   /** What a person has to know about the last action. */
@@ -133,7 +136,7 @@ export class Panel extends Widget {
           this.trust.forget(review);
           this.settings.forget(review);
         }
-        this.draw();
+        this.drawSoon();
       });
       review.link.trusted.connect((_, problem) => {
         this.said = problem;
@@ -146,7 +149,7 @@ export class Panel extends Widget {
         this.draw();
       });
     }
-    this.draw();
+    this.drawSoon();
   }
 
   /** Ask the kernels, at most once in a while, and only if a person can see the panel or a prompt waits. */
@@ -165,6 +168,17 @@ export class Panel extends Widget {
     }
     this.box.next();
     this.draw();
+  }
+
+  /** Draw in the next frame, once: when a notebook opens or comes to the front, several things change. */
+  private drawSoon(): void {
+    if (this.frame !== 0) return;
+    this.frame = requestAnimationFrame(() => {
+      this.frame = 0;
+      if (this.reviews.current !== this.front) this.top = 0; // the list begins anew
+      this.front = this.reviews.current;
+      this.draw();
+    });
   }
 
   private draw(): void {
@@ -187,10 +201,10 @@ export class Panel extends Widget {
       ${this.said === '' ? nothing : html`<p class="pk-hint" role="alert">${this.said}</p>`}
       <div>${this.waiting(current)}</div>
       ${current !== null && copy?.overview ? this.trust.content(current, copy) : nothing}
-      ${this.work(current)}
+      ${cache(this.work(current))}
       ${copy?.overview && copy.overview.agents.length === 0 ? FIRST : nothing}
       ${current !== null && copy?.overview ? this.box.content(current, copy) : nothing}
-      ${current !== null && copy?.overview ? this.sessions(current, copy) : nothing}
+      ${cache(current !== null && copy?.overview ? this.sessions(current, copy) : nothing)}
       ${copy?.overview?.stored ? usage(copy) : nothing}
       ${current !== null && copy?.overview ? this.settings.content(current) : nothing}
     `;
