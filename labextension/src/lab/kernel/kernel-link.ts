@@ -87,7 +87,7 @@ export class KernelLink {
     return this.isConcurrent || this.kernel?.status !== 'busy' ? '' : `This waits until the cell ends. ${BETWEEN_CELLS}`;
   }
 
-  /** Ask for what the side panel shows; `stored` is its present history. Null for a kernel that ends before, or of another version. */
+  /** Ask for what the side panel shows; `stored` is its present history. Null for an ended kernel, and for another version. */
   async overview(stored: number): Promise<Overview | null> {
     await this.heard.promise;
     if (this.ask === null || this.ask.isDisposed || this.problem !== '') return null;
