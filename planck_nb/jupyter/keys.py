@@ -1,4 +1,4 @@
-"""The keys in notebooks: one table for the browser's handlers, for JupyterLab's shortcuts and for help.
+"""The keys in notebooks, for handlers, shortcuts and help.
 
 `labextension/generate_types.py` writes the keys for the views into `src/view/keys.generated.ts`; a test compares the
 commands with `labextension/settings`.
@@ -14,11 +14,11 @@ _LINES = ("ArrowUp", "ArrowDown", "Home", "End")
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """What keys do at one place.
+    """An action's keys at one place.
 
     Args:
         action: The handler's name in the view, or the command's in JupyterLab.
-        keys: The keys, each of which does it; `Accel` is Ctrl, or Cmd on a Mac.
+        keys: The keys; each alone does it; `Accel` is Ctrl, or Cmd on a Mac.
         does: A line for help.
     """
 
@@ -34,10 +34,10 @@ class Key:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A part of the page, with its keys.
+    """A page's part, with its keys.
 
     Args:
-        name: Its name in the code of the view; empty for JupyterLab's commands.
+        name: Its name in the view's code; empty for JupyterLab's commands.
         where: Its heading in help, without the colon.
         keys: What its keys do.
     """

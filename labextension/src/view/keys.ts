@@ -1,4 +1,4 @@
-/** Handlers for keys, from the one table that help shows, too. */
+/** Handlers for keys, from the one table, which help shows, too. */
 
 import { KEYS } from './keys.generated.ts';
 
@@ -6,7 +6,7 @@ type Places = typeof KEYS;
 /** What to do for each action at a place; `false` leaves the key to others. */
 type Actions<Place extends keyof Places> = Readonly<Record<keyof Places[Place], (event: KeyboardEvent) => unknown>>;
 
-/** Make the handler for a place. A key that does something there does nothing else. */
+/** Make the handler for a place. A key with an action there does nothing else. */
 export function keyHandler<Place extends keyof Places>(place: Place, actions: Actions<Place>): (event: KeyboardEvent) => void {
   const byKey = new Map<string, (event: KeyboardEvent) => unknown>();
   for (const [action, keys] of Object.entries<readonly string[]>(KEYS[place]))

@@ -1,4 +1,4 @@
-/** A button that opens a menu, used by pointer or by keyboard. */
+/** A button with a menu, used by pointer or by keyboard. */
 
 import { h } from './dom.ts';
 import { moveFocus, onKeys } from './keys.ts';

@@ -313,7 +313,7 @@ def prompts(_verbs: Iterable[Verb] = ()) -> str:
 
 
 def keys(_verbs: Iterable[Verb] = ()) -> str:
-    """The page with the keys, by the place that has the focus."""
+    """The page with the keys, by the focused place."""
     width = max(len(key.shown) for place in PLACES for key in place.keys)
     blocks = [
         "\n".join([f"{place.where}:", *columns([(key.shown, key.does) for key in place.keys], width)])

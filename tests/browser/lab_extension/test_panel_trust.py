@@ -63,7 +63,7 @@ def test_files_are_shown_as_text_and_trusted_when_the_kernel_is_free(
     expect(panel.locator(".planck-trust")).to_have_count(0)
     notebook.run_only(2)
     expect(notebook.output(2)).to_contain_text("['trusted']")
-    assert page.evaluate("window.ran") is None
+    assert not page.evaluate("window.ran")
 
 
 @pytest.mark.parametrize("width", [1400, 480])

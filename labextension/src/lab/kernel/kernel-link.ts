@@ -87,7 +87,7 @@ export class KernelLink {
     return this.isConcurrent || this.kernel?.status !== 'busy' ? '' : `This waits until the cell ends. ${BETWEEN_CELLS}`;
   }
 
-  /** Ask for what the side panel shows; `stored` is its present history. Null for a kernel that ends before, or of another version. */
+  /** Ask for what the side panel shows; `stored` is its present history. Null for an ended kernel, and for another version. */
   overview(stored: number): Promise<Overview | null> {
     return this.inquire<Overview>({ type: 'overview wanted', stored });
   }

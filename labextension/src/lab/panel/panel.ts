@@ -3,6 +3,7 @@
 import { Widget } from '@lumino/widgets';
 import { html, nothing, render } from 'lit-html';
 import type { TemplateResult } from 'lit-html';
+import { cache } from 'lit-html/directives/cache.js';
 import { repeat } from 'lit-html/directives/repeat.js';
 
 import { count, dollars } from '../../model/format.ts';
@@ -52,6 +53,8 @@ export class Panel extends Widget {
   private find = '';
   private opened = '';
   private top = 0;
+  private frame = 0;
+  private front: NotebookReview | null = null;
   /** Whether a person has opened the panel, and the prompt box is still to come. */
   private wantsFocus = false;
   /** What a person has to know about the last action. */
@@ -140,7 +143,7 @@ export class Panel extends Widget {
           this.settings.forget(review);
           this.forgetTexts(review);
         }
-        this.draw();
+        this.drawSoon();
       });
       review.link.trusted.connect((_, problem) => {
         this.said = problem;
@@ -153,7 +156,7 @@ export class Panel extends Widget {
         this.draw();
       });
     }
-    this.draw();
+    this.drawSoon();
   }
 
   private forgetTexts(review: NotebookReview): void {
@@ -179,6 +182,17 @@ export class Panel extends Widget {
     this.draw();
   }
 
+  /** Draw in the next frame, once: when a notebook opens or comes to the front, several things change. */
+  private drawSoon(): void {
+    if (this.frame !== 0) return;
+    this.frame = requestAnimationFrame(() => {
+      this.frame = 0;
+      if (this.reviews.current !== this.front) this.top = 0; // the list begins anew
+      this.front = this.reviews.current;
+      this.draw();
+    });
+  }
+
   private draw(): void {
     if (!this.isVisible || this.isDisposed) return;
     render(this.content(), this.root);
@@ -198,7 +212,7 @@ export class Panel extends Widget {
       ${this.notice(current, copy)}
       ${this.said === '' ? nothing : html`<p class="pk-hint" role="alert">${this.said}</p>`}
       <div>${this.waiting(current)}</div>
-      ${current === null || !copy?.overview ? this.work(current) : this.transcript.isOf(current) ? this.stored(current, copy) : this.lists(current, copy)}
+      ${cache(current === null || !copy?.overview ? this.work(current) : this.transcript.isOf(current) ? this.stored(current, copy) : this.lists(current, copy))}
     `;
   }
 
