@@ -593,6 +593,26 @@ class Approve:
 
 
 @dataclass(frozen=True, slots=True)
+class AnswerProposed:
+    """A person wants an answer's code to be reviewed as a cell's new text.
+
+    Args:
+        agent: The answering agent's name.
+        cell: The cell's id.
+        cell_type: Its type.
+        before: Its text with the prompt.
+        source: The code.
+    """
+
+    agent: str
+    cell: str
+    cell_type: CellType
+    before: str
+    source: str
+    type: Literal["answer proposed"] = "answer proposed"
+
+
+@dataclass(frozen=True, slots=True)
 class NotApproved:
     """The obstacle to a decision; empty without one."""
 
@@ -942,6 +962,7 @@ FromPage: TypeAlias = (
     | Focused
     | HelpWanted
     | HelpStopped
+    | AnswerProposed
     | Approve
     | Trust
     | CheckWanted
