@@ -112,7 +112,7 @@ class NotebookLink:
         return "\n".join(f"[{outcome(change)}]" for change in self.book.news(agent_id))
 
     def _propose(self, page: Page, answer: AnswerProposed) -> None:
-        """Add the change as a set by the agent, which may have left."""
+        """Add an answer's code as a set; its agent may have left."""
         agent = named_agents(self._workspace).get(answer.agent)
         change = CellChange(
             uuid4().hex[:8], "change", answer.cell, answer.cell_type, before=answer.before, source=answer.source

@@ -138,7 +138,7 @@ class Pages:
         self.on_approve: Callable[[Approve], str] = lambda _decision: ""
         """Callback for a decision about a waiting call, which returns the obstacle."""
         self.on_answer: Callable[[Page, AnswerProposed], None] = lambda _page, _answer: None
-        """Callback for an answer which a person wants to review as a change."""
+        """Callback for an answer to be reviewed as a change."""
         self.on_trust: Callable[[Trust], str] = lambda _trust: ""
         """Callback for trust in files, which returns the obstacle."""
         self.settings: Callable[[], tuple[SettingEntry, ...]] = tuple
@@ -150,7 +150,7 @@ class Pages:
         self.texts: Callable[[SearchWanted | TranscriptWanted, str], SearchHits | TranscriptPage] = (
             lambda question, _client: SearchHits(question.request)
         )
-        """Callback for messages from stored sessions and the asking page, on a thread of its own."""
+        """Callback for a page's question about stored messages, on another thread."""
         self.on_page: Callable[[], None] = lambda: None
         """Callback for a new page."""
         self.concurrent = True

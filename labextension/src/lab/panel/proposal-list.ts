@@ -79,7 +79,11 @@ export class ProposalList {
 }
 
 function rowsOf(review: NotebookReview): Row[] {
-  const sets = new Map<string, Shown[]>();
-  for (const shown of review.open) sets.set(shown.set.id, [...(sets.get(shown.set.id) ?? []), shown]);
-  return [...sets.values()].map((shown) => ({ review, set: shown[0]!.set, shown }));
+  const sets = new Map<ChangeSet, Shown[]>();
+  for (const shown of review.open) {
+    const others = sets.get(shown.set);
+    if (others === undefined) sets.set(shown.set, [shown]);
+    else others.push(shown);
+  }
+  return [...sets].map(([set, shown]) => ({ review, set, shown }));
 }
