@@ -4,8 +4,8 @@
 
 writes `schema/events.schema.json`, the events as they are stored and subscribed to, and
 `src/model/events.generated.ts`, the same events as the browser receives them: fields that it may not be sent are
-optional, and `display` is added. The messages of the JupyterLab extension become `src/lab/kernel/protocol.generated.ts`.
-`build.py` runs this first.
+optional, and `display` is added. The messages of the JupyterLab extension become
+`src/lab/kernel/protocol.generated.ts`. `build.py` runs this first.
 """
 
 from __future__ import annotations

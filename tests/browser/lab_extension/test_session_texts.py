@@ -129,7 +129,7 @@ def test_a_kernel_without_an_answer_is_called_busy(lab: Lab, open_notebook: Open
     cells = (
         setup,
         "%%planck analyst\nIs it a wombat?",
-        "sum(range(10**9))  # in one call, which no thread interrupts",
+        "sum(range(6 * 10**8))  # in one call, which no thread interrupts",
     )
     notebook = open_notebook(lab.write("held.ipynb", *cells), width=1400)
     page = notebook.page
