@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from uuid import uuid4
 
 from IPython.core.interactiveshell import InteractiveShell
 
@@ -18,11 +20,13 @@ from planck_nb.jupyter.lab.change_book import ChangeBook
 from planck_nb.jupyter.lab.notebook_check import NotebookChecks
 from planck_nb.jupyter.lab.notebook_tools import CellRuns, NotebookTools, outcome
 from planck_nb.jupyter.lab.overview import OverviewSource
-from planck_nb.jupyter.lab.pages import Pages
+from planck_nb.jupyter.lab.pages import Page, Pages
 from planck_nb.jupyter.lab.project_settings import save_settings, setting_entries
+from planck_nb.jupyter.lab.protocol import AnswerProposed, CellChange, ChangeSet
 from planck_nb.jupyter.lab.session_texts import SessionTexts
 from planck_nb.jupyter.notebook import Notebook
 from planck_nb.sessions import Session
+from planck_nb.workspace.agent_names import named_agents
 from planck_nb.workspace.toolbox import ToolSource
 
 
@@ -70,6 +74,7 @@ class NotebookLink:
         self.pages.on_help, self.pages.on_stop = self.help.start, self.help.stop
         self.pages.on_not_run = self.runs.give_up
         self.pages.overview, self.pages.on_approve = self.overview.answer, self.overview.decide
+        self.pages.on_answer = self._propose
         self.pages.on_trust = self.overview.trust
         self.pages.settings = lambda: setting_entries(self._workspace)
         self.pages.on_save = lambda request: save_settings(self._workspace, request.scope, request.values)
@@ -105,6 +110,15 @@ class NotebookLink:
             agent_id: The agent.
         """
         return "\n".join(f"[{outcome(change)}]" for change in self.book.news(agent_id))
+
+    def _propose(self, page: Page, answer: AnswerProposed) -> None:
+        """Add an answer's code as a set; its agent may have left."""
+        agent = named_agents(self._workspace).get(answer.agent)
+        change = CellChange(
+            uuid4().hex[:8], "change", answer.cell, answer.cell_type, before=answer.before, source=answer.source
+        )
+        agent_id = "" if agent is None else agent.id
+        self.book.put(ChangeSet(uuid4().hex[:12], answer.agent, agent_id, page.path, time.time(), (change,)))
 
     def _update(self) -> None:
         """Follow the last cell, which may have opened a session."""

@@ -26,6 +26,7 @@ from planck_nb.jupyter.lab.protocol import (
     TALK,
     Activity,
     Answer,
+    AnswerProposed,
     Approve,
     Cells,
     CellsWanted,
@@ -136,6 +137,8 @@ class Pages:
         """Callback for side panels, on any thread."""
         self.on_approve: Callable[[Approve], str] = lambda _decision: ""
         """Callback for a decision about a waiting call, which returns the obstacle."""
+        self.on_answer: Callable[[Page, AnswerProposed], None] = lambda _page, _answer: None
+        """Callback for an answer to be reviewed as a change."""
         self.on_trust: Callable[[Trust], str] = lambda _trust: ""
         """Callback for trust in files, which returns the obstacle."""
         self.settings: Callable[[], tuple[SettingEntry, ...]] = tuple
@@ -147,7 +150,7 @@ class Pages:
         self.texts: Callable[[SearchWanted | TranscriptWanted, str], SearchHits | TranscriptPage] = (
             lambda question, _client: SearchHits(question.request)
         )
-        """Callback for messages from stored sessions and the asking page, on a thread of its own."""
+        """Callback for a page's question about stored messages, on another thread."""
         self.on_page: Callable[[], None] = lambda: None
         """Callback for a new page."""
         self.concurrent = True
@@ -419,10 +422,18 @@ class Pages:
                 self.on_not_run(message.cell)
             case Focused():
                 self._focus(page, message.path)
-            case Approve():
-                page.send(NotApproved(self.on_approve(message)))
             case CheckWanted() | CheckStarted() | ChangedCells():
                 self.on_check(page, message)
+            case _:
+                self._decide(page, message)
+
+    def _decide(self, page: Page, message: AnswerProposed | Approve | Trust) -> None:
+        """Follow a person's decision in a side panel."""
+        match message:
+            case AnswerProposed():
+                self.on_answer(page, message)
+            case Approve():
+                page.send(NotApproved(self.on_approve(message)))
             case Trust():
                 page.send(TrustSettled(self.on_trust(message)))
 

@@ -593,6 +593,26 @@ class Approve:
 
 
 @dataclass(frozen=True, slots=True)
+class AnswerProposed:
+    """An answer's code, to be reviewed as a cell's new text.
+
+    Args:
+        agent: The answering agent's name.
+        cell: The cell's id.
+        cell_type: Its type.
+        before: Its text with the prompt.
+        source: The code.
+    """
+
+    agent: str
+    cell: str
+    cell_type: CellType
+    before: str
+    source: str
+    type: Literal["answer proposed"] = "answer proposed"
+
+
+@dataclass(frozen=True, slots=True)
 class NotApproved:
     """The obstacle to a decision; empty without one."""
 
@@ -691,13 +711,13 @@ class SearchHits:
 
 @dataclass(frozen=True, slots=True)
 class TranscriptWanted:
-    """A request for a page from a session's transcript, the last one by default.
+    """A request for a page from a session's transcript.
 
     Args:
         request: The request.
         session: The session's id.
-        before: The message after the page; 0 for the end.
-        after: The message before the page, instead of `before`; 0 for none.
+        before: The message after the page; 0 for the last page.
+        after: The message before the page; it replaces `before` unless it is 0.
     """
 
     request: str
@@ -745,8 +765,8 @@ class TranscriptPage:
     Args:
         request: The request.
         items: The transcript's parts, oldest first.
-        older: The `before` for the page before this one, 0 for none.
-        newer: The `after` for the page after this one, 0 for none.
+        older: The `before` for the page before this one; 0 if this is the first.
+        newer: The `after` for the page after this one; 0 if this is the last.
         problem: The obstacle; empty without one.
     """
 
@@ -942,6 +962,7 @@ FromPage: TypeAlias = (
     | Focused
     | HelpWanted
     | HelpStopped
+    | AnswerProposed
     | Approve
     | Trust
     | CheckWanted

@@ -13,8 +13,6 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
-
 from planck_nb.ai.messages import AssistantMessage, SummaryMessage, ToolResultMessage, UserMessage, decode_message
 from planck_nb.base.errors import PlanckError, SessionNotFoundError
 from planck_nb.base.json_types import JsonObject
@@ -98,7 +96,7 @@ class _Conversation:
     entries: list[TranscriptEntry] = field(default_factory=list[TranscriptEntry])
     places: list[_Place] = field(default_factory=list[_Place])
     starts: dict[str, float] = field(default_factory=dict[str, float])
-    """When calls began, by call."""
+    """Start times by call."""
 
 
 class SessionTexts:
@@ -141,7 +139,8 @@ class SessionTexts:
         try:
             matches = search_sql(question.words, HITS, None, None)
             columns = "session_id, session_name, id, agent, role, epoch(ts) AS time, excerpt"
-            query = Query(self._directory(), f"SELECT {columns} FROM ({matches})")  # noqa: S608 - the words are literals
+            statement = f"SELECT {columns} FROM ({matches}) ORDER BY score DESC, ts DESC, id DESC"  # noqa: S608 - literals
+            query = Query(self._directory(), statement)
             rows = self._rows(query, (client, SearchWanted))
         except PlanckError as error:
             return SearchHits(question.request, problem=str(error))
@@ -180,14 +179,14 @@ class SessionTexts:
             return TranscriptPage(question.request, problem=str(error))
         except KeyboardInterrupt:
             return TranscriptPage(question.request, problem=_ENDED)
-        shown = [row["id"] for row in rows if row["kind"] in {"user", "assistant", "summary"}]
-        if not shown:
+        message_ids = [row["id"] for row in rows if row["kind"] in {"user", "assistant", "summary"}]
+        if not message_ids:
             return TranscriptPage(question.request)
         return TranscriptPage(
             question.request,
             tuple(sorted(_items(rows), key=lambda item: item.message)),
-            older=min(shown) if rows[0]["older"] else 0,
-            newer=max(shown) if rows[0]["newer"] else 0,
+            older=min(message_ids) if rows[0]["older"] else 0,
+            newer=max(message_ids) if rows[0]["newer"] else 0,
         )
 
     def _rows(self, query: Query, key: tuple[str, type]) -> list[JsonObject]:
@@ -232,6 +231,8 @@ def _entry(row: JsonObject, starts: dict[str, float]) -> TranscriptEntry | None:
             return Execution(call, max(0.0, row["time"] - starts.get(call, row["time"])))
         case "approval_decision":
             data = json.loads(row["data"])
+            if not isinstance(data, dict):  # somebody else may have written the session
+                return None
             is_denied, args = data.get("allowed") is False, data.get("args")
             is_edited = isinstance(args, dict)
             if data.get("by") != "stop" and (is_denied or is_edited):
@@ -240,7 +241,7 @@ def _entry(row: JsonObject, starts: dict[str, float]) -> TranscriptEntry | None:
             optional = {name: row[name] for name in ("error", "sender_id", "sender_name") if row[name]}
             try:
                 return decode_message({"type": kind, "content": json.loads(row["data"]), **optional})
-            except (ValidationError, ValueError, RecursionError):
+            except (TypeError, ValueError, RecursionError):  # as above
                 return None
     return None
 

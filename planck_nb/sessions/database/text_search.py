@@ -88,7 +88,26 @@ def terms(words: str) -> list[str]:
 
 
 def search_sql(words: str, limit: int, agent: str | None, session: str | None, *, max_ranked: int = RANKED) -> str:
-    """Return a search statement which ranks the newest matches, at most `max_ranked`."""
+    """Return the statement for a search like `search`.
+
+    Args:
+        words: The words; several words in double quotes are searched for as a phrase.
+        limit: The highest number of messages in its result.
+        agent: The name or id of the only agent whose messages are searched; None for all.
+        session: The name or id of the only session that is searched; None for all.
+        max_ranked: The highest number of matches to rank; these are the newest.
+
+    Returns:
+        A SELECT statement over the views of `query`.
+
+    Raises:
+        QueryError: There are no words, or the limit is negative.
+
+    Example:
+        >>> from planck_nb.sessions import search_sql
+        >>> "from messages" in search_sql("pump", 5, None, None)
+        True
+    """
     literals = [sql_literal(term) for term in terms(words)]
     if not literals:
         raise QueryError("There is nothing to search for; give one or more words.")

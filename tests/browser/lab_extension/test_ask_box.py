@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from browser.lab_extension.test_cell_commands import CONTENT, activate
 from browser.lab_extension.test_panel import WAITS
-from browser.lab_extension.test_proposals import SETUP, button, cells_of
+from browser.lab_extension.test_proposals import EXECUTE, SETUP, button, cells_of
 from playwright.sync_api import Locator, Page, expect
 
 if TYPE_CHECKING:
@@ -91,3 +91,37 @@ def test_a_prompt_waits_for_a_blocked_kernel_and_can_be_withdrawn(lab: Lab, open
     show(page)
     expect(panel.locator(".planck-answer")).to_contain_text("First.")
     expect(panel.locator(".planck-run")).to_contain_text("two")
+
+
+def test_an_answer_is_proposed_for_the_cell_that_went_along(
+    lab: Lab, open_notebook: Open, window: Window, show: Show
+) -> None:
+    setup = f"{SETUP}\nagent('analyst', 'Better:\\n```python\\nx = 2\\nx\\n```')"
+    notebook = open_notebook(lab.write("propose.ipynb", setup, "x = 1\nx"), width=1400)
+    page = notebook.page
+    notebook.run_first(2)
+    notebook.wait_idle(cells=2)
+    activate(page, 1)
+    panel = show(page)
+    panel.get_by_label("Agent").select_option("analyst")
+    for along in (False, True):
+        if along:
+            button(panel, "+ cell 2").click()
+        panel.get_by_label("Prompt", exact=True).fill("Improve it." if along else "Which cell?")
+        page.keyboard.press("Enter")
+        expect(button(panel, "Keep in the notebook")).to_be_visible()
+        expect(button(panel, "Propose for cell 2")).to_have_count(int(along))
+        if not along:
+            button(panel, "Close").click()
+            page.evaluate(EXECUTE, "agent('analyst2', 'Better:\\n```python\\nx = 2\\nx\\n```')")
+            expect(panel.locator(".planck-row", has_text="analyst2")).to_be_visible()
+            panel.get_by_label("Agent").select_option("analyst2")
+    notebook.screenshot("panel-propose")
+    button(panel, "Propose for cell 2").click()
+    expect(panel).to_contain_text("Proposed for cell 2.")
+    box = page.locator(".planck-at-cell")
+    expect(box).to_contain_text("analyst2 proposes a change to this cell")
+    button(box, "Accept").click()
+    expect(box).to_have_count(0)
+    assert cells_of(page)[1]["source"] == "x = 2\nx"
+    assert [line for line in window.said if "planck" in line] == []

@@ -298,6 +298,15 @@ export interface Approve {
   readonly type: 'approve';
 }
 
+export interface AnswerProposed {
+  readonly agent: string;
+  readonly cell: string;
+  readonly cell_type: 'code' | 'markdown' | 'raw';
+  readonly before: string;
+  readonly source: string;
+  readonly type: 'answer proposed';
+}
+
 export interface NotApproved {
   readonly problem: string;
   readonly type: 'not approved';
@@ -456,6 +465,6 @@ export interface StaleCells {
 
 export type FromKernel = Welcome | Verbs | Names | Sets | CellsWanted | RunWanted | HelpStatus | NotApproved | TrustSettled | Activity | CheckOffer | CheckProgress | CheckResult | StaleCells;
 
-export type FromPage = Cells | Started | NotRun | Focused | HelpWanted | HelpStopped | Approve | Trust | CheckWanted | CheckStarted | ChangedCells;
+export type FromPage = Cells | Started | NotRun | Focused | HelpWanted | HelpStopped | AnswerProposed | Approve | Trust | CheckWanted | CheckStarted | ChangedCells;
 
 export type Question = Claim | Decided | InverseWanted | OverviewWanted | SaveSettings | SearchWanted | SettingsWanted | TakenBack | TranscriptWanted | CheckSeen | CheckStopped;

@@ -1,6 +1,6 @@
 /** The prompt box in the side panel: a prompt to an agent runs as its magic, and its answer streams below the box. */
 
-import type { CodeCell } from '@jupyterlab/cells';
+import type { CodeCell, ICellModel } from '@jupyterlab/cells';
 import { OutputArea, OutputAreaModel } from '@jupyterlab/outputarea';
 import { MessageLoop } from '@lumino/messaging';
 import { Widget } from '@lumino/widgets';
@@ -12,6 +12,7 @@ import { repeat } from 'lit-html/directives/repeat.js';
 import { keyHandler } from '../../view/keys.ts';
 import { selectionIn } from '../cells/cell-help.ts';
 import type { KernelCopy } from '../kernel/kernel-copy.ts';
+import type { CellChange } from '../kernel/protocol.generated.ts';
 import { outputText } from '../review/notebook-review.ts';
 import type { NotebookReview } from '../review/notebook-review.ts';
 import { act, coded, glyph } from './panel-parts.ts';
@@ -30,6 +31,13 @@ interface Offer {
   readonly text: string;
 }
 
+/** A cell as it was with a prompt. */
+interface Subject {
+  readonly id: string;
+  readonly type: CellChange['cell_type'];
+  readonly source: string;
+}
+
 /** A prompt, from the moment in which it was sent until its answer is put away. */
 interface Prompt {
   readonly review: NotebookReview;
@@ -37,9 +45,12 @@ interface Prompt {
   readonly text: string;
   /** The cell with the same effect. */
   readonly source: string;
+  /** The cell that went along; null without one. */
+  readonly cell: Subject | null;
   readonly host: HTMLElement;
   state: 'waiting' | 'running' | 'done';
   area: OutputArea | null;
+  isProposed: boolean;
 }
 
 export class AskBox {
@@ -128,7 +139,7 @@ export class AskBox {
     const actions = {
       waiting: () => act('Withdraw', () => this.remove(prompt), 'bare'),
       running: () => nothing,
-      done: () => html`${act('Keep in the notebook', () => this.insert(prompt))}${act('Close', () => this.remove(prompt), 'bare')}`,
+      done: () => html`${act('Keep in the notebook', () => this.insert(prompt))}${this.proposing(prompt)}${act('Close', () => this.remove(prompt), 'bare')}`,
     }[state]();
     return html`<section class="planck-run" role="group" aria-label=${`Prompt to ${agent}`}>
       <div class="planck-asked"><span class="pk-mark">${state === 'waiting' ? glyph('clock') : nothing}</span><span><b>${agent}</b> ${text}</span></div>
@@ -137,13 +148,30 @@ export class AskBox {
     </section>`;
   }
 
+  /** The button for the answer's last code as a change to the cell that went along. */
+  private proposing(prompt: Prompt): TemplateResult | typeof nothing {
+    const { review, cell, agent, isProposed } = prompt;
+    const at = review.panel.content.widgets.findIndex(({ model }) => model.id === cell?.id);
+    const source = codeIn(prompt.host);
+    if (cell === null || at < 0 || source === '') return nothing;
+    if (isProposed) return html`<span class="pk-mute" role="status">Proposed for cell ${at + 1}.</span>`;
+    const propose = (): void => {
+      prompt.isProposed = true;
+      review.link.send({ type: 'answer proposed', agent, cell: cell.id, cell_type: cell.type, before: cell.source, source });
+      this.redraw();
+    };
+    return act(`Propose for cell ${at + 1}`, propose);
+  }
+
   private send(review: NotebookReview, agent: string, name: string, offers: readonly Offer[]): void {
     const text = this.text.trim();
     if (text === '') return;
     const parts = offers.filter(({ part }) => this.along.has(part)).map((offer) => offer.text);
+    const { activeCell } = review.panel.content;
+    const cell = parts.length === 0 || activeCell === null ? null : subjectOf(activeCell.model);
     const host = document.createElement('div');
     host.className = 'planck-answer';
-    this.prompts.push({ review, agent, text, source: promptTo(name, parts, text), host, state: 'waiting', area: null });
+    this.prompts.push({ review, agent, text, source: promptTo(name, parts, text), cell, host, state: 'waiting', area: null, isProposed: false });
     this.reviews.answers.set(host, review);
     this.text = '';
     this.along.clear();
@@ -192,6 +220,16 @@ export class AskBox {
     prompt.area?.dispose();
     this.redraw();
   }
+}
+
+function subjectOf({ id, type, sharedModel }: ICellModel): Subject {
+  return { id, type: type as Subject['type'], source: sharedModel.getSource() };
+}
+
+/** The last code in an answer, as its button inserts it. */
+function codeIn(answer: HTMLElement): string {
+  const insert = [...answer.querySelectorAll('.pk-code [data-does="insert"]')].at(-1);
+  return insert?.closest('.pk-code')?.querySelector('pre')?.textContent?.replace(/\n$/, '') ?? '';
 }
 
 /** What of the active cell may go along. */

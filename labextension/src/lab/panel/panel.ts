@@ -15,6 +15,7 @@ import { BETWEEN_CELLS } from '../kernel/kernel-link.ts';
 import { doing, KernelCopy, OLD_SECONDS, windowOf } from '../kernel/kernel-copy.ts';
 import type { NotebookReview } from '../review/notebook-review.ts';
 import { act, coded, glyph } from './panel-parts.ts';
+import { ProposalList } from './proposal-list.ts';
 import type { AgentEntry, SearchHit, StoredSession } from '../kernel/protocol.generated.ts';
 import type { Reviews } from '../review/reviews.ts';
 import { TextSearch, timeOf, TranscriptPane } from './session-texts.ts';
@@ -47,6 +48,7 @@ export class Panel extends Widget {
   private readonly trust = new TrustBox(() => this.tick());
   private readonly settings = new SettingsForm(() => this.draw());
   private readonly texts = new TextSearch(() => this.draw());
+  private readonly proposals: ProposalList;
   private readonly transcript = new TranscriptPane(() => this.draw());
   private timer = 0;
   private isOpen = false;
@@ -70,6 +72,10 @@ export class Panel extends Widget {
     this.activateNotebook = activateNotebook;
     this.newNotebook = newNotebook;
     this.box = new AskBox(reviews, (review) => this.shown.get(review)?.copy, () => this.draw());
+    this.proposals = new ProposalList(this.root, reviews, activateNotebook, (says) => {
+      this.said = says;
+      this.draw();
+    });
     this.root.className = 'pk pk-panel';
     this.root.dataset['lmSuppressShortcuts'] = 'true';
     this.root.setAttribute('role', 'region');
@@ -136,6 +142,7 @@ export class Panel extends Widget {
       if (this.shown.has(review)) continue;
       const shown: Shown = { copy: new KernelCopy((stored) => review.link.overview(stored)), approvals: null };
       this.shown.set(review, shown);
+      review.changed.connect(() => this.draw());
       review.link.changed.connect(() => {
         if (review.link.state !== 'connected') {
           shown.copy.clear();
@@ -212,6 +219,7 @@ export class Panel extends Widget {
       ${this.notice(current, copy)}
       ${this.said === '' ? nothing : html`<p class="pk-hint" role="alert">${this.said}</p>`}
       <div>${this.waiting(current)}</div>
+      ${this.proposals.content(current)}
       ${cache(current === null || !copy?.overview ? this.work(current) : this.transcript.isOf(current) ? this.stored(current, copy) : this.lists(current, copy))}
     `;
   }

@@ -1,4 +1,4 @@
-/** Texts of stored sessions in the side panel: search results, and one session's transcript in pages. */
+/** Stored messages in the side panel: search results, and one session's transcript in pages. */
 
 import { html, nothing } from 'lit-html';
 import type { TemplateResult } from 'lit-html';
@@ -110,7 +110,7 @@ export class TextSearch {
 
 /** One session's transcript, which takes the place of the panel's lists. */
 export class TranscriptPane {
-  /** The open session; null for a closed pane. */
+  /** The open session; null while the pane is closed. */
   session: StoredSession | null = null;
   private readonly redraw: () => void;
   private readonly host = h('div', { class: 'planck-pages' });

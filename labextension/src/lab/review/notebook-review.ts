@@ -2,6 +2,7 @@
 
 import { CodeCellModel } from '@jupyterlab/cells';
 import type { Cell, CodeCell, ICellModel, ICodeCellModel } from '@jupyterlab/cells';
+import type { CodeEditor } from '@jupyterlab/codeeditor';
 import { NotebookActions } from '@jupyterlab/notebook';
 import type { Notebook, NotebookPanel } from '@jupyterlab/notebook';
 import { Signal } from '@lumino/signaling';
@@ -44,6 +45,9 @@ export interface Shown {
   readonly key: string;
 }
 
+/** A person's text for a proposed cell, for all its editors. */
+export type EditedText = CodeEditor.IModel['sharedModel'];
+
 interface Diff {
   readonly before: string;
   readonly after: string;
@@ -53,12 +57,16 @@ interface Diff {
 export class NotebookReview {
   readonly panel: NotebookPanel;
   readonly link: KernelLink;
+  /** A person's texts by change, while the changes are open. */
+  readonly edited = new Map<string, EditedText>();
   readonly changed = new Signal<this, void>(this);
   /** What a person has to know about the last action, and what only a screen reader says. */
   readonly told = new Signal<this, string>(this);
   readonly said = new Signal<this, string>(this);
   /** Emitted with operations in a set which were applied to the notebook, to accept it or to take it back. */
   readonly applying = new Signal<this, readonly [ChangeSet, readonly Operation[]]>(this);
+  /** Emitted when a person wants to see the proposals. */
+  readonly revealed = new Signal<this, void>(this);
   private shown: readonly Shown[] | null = null;
   private diffs: ReadonlyMap<string, Diff> = new Map();
   private deciding = false;
@@ -94,10 +102,10 @@ export class NotebookReview {
       .sort((one, other) => (other.decided ?? 0) - (one.decided ?? 0));
   }
 
-  /** Accept changes in one set; `edited` has the person's texts by change. */
-  async accept(set: ChangeSet, changes: readonly CellChange[], edited: ReadonlyMap<string, string> = new Map()): Promise<void> {
+  /** Accept changes in one set, with a person's texts for them. */
+  async accept(set: ChangeSet, changes: readonly CellChange[]): Promise<void> {
     await this.once(async () => {
-      const accepted = changes.map((change) => ({ ...change, source: edited.get(change.id) ?? change.source }));
+      const accepted = changes.map((change) => ({ ...change, source: this.edited.get(change.id)?.getSource() ?? change.source }));
       const before = this.planOf(accepted.map(operationOf));
       if (!before) return;
       const claim = await this.link.question({ type: 'claim', set: set.id, changes: changes.map(({ id }) => id) });
@@ -105,8 +113,8 @@ export class NotebookReview {
       const planned = this.planOf(accepted.map(operationOf)); // a person may have typed meanwhile
       if (!planned) return this.link.decide(set, [], []); // another page may
       apply(this.shared, planned, this.isTrusted);
-      const decisions = accepted.map(({ id, source }): Decision => {
-        const isEdited = edited.has(id);
+      const decisions = accepted.map(({ id, source }, at): Decision => {
+        const isEdited = source !== changes[at]!.source;
         return { change: id, state: isEdited ? 'edited' : 'accepted', reason: '', source: isEdited ? source : null };
       });
       this.link.decide(set, decisions, planned.inverse);
@@ -125,6 +133,14 @@ export class NotebookReview {
       this.link.decide(set, decisions, []);
       this.said.emit(changes.length === 1 ? 'The change was refused.' : `${changes.length} changes were refused.`);
     });
+  }
+
+  /** Accept or refuse shown changes, each set as a whole. */
+  async decide(shown: readonly Shown[], isAccepted: boolean): Promise<void> {
+    for (const set of new Set(shown.map((each) => each.set))) {
+      const changes = shown.filter((each) => each.set === set).map(({ change }) => change);
+      await (isAccepted ? this.accept(set, changes) : this.refuse(set, changes, 'refused', ''));
+    }
   }
 
   /** Take back a set's applied changes only. */
@@ -322,6 +338,11 @@ export class NotebookReview {
       link.send({ type: 'started', request: message.request, problem });
     }
   }
+}
+
+/** The changes whose effects are clear. */
+export function readyOf(shown: readonly Shown[]): readonly Shown[] {
+  return shown.filter(({ problem, isContested }) => problem === '' && !isContested);
 }
 
 function newId(): string {

@@ -14,7 +14,8 @@ import { CheckView } from './check-view.ts';
 import { isApplied } from '../kernel/kernel-link.ts';
 import { counts } from './line-diff.ts';
 import type { NotebookCheck } from './notebook-check.ts';
-import type { NotebookReview, Shown } from './notebook-review.ts';
+import { readyOf } from './notebook-review.ts';
+import type { EditedText, NotebookReview, Shown } from './notebook-review.ts';
 import type { ChangeSet } from '../kernel/protocol.generated.ts';
 
 const KINDS = { insert: 'Insert', change: 'Change', move: 'Move', delete: 'Delete' } as const;
@@ -30,23 +31,17 @@ const MAX_STRIPS = 3;
 const TEXT = 'Your text for the cell';
 const AGAIN = 'Changed since; please read it again.';
 
-type EditedText = CodeEditor.IModel['sharedModel'];
-
 /** What every part of the view needs. */
 interface Surroundings {
   readonly review: NotebookReview;
   readonly editors: IEditorServices;
-  /** Texts that a person edits, by change: the same in the list and at the cell. */
-  readonly edited: Map<string, EditedText>;
   redraw(): void;
   step(by: number): void;
 }
 
-/** Accept a change, with a person's text for it. */
-function accept({ set, change, problem }: Shown, { review, edited }: Surroundings): void {
-  if (problem !== '') return;
-  const text = edited.get(change.id)?.getSource();
-  void review.accept(set, [change], text === undefined || text === change.source ? new Map() : new Map([[change.id, text]]));
+/** Accept a change as the review shows it. */
+function accept({ set, change, problem }: Shown, { review }: Surroundings): void {
+  if (problem === '') void review.accept(set, [change]);
 }
 
 /** One change with its reason, its diff or the editor for it, and its buttons. */
@@ -74,7 +69,7 @@ class ChangeBody {
   update(shown: Shown): void {
     this.shown = shown;
     const { change, problem, isContested, diff } = shown;
-    const edited = this.all.edited.get(change.id);
+    const edited = this.all.review.edited.get(change.id);
     const drawn = `${edited !== undefined} ${shown.key}`;
     if (drawn === this.drawn) return;
     this.drawn = drawn;
@@ -107,7 +102,7 @@ class ChangeBody {
       // In the list, the main button accepts all that are ready.
       row.append(button(set.run ? 'Accept and run' : 'Accept', () => this.accept(), this.isInList ? '' : 'main'));
       if (change.source !== null) {
-        const isEdited = this.all.edited.has(change.id);
+        const isEdited = this.all.review.edited.has(change.id);
         row.append(button(isEdited ? 'Back to the proposal' : 'Edit', () => this.edit(!isEdited)));
       }
     } else row.append(button('Ask again', () => void this.all.review.refuse(set, [change], 'outdated', AGAIN)));
@@ -128,8 +123,8 @@ class ChangeBody {
     if (on) {
       const { sharedModel } = new CodeEditor.Model();
       sharedModel.setSource(change.source ?? '');
-      this.all.edited.set(change.id, sharedModel);
-    } else this.all.edited.delete(change.id);
+      this.all.review.edited.set(change.id, sharedModel);
+    } else this.all.review.edited.delete(change.id);
     this.all.redraw();
     this.focus();
   }
@@ -296,7 +291,7 @@ export class ReviewBar extends Widget {
     this.review = review;
     this.check = check;
     this.checkView = new CheckView(review, check, () => this.draw());
-    this.all = { review, editors, edited: new Map(), redraw: () => this.draw(), step: (by) => this.step(by) };
+    this.all = { review, editors, redraw: () => this.draw(), step: (by) => this.step(by) };
     const line = h('div', { class: 'pk-line' }, mark(), this.title_, this.steps);
     this.section.append(line, h('div', { class: 'pk-body' }, this.list, this.foot));
     this.root.append(this.section, this.strips, this.checkView.element, this.message, this.announcer.element);
@@ -310,6 +305,7 @@ export class ReviewBar extends Widget {
     this.sizes = new ResizeObserver(() => this.fitToContent());
     this.sizes.observe(this.root);
     review.changed.connect(() => this.draw());
+    review.revealed.connect(() => this.reveal());
     review.told.connect((_, text) => this.tell(text));
     review.said.connect((_, text) => {
       this.tell('');
@@ -442,30 +438,14 @@ export class ReviewBar extends Widget {
   }
 
   private drawFoot(open: readonly Shown[]): void {
-    const ready = open.filter(({ problem, isContested }) => problem === '' && !isContested);
+    const ready = readyOf(open);
     const names = (shown: readonly Shown[]): string[] => shown.map(({ change }) => change.id);
     fill(this.foot, [names(ready), names(open)], () => {
-      const accept = button(`Accept the ${ready.length} ready`, () => void this.acceptAll(ready), 'main');
+      const accept = button(`Accept the ${ready.length} ready`, () => void this.review.decide(ready, true), 'main');
       accept.disabled = ready.length === 0;
-      const refuse = button('Refuse all', () => void this.refuseAll(open));
+      const refuse = button('Refuse all', () => void this.review.decide(open, false));
       return [accept, refuse, h('span', { class: 'pk-push pk-mute pk-wide' }, 'Cells are not run. Take back undoes a whole set.')];
     });
-  }
-
-  private async acceptAll(ready: readonly Shown[]): Promise<void> {
-    for (const set of setsOf(ready)) {
-      const own = ready.filter((shown) => shown.set === set).map(({ change }) => change);
-      const texts = [...this.all.edited].map(([id, text]) => [id, text.getSource()] as const);
-      const edited = texts.filter(([id, text]) => own.some((change) => change.id === id && change.source !== text));
-      await this.review.accept(set, own, new Map(edited));
-    }
-  }
-
-  private async refuseAll(open: readonly Shown[]): Promise<void> {
-    for (const set of setsOf(open)) {
-      const own = open.filter((shown) => shown.set === set).map(({ change }) => change);
-      await this.review.refuse(set, own, 'refused', '');
-    }
   }
 
   private drawBoxes(open: readonly Shown[]): void {
@@ -538,10 +518,6 @@ export class ReviewBar extends Widget {
       this.draw();
     }, MESSAGE_MS);
   }
-}
-
-function setsOf(shown: readonly Shown[]): ChangeSet[] {
-  return [...new Set(shown.map(({ set }) => set))];
 }
 
 /** Dispose superfluous parts. */
