@@ -230,7 +230,7 @@ def _records(cases: Any) -> Iterable[object]:  # noqa: ANN401 - a frame or an it
 
 
 def _is_missing(value: object) -> bool:
-    """Return whether a frame has no value there: None, NaN, or pandas' NA and NaT."""
+    """Return whether a frame has no value there."""
     is_nan = isinstance(value, float) and math.isnan(value)
     return value is None or is_nan or type(value).__name__ in {"NAType", "NaTType"}
 

@@ -127,7 +127,8 @@ class _Round:
 
     @property
     def cost(self) -> float:
-        """Return US dollars so far; a running map counts stored answers only as it meets them."""
+        """Return US dollars so far."""
+        # A running map counts stored answers only as it meets them.
         return self.stored if self.run is None else max(self.stored, self.run.cost)
 
 

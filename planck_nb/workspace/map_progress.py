@@ -38,8 +38,9 @@ class MapEstimate:
     seconds: float
 
     def __str__(self) -> str:
-        how = "" if self.rest == 0 else " `go_on()`, or the same call without `first`, asks what is left."
-        return self.forecast + how
+        if self.rest == 0:
+            return self.forecast
+        return f"{self.forecast} `go_on()`, or the same call without `first`, asks what is left."
 
     @property
     def forecast(self) -> str:

@@ -204,7 +204,7 @@ class MapRun:
         self._order, self._finished = array("Q"), array("Q")
         self._met: set[int] = set()
         self._unfinished: set[int] = set()
-        """Those in flight, stopped or left out, so that all others take one set."""
+        """Met items in flight, stopped or left out."""
         self._changed = asyncio.Event()
         self._settings_digest = ""
         self._failure: BaseException | None = None

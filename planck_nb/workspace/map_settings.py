@@ -133,7 +133,7 @@ def _source(tool: Tool) -> str:
 
 
 class MapPrompt(NamedTuple):
-    """One prompt; a tuple, since all are made before the first is sent.
+    """One prompt.
 
     Args:
         name: Its key, or its number from 1.

@@ -17,7 +17,7 @@ _BAR_CHARACTERS = 12
 
 _RIGHT = 'align="right"'
 _LEFT = 'align="left" style="text-align:left"'
-"""JupyterLab moves all cells to the right but for a style, which code hosts remove."""
+"""JupyterLab needs the style, which code hosts remove."""
 
 
 @dataclass(frozen=True, slots=True)
