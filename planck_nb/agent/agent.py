@@ -72,7 +72,7 @@ class AgentInfo:
     team_id: str | None = None
     parent_id: str | None = None
     runs_on: str = ""
-    """The engine's worker that reads its reply; empty if none does."""
+    """The worker of its current reply; empty in this process."""
 
 
 class Agent:

@@ -491,7 +491,7 @@ class AgentRunner:
 
     @property
     def worker(self) -> str:
-        """The engine's worker that reads the current reply; empty if there is none."""
+        """Name the current reply's worker."""
         return self._turn.worker if self._turn else ""
 
     def _current_model(self) -> Model:

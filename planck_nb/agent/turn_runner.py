@@ -101,7 +101,7 @@ class TurnRunner:
         """What is wrong with the newest reply."""
         self._told_of_wait = False
         self._stream: Stream | None = None
-        """The reply that is being read."""
+        """The current reply."""
         self._timeout = ReusableTimeout(budget.seconds_left)
         for run in runs:
             run.status = "running"
@@ -209,7 +209,7 @@ class TurnRunner:
 
     @property
     def worker(self) -> str:
-        """The engine's worker that reads the reply; empty if there is none."""
+        """Name the current reply's worker."""
         return "" if self._stream is None else self._stream.worker
 
     def _end_reply(self) -> None:

@@ -582,7 +582,7 @@ class Stream:
 
     @property
     def worker(self) -> str:
-        """The engine's worker that reads the answer; empty before it begins, and in this process."""
+        """Name the answer's worker, once it begins; empty in this process."""
         return self._builder.worker
 
     @property

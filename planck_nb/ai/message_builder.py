@@ -47,8 +47,8 @@ class MessageBuilder:
     `usage` is the last count reported, `stop_reason` the provider's own, None until it arrives. `prefix` is the digest
     of the request that is answered, if its provider binds signatures to it. `tools` and `output` convert what the model
     writes for schemas in another form, and `text` removes thinking and calls from text parts. `is_sent` says whether a
-    request was sent that a server may have begun to answer. `worker` is the engine's worker that reads the
-    answer. `api` is the wire format that the reply's provider state belongs to.
+    request was sent that a server may have begun to answer. `worker` is the answer's worker in the engine. `api` is the
+    wire format for the reply's provider state.
     """
 
     def __init__(self, model: Model) -> None:

@@ -454,7 +454,7 @@ class _Link:
             fields = [(order.id, order.setup, order.url, order.headers, order.body) for order in orders]
             call = self._ask(worker, START, kernel=worker.name, orders=fields, setups=setups, stops=stops)
             await asyncio.wait_for(call, SILENCE_SECONDS)
-        except (OSError, TimeoutError) as error:
+        except (OSError, TimeoutError, RuntimeError) as error:  # the last is a closed client's
             for order in orders:
                 if (reply := worker.replies.pop(order.id, None)) is not None:
                     worker.failed += 1
@@ -467,6 +467,9 @@ class _Link:
             try:
                 call = self._ask(worker, READ, kernel=worker.name, last=worker.last)
                 number, parts = await asyncio.wait_for(call, SILENCE_SECONDS)
+            except RuntimeError as error:  # the client is closed
+                self._lose(worker, error)
+                return
             except (OSError, TimeoutError) as error:
                 if time.monotonic() - last_answer > LEASE_SECONDS:  # nobody has reached the worker: it has given up
                     self._lose(worker, error)

@@ -28,13 +28,13 @@ LEASE_SECONDS = 4.0
 """Seconds without a word from a kernel, after which its requests end."""
 
 SILENCE_SECONDS = 20.0
-"""Seconds without an answer from a worker or the scheduler, after which it is given up; busy ones are slow."""
+"""Longest silence of a worker or scheduler, which may be busy."""
 
 POLL_SECONDS = 1.0
 """Longest time between two questions from the kernel."""
 
 _PIECE_SECONDS, _SECONDS_PER_REQUEST, _MAX_PIECE_SECONDS = 0.1, 0.002, 1.0
-"""Shortest time between two pieces from an answer: by itself, for each request of the worker, and at most."""
+"""Shortest time between an answer's pieces: alone, for each request, at most."""
 
 HELLO, START, READ = "planck_hello", "planck_start", "planck_read"
 """The workers' operations."""
@@ -95,7 +95,9 @@ class Order:
 
 
 def piece_seconds(requests: int) -> float:
-    """Return the shortest time between two pieces, which cost the kernel more than what is in them.
+    """Return the shortest time between two pieces.
+
+    A piece costs the kernel more than its content.
 
     Args:
         requests: The worker's requests.

@@ -47,9 +47,9 @@ class _Kernel:
     """A kernel and its requests."""
 
     heard: float = 0.0
-    """When its newest question arrived."""
+    """Time of its newest question."""
     waiting: int = 0
-    """Questions that wait for their answer; a busy worker needs long for it."""
+    """Its open questions; a busy worker answers late."""
     tasks: dict[str, asyncio.Task[None]] = field(default_factory=dict)
     events: dict[str, list[StreamEvent | Pause]] = field(default_factory=dict)
     """Events by request, to be joined."""
@@ -126,7 +126,7 @@ class RequestHost:
 
     @contextmanager
     def _hearing(self, name: str) -> Iterator[None]:
-        """Renew a kernel's lease as soon as it asks, however late the other thread is."""
+        """Renew a kernel's lease at once; the other thread may be late."""
         kernel = self._kernels.setdefault(name, _Kernel())
         kernel.heard = time.monotonic()
         kernel.waiting += 1
