@@ -91,17 +91,17 @@ def search_sql(words: str, limit: int, agent: str | None, session: str | None, *
     """Return the statement for a search like `search`.
 
     Args:
-        words: The words; several words in double quotes are searched for as a phrase.
-        limit: The highest number of messages in its result.
-        agent: The name or id of the only agent whose messages are searched; None for all.
-        session: The name or id of the only session that is searched; None for all.
-        max_ranked: The highest number of matches to rank; these are the newest.
+        words: The words, as for `search`.
+        limit: The most messages in its result.
+        agent: The only agent to search, by name or id; None for all.
+        session: The only session to search, by name or id; None for all.
+        max_ranked: The most matches to rank; these are the newest.
 
     Returns:
-        A SELECT statement over the views of `query`.
+        A SELECT statement for `query`.
 
     Raises:
-        QueryError: There are no words, or the limit is negative.
+        QueryError: The words are missing, or the limit is negative.
 
     Example:
         >>> from planck_nb.sessions import search_sql

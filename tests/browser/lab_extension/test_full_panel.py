@@ -120,7 +120,7 @@ def test_axe_finds_nothing_and_everything_is_reached_by_keyboard(lab: Lab, open_
     page.keyboard.press("ArrowUp")
     expect(first).to_be_focused()
     page.keyboard.press("Tab")
-    expect(button(panel, "Resume")).to_be_focused()
+    expect(button(panel, "Transcript")).to_be_focused()
     page.add_script_tag(path=LABEXTENSION / "node_modules" / "axe-core" / "axe.min.js")
     for theme in ("JupyterLab Light", "JupyterLab Dark"):
         notebook.theme(theme)
