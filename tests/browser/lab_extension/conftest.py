@@ -29,7 +29,8 @@ def show() -> Iterator[Callable[[Page], Locator]]:
 
     def show(page: Page) -> Locator:
         shown.append(page)
-        page.evaluate("window.jupyterapp.commands.execute('planck:show-panel')")
+        # Restoring its layout, JupyterLab would close the panel again.
+        page.evaluate("window.jupyterapp.restored.then(() => window.jupyterapp.commands.execute('planck:show-panel'))")
         panel = page.locator(".pk-panel")
         expect(panel).to_be_visible()
         return panel

@@ -370,7 +370,8 @@ export class Panel extends Widget {
     };
     const isShort = sessions.length <= RECENT;
     const label = this.isOpen ? (isShort ? 'Close' : 'Fewer') : isShort ? 'Search' : `All ${sessions.length}`;
-    const door = sessions.length === 0 ? nothing : html`<button class="pk-btn" type="button" data-kind="bare" aria-expanded=${this.isOpen} @click=${toggle}>${label}</button>`;
+    const isUnread = copy.overview?.stored === 0;
+    const door = sessions.length === 0 && !isUnread && !this.isOpen ? nothing : html`<button class="pk-btn" type="button" data-kind="bare" aria-expanded=${this.isOpen} @click=${toggle}>${label}</button>`;
     const type = (event: Event): void => {
       this.find = (event.target as HTMLInputElement).value;
       this.top = 0;
@@ -392,7 +393,7 @@ export class Panel extends Widget {
       };
       return html`<h2>Sessions${door}</h2>${search}${this.texts.content(isBusy(current, copy), show)}`;
     }
-    const empty = problem !== '' ? problem : copy.overview?.stored === 0 ? (copy.isBusy(performance.now()) ? 'They are read when the kernel is free.' : 'They are read now.') : wanted === '' ? 'None in this folder yet.' : 'No session has this in its name.';
+    const empty = problem !== '' ? problem : isUnread ? (copy.isBusy(performance.now()) ? 'They are read when the kernel is free.' : 'They are read now.') : wanted === '' ? 'None in this folder yet.' : 'No session has this in its name.';
     return html`<h2>Sessions${door}</h2>
       ${this.isOpen ? search : nothing}
       ${found.length === 0 || problem !== '' ? html`<p class="pk-hint">${empty}</p>` : nothing}
