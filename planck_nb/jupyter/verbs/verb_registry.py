@@ -202,7 +202,7 @@ def help_verb(verbs: VerbRegistry) -> Verb:
         Parameter(
             "about",
             Kind("TOPIC", suggest=suggest, extent=Extent.NAME, fits=fits),
-            f"a verb, a subject, an option, `{PROMPT}`: how to write prompts, `{KEYS}`, or `all`: all verbs",
+            f"a verb, subject or option, `{PROMPT}`: how to write prompts, `{KEYS}`, or `all`: all verbs",
             optional=True,
         ),
         example="help export",

@@ -30,7 +30,7 @@ from planck_nb.workspace.installation_findings import kernel_fault
     [
         ("%planck mod", "mod", ["model", "models"]),
         ("%planck model demo:s", "s", ["script"]),  # IPython takes what follows a colon for a word
-        ("%%planck --mo", "--mo", ["--model"]),
+        ("%%planck --mo", "--mo", ["--model", "--models"]),
         ("x = 1 + mod", "mod", []),
     ],
 )

@@ -38,6 +38,7 @@ FAILING = {
     "search": "x --session nothing",
     "cost": "calm-fox",
     "timeline": "calm-fox",
+    "scores": "--nosuch",
     "changes": "--nosuch",
     "undo": "--nosuch",
     "rewind": "99",
