@@ -427,7 +427,7 @@ class Window:
 
     def _note(self, said: ConsoleMessage | Error) -> None:
         if isinstance(said, Error) or said.type in ("error", "warning"):
-            self._said.append(str(said if isinstance(said, Error) else said.text)[:500])
+            self._said.append(str((said.stack or said) if isinstance(said, Error) else said.text)[:1500])
 
     def tell(self, name: str) -> None:
         """Print the state of the notebook of a test that has failed, and save what the page shows."""
