@@ -95,6 +95,7 @@ def event_strategy(kind: type[Any]) -> st.SearchStrategy[Any]:
         "deadline": times,
         "args": objects,
         "tools": st.lists(st.text()).map(tuple),
+        "cases": st.lists(objects, max_size=3).map(tuple),
         **dict.fromkeys(("tokens", "tokens_before", "tokens_after", "context_tokens"), tokens),
     }
     fields = kind.__dataclass_fields__
