@@ -75,8 +75,13 @@ _RECORD_MESSAGES = f"""() => {{
 }}"""
 """Keeps a line for each of the last messages of the kernel of the notebook in front: sent, received and handled."""
 READY = f"() => window.jupyterapp && {_PANEL}?.sessionContext?.session?.kernel?.info && true"
-_READY_ALONE = f"() => {{ document.querySelector('.jp-Dialog .jp-mod-reject')?.click(); return ({READY})(); }}"
-"""The same, without the late question of a notebook before it."""
+_READY_ALONE = f"""() => {{
+    document.querySelector('.jp-Dialog .jp-mod-reject')?.click();
+    const shell = window.jupyterapp?.shell;
+    if (shell && shell.currentWidget === null) for (const {{ id }} of shell.widgets('main')) shell.activateById(id);
+    return ({READY})();
+}}"""
+"""The same, without the late question of a notebook before it, and where a loaded page has not got the focus yet."""
 _UNUSED_EXTENSIONS = """
     audio csvviewer debugger extensionmanager help htmlviewer hub imageviewer inspector launcher markdownviewer pdf
     pluginmanager running settingeditor terminal vega5 video workspaces
