@@ -100,3 +100,24 @@ def test_axe_finds_nothing_and_proposals_are_decided_by_keyboard(
     page.keyboard.press("Enter")
     expect(row).to_have_count(0)
     expect(panel.get_by_label("Prompt", exact=True)).to_be_focused()
+
+
+def test_accepting_several_says_how_many_are_run(lab: Lab, open_notebook: Open, show: Show) -> None:
+    notebook = open_notebook(lab.write("runs.ipynb", f"{SETUP}\n{ADD}", "b = 1", "c = 1"), width=1400)
+    page = notebook.page
+    notebook.run_first(1)
+    notebook.wait_idle(cells=1)
+    ids = [cell["id"] for cell in cells_of(page)]
+    plain = "add('s2', [dict(id='3', kind='insert', cell='new', after='c3', source='print(3)')])"
+    run = PROPOSE.replace("source='b = 2'", "source='print(2)'").replace("])", "], run=True)")
+    page.evaluate(EXECUTE, f"{run}\n{plain}".replace("c2", ids[1]).replace("c3", ids[2]))
+    panel = show(page)
+    expect(button(panel, "Accept the 1 ready and run 1")).to_be_visible()
+    page.evaluate("window.jupyterapp.commands.execute('planck:review')")
+    bar = page.locator(".planck-review")
+    expect(bar).not_to_contain_text("Cells are not run")
+    button(bar, "Accept the 2 ready and run 1").click()
+    expect(notebook.output(1)).to_contain_text("2")
+    assert cells_of(page)[3]["source"] == "print(3)"
+    assert cells_of(page)[3]["execution_count"] is None
+    button(panel, "Refuse").click()

@@ -90,7 +90,12 @@ SENT: list[tuple[str, Sequence[str], Sequence[str], Sequence[str]]] = [
     ),
     ("a syntax error", ["count = 3", "if count\n    1"], ['File "Cell In[2]"', "SyntaxError", "count: 3"], []),
     ("wrong indentation", ["  x = 1\n y = 2"], ["IndentationError"], []),
-    ("a prompt", ["%%planck ann --modl demo\nhello"], ["%%planck ann --modl demo\nhello", "Did you mean --model or --models?"], []),
+    (
+        "a prompt",
+        ["%%planck ann --modl demo\nhello"],
+        ["%%planck ann --modl demo\nhello", "Did you mean --model or --models?"],
+        [],
+    ),
     (
         "an error in a function of the notebook",
         [FUNCTION, "convert(1, 'USD')"],

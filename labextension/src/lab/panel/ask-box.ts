@@ -155,6 +155,7 @@ export class AskBox {
     const source = codeIn(prompt.host);
     if (cell === null || at < 0 || source === '') return nothing;
     if (isProposed) return html`<span class="pk-mute" role="status">Proposed for cell ${at + 1}.</span>`;
+    if (!review.link.isConnected) return nothing;
     const propose = (): void => {
       prompt.isProposed = true;
       review.link.send({ type: 'answer proposed', agent, cell: cell.id, cell_type: cell.type, before: cell.source, source });

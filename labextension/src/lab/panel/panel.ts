@@ -3,7 +3,6 @@
 import { Widget } from '@lumino/widgets';
 import { html, nothing, render } from 'lit-html';
 import type { TemplateResult } from 'lit-html';
-import { cache } from 'lit-html/directives/cache.js';
 import { repeat } from 'lit-html/directives/repeat.js';
 
 import { count, dollars } from '../../model/format.ts';
@@ -220,8 +219,13 @@ export class Panel extends Widget {
       ${this.said === '' ? nothing : html`<p class="pk-hint" role="alert">${this.said}</p>`}
       <div>${this.waiting(current)}</div>
       ${this.proposals.content(current)}
-      ${cache(current === null || !copy?.overview ? this.work(current) : this.transcript.isOf(current) ? this.stored(current, copy) : this.lists(current, copy))}
+      ${this.body(current, copy)}
     `;
+  }
+
+  private body(current: NotebookReview | null, copy: KernelCopy | null): TemplateResult | typeof nothing {
+    if (current === null || !copy?.overview) return this.work(current);
+    return this.transcript.isOf(current) ? this.stored(current, copy) : this.lists(current, copy);
   }
 
   private lists(current: NotebookReview, copy: KernelCopy): TemplateResult {

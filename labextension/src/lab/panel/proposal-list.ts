@@ -5,7 +5,7 @@ import type { TemplateResult } from 'lit-html';
 import { repeat } from 'lit-html/directives/repeat.js';
 
 import type { ChangeSet } from '../kernel/protocol.generated.ts';
-import { readyOf } from '../review/notebook-review.ts';
+import { acceptLabel, readyOf } from '../review/notebook-review.ts';
 import type { NotebookReview, Shown } from '../review/notebook-review.ts';
 import type { Reviews } from '../review/reviews.ts';
 import { act, glyph } from './panel-parts.ts';
@@ -42,17 +42,17 @@ export class ProposalList {
 
   private row(row: Row, isElsewhere: boolean): TemplateResult {
     const { review, set, shown } = row;
-    const ready = readyOf(shown).length;
+    const ready = readyOf(shown);
     const count = shown.length === 1 ? '1 change' : `${shown.length} changes`;
     const places = [...new Set(shown.map(({ place }) => place))].slice(0, 3).join(', ');
-    const says = [count, ready < shown.length ? `${ready} ready` : '', places, isElsewhere ? review.panel.title.label : ''];
-    const accept = ready < shown.length ? `Accept the ${ready} ready` : set.run ? 'Accept and run' : 'Accept';
+    const says = [count, ready.length < shown.length ? `${ready.length} ready` : '', places, isElsewhere ? review.panel.title.label : ''];
+    const accept = ready.length < shown.length ? acceptLabel(ready) : set.run ? 'Accept and run' : 'Accept';
     const decide = (isAccepted: boolean) => (): void => void this.decide(row, isAccepted);
     return html`<li class="planck-proposal" aria-label=${`Proposal by ${set.agent}`}>
       <span class="pk-mark" data-state="ask">${glyph('diamond')}</span>
       <span class="planck-name">${set.agent}</span><small>${says.filter((text) => text !== '').join(' · ')}</small>
       <span class="pk-acts">
-        ${ready === 0 ? nothing : act(accept, decide(true), 'bare')}${act('Refuse', decide(false), 'bare')}${act('Show', () => this.show(review), 'bare')}
+        ${ready.length === 0 ? nothing : act(accept, decide(true), 'bare')}${act('Refuse', decide(false), 'bare')}${act('Show', () => this.show(review), 'bare')}
       </span>
     </li>`;
   }

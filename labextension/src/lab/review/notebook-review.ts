@@ -345,6 +345,12 @@ export function readyOf(shown: readonly Shown[]): readonly Shown[] {
   return shown.filter(({ problem, isContested }) => problem === '' && !isContested);
 }
 
+/** The button's words for accepting ready changes at once, which says how many are run. */
+export function acceptLabel(ready: readonly Shown[]): string {
+  const runs = ready.filter(({ set }) => set.run).length;
+  return `Accept the ${ready.length} ready${runs === 0 ? '' : ` and run ${runs}`}`;
+}
+
 function newId(): string {
   return crypto.randomUUID?.() ?? Math.random().toString(36).slice(2);
 }

@@ -14,7 +14,7 @@ import { CheckView } from './check-view.ts';
 import { isApplied } from '../kernel/kernel-link.ts';
 import { counts } from './line-diff.ts';
 import type { NotebookCheck } from './notebook-check.ts';
-import { readyOf } from './notebook-review.ts';
+import { acceptLabel, readyOf } from './notebook-review.ts';
 import type { EditedText, NotebookReview, Shown } from './notebook-review.ts';
 import type { ChangeSet } from '../kernel/protocol.generated.ts';
 
@@ -441,10 +441,10 @@ export class ReviewBar extends Widget {
     const ready = readyOf(open);
     const names = (shown: readonly Shown[]): string[] => shown.map(({ change }) => change.id);
     fill(this.foot, [names(ready), names(open)], () => {
-      const accept = button(`Accept the ${ready.length} ready`, () => void this.review.decide(ready, true), 'main');
+      const accept = button(acceptLabel(ready), () => void this.review.decide(ready, true), 'main');
       accept.disabled = ready.length === 0;
       const refuse = button('Refuse all', () => void this.review.decide(open, false));
-      return [accept, refuse, h('span', { class: 'pk-push pk-mute pk-wide' }, 'Cells are not run. Take back undoes a whole set.')];
+      return [accept, refuse, h('span', { class: 'pk-push pk-mute pk-wide' }, `${ready.some(({ set }) => set.run) ? '' : 'Cells are not run. '}Take back undoes a whole set.`)];
     });
   }
 
