@@ -131,7 +131,7 @@ class Scorer:
             scores = read_scores(await self._call(answer, seconds, agent))
         except (Exception, SystemExit, asyncio.CancelledError) as error:
             task = asyncio.current_task()
-            # A scorer may raise it itself; then nobody has cancelled this task.
+            # A scorer may raise it itself, while this task goes on.
             if isinstance(error, asyncio.CancelledError) and (task is None or task.cancelling()):
                 raise
             reason = one_line(str(error), _ERROR_CHARACTERS)
