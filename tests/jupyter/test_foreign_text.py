@@ -211,5 +211,11 @@ def test_quadratic_time_is_noticed() -> None:
             for _ in text:
                 pass
 
-    with pytest.raises(pytest.fail.Exception, match="pairs"):
-        check_linear(visit_pairs, "pairs", "x".__mul__, 1_000)
+    def is_noticed(_: int) -> bool:
+        try:
+            check_linear(visit_pairs, "pairs", "x".__mul__, 1_000)
+        except pytest.fail.Exception:
+            return True
+        return False
+
+    assert any(map(is_noticed, range(5)))  # a slow moment of the machine hides it in one of them

@@ -87,8 +87,15 @@ class Writer:
             self._waiting.append(_Entry(line, done, sync and urgent))
 
     def write(self) -> Position:
-        """Return when every line put before is in the file, with the end of the file. Raises SessionError."""
-        return self._call(lambda: Position(self._journal.segment, self._journal.size), sync=False)
+        """Return the end of the file once all lines put before are in it, or do not fit on the disk.
+
+        Raises SessionError after `close`.
+        """
+
+        def end() -> Position:
+            return Position(self._journal.segment, self._journal.size)
+
+        return self._call(end, sync=False, despite_errors=True)  # a full disk can still be read
 
     def sync(self) -> Position:
         """Return when every line put before is on disk, with the end of what is on disk. Raises SessionError."""
@@ -107,12 +114,12 @@ class Writer:
         self._earlier.close()
         self._journal.close()
 
-    def _call(self, function: Callable[[], T], *, sync: bool) -> T:
+    def _call(self, function: Callable[[], T], *, sync: bool, despite_errors: bool = False) -> T:
         """Call a function on the writer's thread after every line put before, and wait for what it returns."""
         result: Future[T] = Future()
 
         def done(error: SessionError | None) -> None:
-            if error is not None:
+            if error is not None and not despite_errors:
                 result.set_exception(error)
                 return
             try:

@@ -65,8 +65,7 @@ def test_names_run_nothing_in_the_list(lab: Lab, open_notebook: Open) -> None:
     notebook.run_only(1)
     expect(page.locator(".jp-Cell").nth(1)).to_contain_text("[*]")
     offered = tab(page, "%%planck\n@")
-    expect(offered.first).to_be_visible()
-    assert offered.count() > len(texts) / 2
+    expect(offered.nth(len(texts) // 2)).to_be_attached()  # JupyterLab draws long lists in parts
     assert page.evaluate(ACTIVE.replace(".planck-review *", ".jp-Completer *")) == []
     assert page.evaluate("window.ran") == []
     assert listener.connections == 0

@@ -139,9 +139,13 @@ def test_after_a_full_disk_only_what_was_acknowledged_or_has_no_callback_is_ther
     writer.put(line(1), first)
     assert first.result() is None
     with full_disk(path.stat().st_size):
-        writer.put(line(2))
+        writer.put(line(2, LONG))
         writer.put(line(3, LONG), refused)
         assert "could not be written" in str(refused.result())
+        end = journal.size
+        assert writer.write().offset == end  # what is there can be read
+        with pytest.raises(SessionError, match="File too large"):
+            writer.sync()
     writer.put(line(4), last)
     assert last.result() is None
     writer.close()
