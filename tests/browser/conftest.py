@@ -151,7 +151,7 @@ class Notebook:
         """Load the page again; without `kernel`, as somebody who only reads the file."""
         if kernel:
             self.page.reload()
-            self.page.wait_for_function(READY)
+            self.page.wait_for_function(_READY_ALONE)
             return
         self.page.evaluate(f"{_PANEL}.sessionContext.shutdown()")
         saved = json.loads(self.path.read_text(encoding="utf-8"))

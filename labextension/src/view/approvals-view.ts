@@ -65,7 +65,7 @@ export class ApprovalsView {
     const waiting = approvals.length - shown.length;
     setText(this.rest, `${waiting} more ${waiting === 1 ? 'waits' : 'wait'}`);
     if (waiting === 0) this.rest.remove();
-    else this.element.append(this.rest);
+    else if (this.element.lastElementChild !== this.rest) this.element.append(this.rest);
     return fresh;
   }
 

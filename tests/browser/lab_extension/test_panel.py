@@ -118,6 +118,7 @@ def test_without_a_kernel_or_the_package_the_panel_says_what_to_do(lab: Lab, ope
     notebook.screenshot("panel-first")
     notebook.run_only(0)
     expect(panel).to_contain_text("planck_nb is not loaded")
+    notebook.wait_idle()  # else the file changes once more after it was saved, and closing asks
     page.evaluate("window.jupyterapp.commands.execute('docmanager:save')")
     page.evaluate("window.jupyterapp.shell.currentWidget.close()")
     button(panel, "New notebook").click()

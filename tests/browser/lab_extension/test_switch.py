@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from browser.lab_extension.test_proposals import SETUP
-from playwright.sync_api import Page, expect
+from playwright.sync_api import expect
 
 if TYPE_CHECKING:
     from browser.conftest import Lab, Notebook, Window
@@ -22,13 +22,6 @@ COMMANDS = """() => window.jupyterapp.commands.listCommands()
     .filter(name => name.startsWith('planck:') && name !== 'planck:')"""
 
 
-def reload(page: Page) -> None:
-    """Load the page again, and wait for JupyterLab."""
-    page.reload()
-    page.wait_for_function("() => window.jupyterapp?.restored")
-    page.evaluate("window.jupyterapp.restored")
-
-
 def test_the_whole_extension_is_off_after_a_reload(lab: Lab, open_notebook: Open, window: Window) -> None:
     notebook = open_notebook(lab.write("switch.ipynb", SETUP, "%%planck\nHi."), width=1400)
     page = notebook.page
@@ -38,8 +31,7 @@ def test_the_whole_extension_is_off_after_a_reload(lab: Lab, open_notebook: Open
         bell = page.locator(".jp-Notification-Status")
         bell.click()
         expect(page.locator(".jp-Notification-List")).to_contain_text("Reload the page to turn Planck off.")
-        reload(page)
-        expect(page.locator(".jp-Notebook .jp-Cell").first).to_be_visible()
+        notebook.reload()
         assert page.evaluate(COMMANDS) == []
         page.locator(".jp-Notebook .jp-Cell").first.click()
         expect(page.locator(".jp-cell-toolbar")).to_be_visible()
@@ -48,6 +40,6 @@ def test_the_whole_extension_is_off_after_a_reload(lab: Lab, open_notebook: Open
         expect(page.locator("[data-command^='planck:']:visible")).to_have_count(0)
     finally:
         page.evaluate(SET, True)
-        reload(page)
+        notebook.reload()
     assert page.evaluate(COMMANDS) != []
     assert [line for line in window.said if "planck" in line.lower()] == []

@@ -221,11 +221,12 @@ export function selectionIn(cell: Cell): string {
 }
 
 function hasError(cell: CodeCell): boolean {
-  const { outputs } = cell.model;
-  if (cell.model.sharedModel.getSource().trimStart().startsWith('%')) return false; // an agent's output has its own doors
+  const { outputs, sharedModel } = cell.model;
   for (let at = 0; at < (outputs?.length ?? 0); at++) {
     const output = outputs.get(at);
-    if (output.type === 'error') return output.toJSON()['ename'] !== 'KeyboardInterrupt'; // the person stopped it
+    if (output.type !== 'error') continue;
+    if (output.toJSON()['ename'] === 'KeyboardInterrupt') return false; // the person stopped it
+    return !sharedModel.getSource().trimStart().startsWith('%'); // an agent's output has its own doors
   }
   return false;
 }

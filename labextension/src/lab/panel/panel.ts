@@ -141,7 +141,7 @@ export class Panel extends Widget {
       if (this.shown.has(review)) continue;
       const shown: Shown = { copy: new KernelCopy((stored) => review.link.overview(stored)), approvals: null };
       this.shown.set(review, shown);
-      review.changed.connect(() => this.draw());
+      review.changed.connect(() => this.drawSoon());
       review.link.changed.connect(() => {
         if (review.link.state !== 'connected') {
           shown.copy.clear();

@@ -254,6 +254,7 @@ export class NotebookReview {
   }
 
   private found(): Shown[] {
+    if (this.link.sets.length === 0) return []; // as while a notebook opens or a person writes
     const cells = this.outline();
     const numbers = numbersOf(cells);
     const sets = this.link.sets.map((set) => [set, set.changes.filter(({ state }) => state === 'open')] as const);
