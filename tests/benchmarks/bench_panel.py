@@ -51,6 +51,8 @@ CURSOR = """() => {
     const {content} = window.jupyterapp.shell.currentWidget;
     content.activeCellIndex = 1;
     content.mode = 'edit';
+    content.activeCell.model.sharedModel.setSource('# '); // JupyterLab's parser tries hard to understand bad code
+    content.activeCell.editor.setCursorPosition({line: 0, column: 2});
     content.activeCell.editor.focus();
 }"""
 Step = Callable[["Side"], None]

@@ -31,6 +31,8 @@ const WINDOW = 352;
 /** How many sessions are shown before all are asked for. */
 const RECENT = 3;
 
+type List = 'agents' | 'sessions';
+
 /** What is shown for a notebook's kernel. */
 interface Shown {
   readonly copy: KernelCopy;
@@ -53,7 +55,10 @@ export class Panel extends Widget {
   private isOpen = false;
   private find = '';
   private opened = '';
-  private top = 0;
+  /** How far the long lists are scrolled. */
+  private readonly tops: Record<List, number> = { agents: 0, sessions: 0 };
+  /** The long lists that are scrolled so. */
+  private placed = new WeakSet<HTMLElement>();
   private frame = 0;
   private front: NotebookReview | null = null;
   /** Whether a person has opened the panel, and the prompt box is still to come. */
@@ -193,8 +198,11 @@ export class Panel extends Widget {
     if (this.frame !== 0) return;
     this.frame = requestAnimationFrame(() => {
       this.frame = 0;
-      if (this.reviews.current !== this.front) this.top = 0; // the list begins anew
-      this.front = this.reviews.current;
+      if (this.reviews.current !== this.front) {
+        this.front = this.reviews.current;
+        this.tops.agents = this.tops.sessions = 0;
+        this.placed = new WeakSet();
+      }
       this.draw();
     });
   }
@@ -202,6 +210,11 @@ export class Panel extends Widget {
   private draw(): void {
     if (!this.isVisible || this.isDisposed) return;
     render(this.content(), this.root);
+    for (const list of this.root.querySelectorAll<HTMLElement>('.planck-window')) {
+      if (this.placed.has(list)) continue;
+      this.placed.add(list);
+      list.scrollTop = this.tops[list.dataset['list'] as List];
+    }
     this.box.attach();
     const box = this.wantsFocus ? this.root.querySelector<HTMLElement>('textarea') : null;
     if (box === null) return;
@@ -347,19 +360,36 @@ export class Panel extends Widget {
     }
     if (all === 0) return nothing;
     rows.sort((one, other) => Number(one.agent.status === 'idle') - Number(other.agent.status === 'idle'));
-    const row = ({ review, agent, isOld }: (typeof rows)[number]): TemplateResult => {
+    const isLong = rows.length > WINDOW / ROW;
+    const row = ({ review, agent, isOld }: (typeof rows)[number], at: number): TemplateResult => {
       const isElsewhere = review !== current;
       const says = [doing(agent, isOld), isElsewhere ? nameOf(review) : ''].filter((text) => text !== '').join(' · ');
       const figure = agent.cost === null ? '' : dollars(agent.cost);
       const name = isElsewhere
         ? html`<button class="planck-name" type="button" @click=${() => this.activateNotebook(review)}>${agent.name}</button>`
         : html`<span class="planck-name">${agent.name}</span>`;
-      return html`<li class="planck-row">${markOf(agent, isOld)}${name}<span class="planck-figure">${figure}</span><small>${says}</small></li>`;
+      return html`<li class="planck-row" aria-posinset=${isLong ? at + 1 : nothing} aria-setsize=${isLong ? rows.length : nothing}>${markOf(agent, isOld)}${name}<span class="planck-figure">${figure}</span><small>${says}</small></li>`;
     };
-    const list = html`<ul class="planck-list">${repeat(rows, ({ key }) => key, row)}</ul>`;
-    const isLong = rows.length > WINDOW / ROW;
-    return html`<h2>At work<span>${busy} of ${all}</span></h2>
-      ${isLong ? html`<div class="planck-window" tabindex="0" role="group" aria-label="All agents">${list}</div>` : list}`;
+    const list = isLong ? this.window('agents', rows, ({ key }) => key, row) : html`<ul class="planck-list">${repeat(rows, ({ key }) => key, row)}</ul>`;
+    return html`<h2>At work<span>${busy} of ${all}</span></h2>${list}`;
+  }
+
+  /** A long list; only what is in sight is in the document. */
+  private window<Entry>(
+    name: List,
+    entries: readonly Entry[],
+    key: (entry: Entry) => string,
+    row: (entry: Entry, at: number) => TemplateResult,
+    open = -1,
+  ): TemplateResult {
+    const { first, last, before, after } = windowOf(entries.length, { top: this.tops[name], height: WINDOW, row: ROW, open, more: ACTIONS });
+    const scroll = (event: Event): void => {
+      this.tops[name] = (event.currentTarget as HTMLElement).scrollTop;
+      this.draw();
+    };
+    return html`<div class="planck-window" data-list=${name} tabindex="0" role="group" aria-label=${`All ${name}`} @scroll=${scroll} @keydown=${name === 'sessions' ? STEP : null}>
+      <ul class="planck-list" style=${`padding-block: ${before}px ${after + 8}px`}>${repeat(entries.slice(first, last), key, (entry, at) => row(entry, first + at))}</ul>
+    </div>`;
   }
 
   private sessions(current: NotebookReview, copy: KernelCopy): TemplateResult {
@@ -369,7 +399,7 @@ export class Panel extends Widget {
     const toggle = (): void => {
       this.isOpen = !this.isOpen;
       this.find = this.opened = '';
-      this.top = 0;
+      this.tops.sessions = 0;
       this.draw();
     };
     const isShort = sessions.length <= RECENT;
@@ -378,7 +408,7 @@ export class Panel extends Widget {
     const door = sessions.length === 0 && !isUnread && !this.isOpen ? nothing : html`<button class="pk-btn" type="button" data-kind="bare" aria-expanded=${this.isOpen} @click=${toggle}>${label}</button>`;
     const type = (event: Event): void => {
       this.find = (event.target as HTMLInputElement).value;
-      this.top = 0;
+      this.tops.sessions = 0;
       this.draw();
     };
     const turn = (): void => {
@@ -401,21 +431,7 @@ export class Panel extends Widget {
     return html`<h2>Sessions${door}</h2>
       ${this.isOpen ? search : nothing}
       ${found.length === 0 || problem !== '' ? html`<p class="pk-hint">${empty}</p>` : nothing}
-      ${this.isOpen ? this.window(current, copy, found) : html`<ul class="planck-list">${repeat(found.slice(0, RECENT), ({ id }) => id, (session) => this.session(current, copy, session))}</ul>`}`;
-  }
-
-  /** All sessions; only those in sight are in the document. */
-  private window(current: NotebookReview, copy: KernelCopy, found: readonly StoredSession[]): TemplateResult {
-    const open = found.findIndex(({ id }) => id === this.opened);
-    const { first, last, before, after } = windowOf(found.length, { top: this.top, height: WINDOW, row: ROW, open, more: ACTIONS });
-    const scroll = (event: Event): void => {
-      this.top = (event.currentTarget as HTMLElement).scrollTop;
-      this.draw();
-    };
-    const rows = repeat(found.slice(first, last), ({ id }) => id, (session, at) => this.session(current, copy, session, first + at, found.length));
-    return html`<div class="planck-window" tabindex="0" role="group" aria-label="All sessions" @scroll=${scroll} @keydown=${STEP}>
-      <ul class="planck-list" style=${`padding-block: ${before}px ${after + 8}px`}>${rows}</ul>
-    </div>`;
+      ${this.isOpen ? this.window('sessions', found, ({ id }) => id, (each, at) => this.session(current, copy, each, at, found.length), found.findIndex(({ id }) => id === this.opened)) : html`<ul class="planck-list">${repeat(found.slice(0, RECENT), ({ id }) => id, (session) => this.session(current, copy, session))}</ul>`}`;
   }
 
   private session(current: NotebookReview, copy: KernelCopy, session: StoredSession, at = -1, of = 0): TemplateResult {
