@@ -58,7 +58,7 @@ export class Panel extends Widget {
   /** How far the long lists are scrolled. */
   private readonly tops: Record<List, number> = { agents: 0, sessions: 0 };
   /** The long lists that are scrolled so. */
-  private placed = new WeakSet<HTMLElement>();
+  private readonly placed = new WeakSet<HTMLElement>();
   private frame = 0;
   private front: NotebookReview | null = null;
   /** Whether a person has opened the panel, and the prompt box is still to come. */
@@ -200,20 +200,24 @@ export class Panel extends Widget {
       this.frame = 0;
       if (this.reviews.current !== this.front) {
         this.front = this.reviews.current;
+        for (const list of this.lists()) if (this.tops[list.dataset['list'] as List] > 0) list.scrollTop = 0;
         this.tops.agents = this.tops.sessions = 0;
-        this.placed = new WeakSet();
       }
       this.draw();
     });
   }
 
+  private lists(): NodeListOf<HTMLElement> {
+    return this.root.querySelectorAll<HTMLElement>('.planck-window');
+  }
+
   private draw(): void {
     if (!this.isVisible || this.isDisposed) return;
     render(this.content(), this.root);
-    for (const list of this.root.querySelectorAll<HTMLElement>('.planck-window')) {
-      if (this.placed.has(list)) continue;
+    for (const list of this.lists()) {
+      const top = this.tops[list.dataset['list'] as List];
+      if (!this.placed.has(list) && top > 0) list.scrollTop = top; // which has the page laid out at once
       this.placed.add(list);
-      list.scrollTop = this.tops[list.dataset['list'] as List];
     }
     this.box.attach();
     const box = this.wantsFocus ? this.root.querySelector<HTMLElement>('textarea') : null;
@@ -238,10 +242,10 @@ export class Panel extends Widget {
 
   private body(current: NotebookReview | null, copy: KernelCopy | null): TemplateResult | typeof nothing {
     if (current === null || !copy?.overview) return this.work(current);
-    return this.transcript.isOf(current) ? this.stored(current, copy) : this.lists(current, copy);
+    return this.transcript.isOf(current) ? this.stored(current, copy) : this.parts(current, copy);
   }
 
-  private lists(current: NotebookReview, copy: KernelCopy): TemplateResult {
+  private parts(current: NotebookReview, copy: KernelCopy): TemplateResult {
     return html`
       ${this.trust.content(current, copy)}
       ${this.work(current)}

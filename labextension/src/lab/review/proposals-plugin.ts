@@ -100,9 +100,9 @@ export const proposals: JupyterFrontEndPlugin<IReviews> = {
         bars.set(panel, bar);
         helps.set(panel, help);
         help.changed.connect(tellCommands);
-        panel.contentHeader.addWidget(bar);
         panel.disposed.connect(() => {
           reviews.delete(review);
+          bar.dispose();
           bars.delete(panel);
           helps.delete(panel);
           contexts.delete(panel.context);

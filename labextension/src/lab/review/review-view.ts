@@ -383,7 +383,14 @@ export class ReviewBar extends Widget {
     this.drawBoxes(open);
     this.drawStrips(applied);
     this.announce(open);
-    this.setHidden(open.length === 0 && this.strips.childElementCount === 0 && this.checkView.element.hidden && this.message.textContent === '');
+    if (open.length > 0 || this.strips.childElementCount > 0 || !this.checkView.element.hidden || this.message.textContent !== '') this.appear();
+    else this.hide();
+  }
+
+  /** Become a part of the notebook with the first words: JupyterLab would lay each one out anew for an empty bar. */
+  private appear(): void {
+    if (this.parent === null) this.review.panel.contentHeader.addWidget(this);
+    this.show();
   }
 
   private drawHead(open: readonly Shown[]): void {
@@ -512,7 +519,7 @@ export class ReviewBar extends Widget {
     clearTimeout(this.forgetting);
     if (text === '') return;
     this.announcer.announceNow(text);
-    this.show();
+    this.appear();
     this.forgetting = window.setTimeout(() => {
       this.tell('');
       this.draw();
