@@ -417,7 +417,8 @@ class _Link:
             from planck_nb.engines.request_host import HostPlugin  # noqa: PLC0415 - needs distributed
 
             with suppress(Exception):  # each worker's answer to the greeting says more
-                await self.client._register_worker_plugin(HostPlugin(), HostPlugin.name, True)  # noqa: SLF001
+                call = self.client._register_worker_plugin(HostPlugin(), HostPlugin.name, True)  # noqa: SLF001
+                await asyncio.wait_for(call, SILENCE_SECONDS)
         for address in fresh:
             self._workers[address] = worker = _Worker(address, asyncio.create_task(asyncio.sleep(0)))
             worker.hello = self._spawn(self._greet(worker))
@@ -466,7 +467,7 @@ class _Link:
         while worker.replies and worker.address in self._workers:
             try:
                 call = self._ask(worker, READ, kernel=worker.name, last=worker.last)
-                number, parts = await asyncio.wait_for(call, SILENCE_SECONDS)
+                answer = await asyncio.wait_for(call, SILENCE_SECONDS)
             except RuntimeError as error:  # the client is closed
                 self._lose(worker, error)
                 return
@@ -478,6 +479,11 @@ class _Link:
                     await self._look()
                 await asyncio.sleep(_PAUSE_SECONDS)
                 continue
+            if answer is None:  # Dask's word for a worker that is ending, and has dropped its requests
+                self._looked = 0.0
+                self._lose(worker, ConnectionResetError("it is ending"))
+                return
+            number, parts = answer
             last_answer = time.monotonic()
             if number < worker.last:  # the kernel was silent for too long: its requests have ended
                 self._lose(worker)

@@ -143,7 +143,7 @@ def test_reading_an_open_session_whose_files_cannot_be_written_again_is_an_error
     shutil.rmtree(directory)
     directory.write_text("a file in place of the folder")
     for read in READS:
-        with pytest.raises(SessionError, match="could not be written"):
+        with pytest.raises(SessionError, match="cannot be read"):
             read(session)
     with pytest.raises(SessionError):
         session.fork()
