@@ -53,9 +53,7 @@ async def test_a_tool_that_outlives_its_turn_shows_nothing_in_the_next(stubborn:
         return "waited"
 
     script: list[Reply | str] = [Reply(calls=[Call("work", {})]), Reply(calls=[Call("wait", {})]), "second"]
-    agent = Agent(
-        model=scripted_model(script), tools=[stubborn.work, wait], limits=Limits(seconds=0.05 if fails else 60)
-    )
+    agent = Agent(model=scripted_model(script), tools=[stubborn.work, wait], limits=Limits(seconds=1 if fails else 60))
     first = agent.prompt("A")
     await stubborn.begun.wait()
     if not fails:
