@@ -57,7 +57,7 @@ export class Panel extends Widget {
   private opened = '';
   /** How far the long lists are scrolled. */
   private readonly tops: Record<List, number> = { agents: 0, sessions: 0 };
-  /** The long lists that are scrolled so. */
+  /** The long lists that stand at these places already. */
   private readonly placed = new WeakSet<HTMLElement>();
   private frame = 0;
   private front: NotebookReview | null = null;
