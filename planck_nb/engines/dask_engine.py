@@ -455,22 +455,26 @@ class _Link:
             fields = [(order.id, order.setup, order.url, order.headers, order.body) for order in orders]
             call = self._ask(worker, START, kernel=worker.name, orders=fields, setups=setups, stops=stops)
             await asyncio.wait_for(call, SILENCE_SECONDS)
-        except (OSError, TimeoutError, RuntimeError) as error:  # the last is a closed client's
+        except Exception as error:  # noqa: BLE001 - its requests get it
             for order in orders:
                 if (reply := worker.replies.pop(order.id, None)) is not None:
                     worker.failed += 1
                     _fail(reply, _lost(worker, error))
 
     async def _read(self, worker: _Worker) -> None:
+        """Fetch pieces, and lose the worker at any error."""
+        try:
+            await self._fetch(worker)
+        except Exception as error:  # noqa: BLE001 - its requests would wait for ever
+            self._lose(worker, error)
+
+    async def _fetch(self, worker: _Worker) -> None:
         """Fetch pieces while there are requests; each fetch renews the lease."""
         last_answer = time.monotonic()
         while worker.replies and worker.address in self._workers:
             try:
                 call = self._ask(worker, READ, kernel=worker.name, last=worker.last)
                 answer = await asyncio.wait_for(call, SILENCE_SECONDS)
-            except RuntimeError as error:  # the client is closed
-                self._lose(worker, error)
-                return
             except (OSError, TimeoutError) as error:
                 if time.monotonic() - last_answer > LEASE_SECONDS:  # nobody has reached the worker: it has given up
                     self._lose(worker, error)

@@ -22,7 +22,7 @@ from planck_nb.ai.retries.retry import RetryPolicy
 from planck_nb.ai.stream_events import Finish, StreamEvent, TextChunk
 from planck_nb.base.errors import ProviderConnectionError, RateLimitError, UsageError
 from planck_nb.engines import DaskEngine
-from planck_nb.engines.link_format import read_error, read_events, versions, write_error, write_events
+from planck_nb.engines.link_format import READ, read_error, read_events, versions, write_error, write_events
 from planck_nb.engines.local_cluster import ClusterProcess
 from planck_nb.engines.request_host import RequestHost
 from planck_nb.jupyter.agent_rows import agent_rows, columns_of
@@ -213,6 +213,27 @@ async def test_a_closed_client_ends_its_requests(plain_cluster: Callable[[int], 
         with pytest.raises(UsageError, match="client is closed"):
             await run
     await engine.aclose()
+
+
+@pytest.mark.parametrize("answer", [None, ("1", None), 7], ids=["ending", "no pieces", "no pair"])
+async def test_a_worker_that_answers_nonsense_loses_no_answer(
+    plain_cluster: Callable[[int], Client], answer: object
+) -> None:
+    client = await asyncio.to_thread(plain_cluster, 1)
+    [worker] = client.cluster.workers.values()
+    async with ScriptedServer(["one two three"], held=True) as server, DaskEngine(client, insecure=True) as engine:
+        run = agent_of(engine, server).prompt("Count.")
+        await server.until(answering=1)
+        read = worker.handlers[READ]
+
+        def answer_once(**_: object) -> object:
+            worker.handlers[READ] = read
+            return answer
+
+        worker.handlers[READ] = answer_once
+        await server.until(requests=2)
+        server.release()
+        assert (await run).text == "one two three"
 
 
 async def test_something_else_than_a_client_is_refused() -> None:
