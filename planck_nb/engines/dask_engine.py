@@ -466,6 +466,7 @@ class _Link:
         try:
             await self._fetch(worker)
         except Exception as error:  # noqa: BLE001 - its requests would wait for ever
+            self._looked = 0.0
             self._lose(worker, error)
 
     async def _fetch(self, worker: _Worker) -> None:
@@ -475,18 +476,15 @@ class _Link:
             try:
                 call = self._ask(worker, READ, kernel=worker.name, last=worker.last)
                 answer = await asyncio.wait_for(call, SILENCE_SECONDS)
-            except (OSError, TimeoutError) as error:
+            except (OSError, TimeoutError):
                 if time.monotonic() - last_answer > LEASE_SECONDS:  # nobody has reached the worker: it has given up
-                    self._lose(worker, error)
-                    return
+                    raise
                 with suppress(Exception):
                     await self._look()
                 await asyncio.sleep(_PAUSE_SECONDS)
                 continue
             if answer is None:  # Dask's word for a worker that is ending, and has dropped its requests
-                self._looked = 0.0
-                self._lose(worker, ConnectionResetError("it is ending"))
-                return
+                raise ConnectionResetError("it is ending")
             number, parts = answer
             last_answer = time.monotonic()
             if number < worker.last:  # the kernel was silent for too long: its requests have ended
