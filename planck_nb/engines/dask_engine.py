@@ -485,7 +485,8 @@ class _Link:
                 continue
             if answer is None:  # Dask's word for a worker that is ending, and has dropped its requests
                 raise ConnectionResetError("it is ending")
-            number, parts = answer
+            number, pieces = answer
+            parts: list[Part] = [(request, kind, data) for request, kind, data in pieces]  # all, before one is given
             last_answer = time.monotonic()
             if number < worker.last:  # the kernel was silent for too long: its requests have ended
                 self._lose(worker)
@@ -497,7 +498,7 @@ class _Link:
         """Hand out pieces, in one step for each event loop."""
         by_loop: dict[asyncio.AbstractEventLoop, list[tuple[_RemoteReply, Part]]] = {}
         for request, kind, data in parts:
-            over = kind in {"end", "error"}
+            over = kind in ("end", "error")
             reply = worker.replies.pop(request, None) if over else worker.replies.get(request)
             if reply is None:
                 continue

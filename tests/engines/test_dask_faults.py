@@ -215,7 +215,11 @@ async def test_a_closed_client_ends_its_requests(plain_cluster: Callable[[int], 
     await engine.aclose()
 
 
-@pytest.mark.parametrize("answer", [None, ("1", None), 7], ids=["ending", "no pieces", "no pair"])
+@pytest.mark.parametrize(
+    "answer",
+    [None, ("1", None), 7, (1, [*((f"{request}", "end", b"") for request in range(10_000)), 7])],
+    ids=["ending", "no pieces", "no pair", "no piece after ends"],
+)
 async def test_a_worker_that_answers_nonsense_loses_no_answer(
     plain_cluster: Callable[[int], Client], answer: object
 ) -> None:

@@ -356,14 +356,15 @@ def accept_at_once(first: Page, second: Page, name: str, random: Random) -> None
     """Have two tabs accept a new cell, each before it hears of the other one."""
     insert = {"id": name, "kind": "insert", "cell": name, "after": "c1", "source": name}
     held: list[tuple[Page, object]] = []
+    box = f'{OWN} .planck-at-cell[data-change="{name}"]'
+    accepting = f"[...document.querySelectorAll({f'{box} button'!r})].find(each => each.textContent === 'Accept')"
     for tab in (first, second):
         if tab is first:
             add(tab, name, insert)
-        box = tab.locator(f"{OWN} .planck-at-cell")
         # The other tab may just have had the last word about where the person is.
-        tab.wait_for_function(f"() => document.querySelector({f'{OWN} .planck-at-cell'!r}) || ({LOOK})()", polling=500)
-        held.append((tab, button(box, "Accept").element_handle()))
-    expect(first.locator(f"{OWN} .planck-at-cell")).to_have_count(0)  # a click may be there before this
+        found = tab.wait_for_function(f"() => {accepting} || ({LOOK})()", polling=500)
+        held.append((tab, found.as_element()))
+    expect(first.locator(box)).to_have_count(0)  # a click may be there before this
     now = first.evaluate("Date.now()")
     for tab, accept in held:
         tab.evaluate(CLICK, [accept, now + IN_A_MOMENT_MS + random.uniform(0, 15)])
