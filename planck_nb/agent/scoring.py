@@ -29,6 +29,9 @@ ScorerFunction: TypeAlias = Callable[["CaseAnswer"], object]
 SCORER_SECONDS = 60.0
 """A scorer's time limit."""
 
+_MOST_MEASURES = 1000
+"""Scores in a scorer's mapping."""
+
 _ERROR_CHARACTERS = 500
 _CONSTANTS = (str, int, float, bytes, tuple, frozenset)
 
@@ -176,6 +179,8 @@ def read_scores(value: object) -> list[Score]:
         return [_score("", value)]
     if not value:
         return [Score(error="It returned an empty mapping; return a verdict or a number for each name.")]
+    if len(value) > _MOST_MEASURES:
+        return [Score(error=f"It returned {len(value):,} scores; return at most {_MOST_MEASURES:,} by name.")]
     return [_score(str(name), part) for name, part in value.items()]
 
 

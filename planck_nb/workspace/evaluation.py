@@ -323,7 +323,7 @@ class EvaluationRun:
                 self.answers += not item.error
                 self.failed += bool(item.error)
                 await slots.acquire()
-                if self._failure is not None:
+                if self.stopped or self._failure is not None:
                     break
                 self._start_scoring(self._score(part, item), slots)
             while self._scoring:
@@ -391,8 +391,8 @@ class EvaluationRun:
         self, part: _Round, item: MapItem, answer: CaseAnswer, scorer: Scorer, scores: Sequence[Score]
     ) -> None:
         log, now = self._session.log(item.agent_id), time.time()
-        for number, score in enumerate(scores):
-            event = Scored(
+        events = [
+            Scored(
                 item.agent_id,
                 self._session.id,
                 0,
@@ -412,7 +412,11 @@ class EvaluationRun:
                 score.judge_id,
                 score.seconds,
             )
-            await log.keep(event)
+            for number, score in enumerate(scores)
+        ]
+        for event in events[:-1]:
+            log.record(event)
+        await log.keep(events[-1])  # in one write with the others, and a cancellation comes after it
 
     def _judge(self, name: str, settings: ItemSettings) -> Scorer:
         async def judge(answer: CaseAnswer) -> list[Score]:

@@ -651,9 +651,9 @@ class Workspace:
             task: The agent whose settings answer, or its name; None for new agents' defaults. Its conversation is not
                 sent.
             cases: `planck_nb.testing.Case` objects, mappings with their fields, or a frame with such columns.
-            scorers: Functions from a `planck_nb.testing.CaseAnswer` to a bool, a number or a mapping, sync or async,
-                and agents that judge; a list, or a mapping by name. Judging agents are told to answer with a verdict,
-                and their costs are apart.
+            scorers: Functions from a `planck_nb.testing.CaseAnswer` to a bool, a number or a mapping with up to 1,000,
+                sync or async, and agents that judge; a list, or a mapping by name. Judging agents are told to answer
+                with a verdict, and their costs are apart.
             models: Models to compare, or their names; by default the task's own.
             repeat: How often each model gets each case.
             output: A type or a JSON Schema for structured answers, as for `Agent.prompt`.

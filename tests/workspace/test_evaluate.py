@@ -116,6 +116,7 @@ async def _times_out(answer: CaseAnswer) -> bool:
         (lambda answer: 10**400, "It returned inf; return a finite number."),
         (lambda answer: "good", "It returned str ('good'); return a bool, int or float."),
         (lambda answer: {}, "It returned an empty mapping; return a verdict or a number for each name."),
+        (lambda answer: dict.fromkeys(range(1001), 1), "It returned 1,001 scores; return at most 1,000 by name."),
     ],
 )
 async def test_a_scorer_that_fails_is_one_row_and_no_more(workspace: Workspace, scorer: Any, error: str) -> None:
@@ -328,6 +329,29 @@ async def test_stop_keeps_answers_and_scores(workspace: Workspace) -> None:
     rows = (await run.frame())[["case_name", "scorer"]].to_numpy().tolist()
     assert ["product", "contains"] in rows
     assert ["2", "waits"] not in rows
+
+
+async def test_nothing_is_scored_after_a_stop(workspace: Workspace) -> None:
+    third_asked = asyncio.Event()
+
+    async def answer(exchange: Exchange) -> None:
+        if len(server.exchanges) == 3:
+            third_asked.set()
+        await hello(exchange)
+
+    async with serving(answer) as server:
+        begun: list[str] = []
+
+        async def stops(answer: CaseAnswer) -> bool:
+            begun.append(answer.case.name)
+            if len(begun) == 1:
+                await third_asked.wait()  # the second case has its answer
+                run.stop()
+            return True
+
+        run = workspace.evaluate(None, [*CASES, *CASES[1:]], [stops], models=priced_model(server.url), concurrency=1)
+        await run
+        assert begun == ["product"]
 
 
 async def test_cancelling_the_await_ends_everything(workspace: Workspace) -> None:

@@ -31,8 +31,8 @@ def fill():
             while True:
                 os.write(ballast, b"x" * size)
     os.close(ballast)
-def workspace(directory=stored):
-    return Workspace(Config.load(environment={}, directory=disk, home=disk, sessions_dir=directory))
+def workspace(engine=None):
+    return Workspace(Config.load(environment={}, directory=disk, home=disk, sessions_dir=stored), engine=engine)
 """
 
 FULL_LATER = """
@@ -63,6 +63,33 @@ async def main():
     assert not list_sessions(stored)[0].damage
     print("done")
 asyncio.run(main())
+"""
+
+FULL_IN_AN_ANSWER = """
+from planck_nb.engines import DaskEngine
+from planck_nb.testing.scripted_server import ScriptedServer
+async def main(workers):
+    async with contextlib.AsyncExitStack() as stack:
+        server = await stack.enter_async_context(ScriptedServer([" ".join(["yes" * 1000] * 100)] * 3, held=True))
+        engine = await stack.enter_async_context(DaskEngine(workers=workers)) if workers else None
+        used = await stack.enter_async_context(workspace(engine))
+        agent = used.add_agent("one", model=server.model())
+        run = agent.prompt("first")
+        await server.until(answering=1)
+        fill()  # a reply of 300 KB is more than what the database may give back meanwhile
+        server.release()
+        [error] = await asyncio.gather(run, return_exceptions=True)
+        assert isinstance(error, SessionError), error
+        assert "No space left on device" in str(error), error
+        (disk / "ballast").unlink()
+        answers = [await agent.prompt("there is room") for _ in range(2)]
+        shown = await used.query_async("select text from messages where role = 'assistant' order by id")
+        assert list(shown.text) == [answer.text for answer in answers]
+        assert len(server.requests) == 3
+        if engine:
+            [worker] = engine.workers()
+            assert (worker.answered, worker.failed) == (3, 0), worker
+    print("done")
 """
 
 FULL_MAP = """
@@ -178,6 +205,11 @@ def run(folder: Path, script: str) -> list[str]:
 
 def test_a_disk_that_is_full_fails_prompts_with_one_sentence_until_there_is_room(tmp_path: Path) -> None:
     assert run(tmp_path, FULL_LATER) == ["done"]
+
+
+@pytest.mark.parametrize("workers", [0, 1], ids=["local", "over dask"])
+def test_a_disk_that_fills_up_during_an_answer_ends_it_and_no_more(tmp_path: Path, workers: int) -> None:
+    assert run(tmp_path, f"{FULL_IN_AN_ANSWER}\nasyncio.run(main({workers}))") == ["done"]
 
 
 def test_a_map_on_a_disk_that_is_full_keeps_its_answers_and_goes_on_later(tmp_path: Path) -> None:
