@@ -62,6 +62,10 @@ def test_a_set_that_changed_meanwhile_is_shown_and_stays_open(lab: Lab, open_not
     page.evaluate(EXECUTE, f"add('s1', [dict(id='1', kind='change', cell='{cell}', before='b = 1', source='b = 2')])")
     panel = show(page)
     row = panel.get_by_label("Proposal by analyst")
+    open_notebook(lab.write("front.ipynb", "1"), width=1400)
+    expect(row).to_contain_text("meanwhile-list.ipynb")
+    expect(button(row, "Accept")).to_have_count(0)
+    button(row, "Show").click()
     accept = button(row, "Accept").element_handle()
     # In one step, as a keystroke between the drawing and the click.
     page.evaluate(f"accept => {{ {SHARED}.cells[1].setSource('b = 3'); accept.click(); }}", accept)

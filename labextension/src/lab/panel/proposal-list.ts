@@ -47,12 +47,13 @@ export class ProposalList {
     const places = [...new Set(shown.map(({ place }) => place))].slice(0, 3).join(', ');
     const says = [count, ready.length < shown.length ? `${ready.length} ready` : '', places, isElsewhere ? review.panel.title.label : ''];
     const accept = ready.length < shown.length ? acceptLabel(ready) : set.run ? 'Accept and run' : 'Accept';
+    const isReadable = ready.length > 0 && !isElsewhere; // what a person accepts is in sight
     const decide = (isAccepted: boolean) => (): void => void this.decide(row, isAccepted);
     return html`<li class="planck-proposal" aria-label=${`Proposal by ${set.agent}`}>
       <span class="pk-mark" data-state="ask">${glyph('diamond')}</span>
       <span class="planck-name">${set.agent}</span><small>${says.filter((text) => text !== '').join(' · ')}</small>
       <span class="pk-acts">
-        ${ready.length === 0 ? nothing : act(accept, decide(true), 'bare')}${act('Refuse', decide(false), 'bare')}${act('Show', () => this.show(review), 'bare')}
+        ${isReadable ? act(accept, decide(true), 'bare') : nothing}${act('Refuse', decide(false), 'bare')}${act('Show', () => this.show(review), 'bare')}
       </span>
     </li>`;
   }
