@@ -1,4 +1,4 @@
-"""The connections to servers, over aiohttp: kept per event loop, and closed with it."""
+"""Connections to servers over aiohttp, per event loop."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
 import certifi
+from aiohttp.client_proto import ResponseHandler
+from aiohttp.tracing import Trace
 
 from planck_nb.ai.exchange import HttpRequest, OpenResponse
 from planck_nb.ai.server_address import is_loopback, shown_url
@@ -26,6 +28,12 @@ from planck_nb.base.forks import call_in_forks
 
 _MAX_PIECE_BYTES = 1024 * 1024
 """Bytes of a body that are handed to a connection at once."""
+
+_MAX_CONNECTING = 256
+"""Connections to one server that are opened at once.
+
+Servers queue about a thousand. The others are tried again seconds later, and many would run out of time.
+"""
 
 _opened: weakref.WeakSet[Connections] = weakref.WeakSet()
 
@@ -48,7 +56,7 @@ class Connections:
         _opened.add(self)
 
     async def open(self, method: str, url: str, headers: Mapping[str, str], body: bytes) -> aiohttp.ClientResponse:
-        """Send a request, through the proxy that the environment names for its URL.
+        """Send a request, through the proxy from the environment.
 
         Args:
             method: The HTTP method.
@@ -90,7 +98,7 @@ class Connections:
         self._guard = _close_with_loop(self._sessions)
         self._loop = asyncio.get_running_loop()
         await anext(self._guard)
-        connector = aiohttp.TCPConnector(limit=0, ssl=context)
+        connector = _Connector(context)
         self._sessions.append(aiohttp.ClientSession(connector=connector, cookie_jar=aiohttp.DummyCookieJar()))
 
     async def close(self) -> None:
@@ -116,6 +124,24 @@ class Connections:
         # A loop that runs in another thread closes the connections there, through the guard.
         if self._loop is not None and (not self._loop.is_running() or is_running_here(self._loop)):
             self.discard()
+
+
+class _Connector(aiohttp.TCPConnector):
+    """Opens few connections to a server at once."""
+
+    def __init__(self, context: ssl.SSLContext) -> None:
+        super().__init__(limit=0, ssl=context)
+        self._connecting: dict[tuple[str | None, int | None], asyncio.Semaphore] = {}
+
+    async def _create_connection(
+        self,
+        req: aiohttp.ClientRequest,
+        traces: list[Trace],
+        timeout: aiohttp.ClientTimeout,  # noqa: ASYNC109 - aiohttp's
+    ) -> ResponseHandler:
+        server = (req.url.host, req.url.port)
+        async with self._connecting.setdefault(server, asyncio.Semaphore(_MAX_CONNECTING)):
+            return await super()._create_connection(req, traces, timeout)
 
 
 class NetworkSender:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import gzip
+import socket
+import sys
 import zlib
 from pathlib import Path
 
@@ -12,6 +15,7 @@ import httpx_aiohttp
 import pytest
 from support.loopback import Exchange, serving
 from support.ports import free_port
+from support.sidecar_links import until
 from support.wire import ASK, CHAT_HELLO, client
 
 from planck_nb import ai
@@ -107,3 +111,24 @@ async def test_headers_are_found_however_a_server_writes_their_names(*, own: boo
             with pytest.raises(RateLimitError) as caught:
                 await http.complete(model, ASK)
             assert caught.value.retry_after == seconds
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="counts connections in /proc")
+async def test_so_many_connections_are_opened_at_once() -> None:
+    with socket.create_server(("127.0.0.1", 0), backlog=1) as listener:  # accepts nothing
+        port = listener.getsockname()[1]
+        waiting = f" 0100007F:{port:04X} 02 "  # SYN sent
+
+        def opening() -> int:
+            return Path("/proc/self/net/tcp").read_text().count(waiting)
+
+        async with client() as http:
+            requests = [
+                asyncio.create_task(http.complete(model_at(f"http://127.0.0.1:{port}"), ASK)) for _ in range(600)
+            ]
+            await until(lambda: opening() > 200)
+            assert not any(request.done() for request in requests)
+            assert opening() <= 256
+            for request in requests:
+                request.cancel()
+            await asyncio.gather(*requests, return_exceptions=True)
