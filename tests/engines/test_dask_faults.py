@@ -15,7 +15,7 @@ import pytest
 from distributed import Client, LocalCluster
 from support.agents import until
 
-from planck_nb import Agent, Config, Workspace, ai
+from planck_nb import Agent, Config, Run, Workspace, ai
 from planck_nb.ai.dialect import Pause
 from planck_nb.ai.models import Pricing
 from planck_nb.ai.retries.retry import RetryPolicy
@@ -90,11 +90,15 @@ async def test_restarted_workers_lose_no_answer(cluster: Client, engine: DaskEng
 
 
 async def test_workers_are_counted(engine: DaskEngine) -> None:
-    async with ScriptedServer(["Hello."] * 3) as server:
-        agents = [agent_of(engine, server) for _ in range(6)]
-        await asyncio.gather(*(agent.prompt("Hi.") for agent in agents))
+    async with ScriptedServer(["one two three"], held=True) as server:
+        runs: list[Run] = []
+        for number in range(6):
+            runs.append(agent_of(engine, server).prompt("Hi."))
+            await server.until(answering=number + 1)
+        assert [worker.running for worker in engine.workers()] == [3, 3]
+        server.release()
+        await asyncio.gather(*runs)
     shares = engine.workers()
-    assert sum(worker.answered for worker in shares) == 6
     assert [worker.answered for worker in shares] == [3, 3]
     assert all((worker.running, worker.problem) == (0, "") for worker in shares)
 

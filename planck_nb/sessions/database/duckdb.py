@@ -27,12 +27,17 @@ _SETTINGS = (
 )
 _connections: weakref.WeakSet[duckdb.DuckDBPyConnection] = weakref.WeakSet()
 _MAX_IDLE = 2
+_MAX_USES = 20
+"""DuckDB keeps a little more memory after each use."""
 _MIN_PAUSE = 0.005
 _MAX_PAUSE = 0.1
 
 
 def connect(*, threads: int | None = None) -> duckdb.DuckDBPyConnection:
-    """Connect to a new in-memory database; `threads` limits the threads of DuckDB, None means one for each core."""
+    """Connect to a new in-memory database.
+
+    It has `threads` threads, by default one for each core.
+    """
     return track_connection(duckdb.connect(config={} if threads is None else {"threads": threads}))
 
 
@@ -45,18 +50,23 @@ class _IdleConnections:
     def forget(self) -> None:
         """In a forked process: replace the lock and the connections, which belong to the parent."""
         self._lock = threading.Lock()
-        self._connections: list[duckdb.DuckDBPyConnection] = []
+        self._connections: list[tuple[duckdb.DuckDBPyConnection, int]] = []
 
-    def take(self) -> duckdb.DuckDBPyConnection | None:
-        """Return one of them, which is then in use, or None."""
+    def take(self) -> tuple[duckdb.DuckDBPyConnection, int]:
+        """Return a connection and its number of earlier uses."""
         with self._lock:
-            return self._connections.pop() if self._connections else None
+            if self._connections:
+                return self._connections.pop()
+        return connect(threads=1), 0
 
-    def keep(self, connection: duckdb.DuckDBPyConnection) -> None:
-        """Keep a connection for the next caller, or close it if there are enough."""
+    def keep(self, connection: duckdb.DuckDBPyConnection, uses: int) -> None:
+        """Keep a connection for the next caller.
+
+        It is closed after many uses, or beside enough others.
+        """
         with self._lock:
-            if len(self._connections) < _MAX_IDLE:
-                self._connections.append(connection)
+            if len(self._connections) < _MAX_IDLE and uses < _MAX_USES:
+                self._connections.append((connection, uses))
                 return
         connection.close()
 
@@ -71,13 +81,13 @@ def idle_connection() -> Iterator[duckdb.DuckDBPyConnection]:
     A new database takes longer than a short transaction, so a few are kept. Whoever takes one must leave
     nothing attached, and no table or setting. After an error it is closed.
     """
-    connection = _idle.take() or connect(threads=1)
+    connection, uses = _idle.take()
     try:
         yield connection
     except BaseException:
         connection.close()
         raise
-    _idle.keep(connection)
+    _idle.keep(connection, uses + 1)
 
 
 def track_connection(connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:

@@ -50,6 +50,9 @@ _CHECKED = 64 * 1024 * 1024
 _BLOCK_SIZE = 16 * 1024
 """Block size in bytes for new DuckDB files."""
 
+_ROW_GROUP_SIZE = 4096
+"""DuckDB merges small row groups up to this number of rows, again and again and in memory."""
+
 
 class _UnusableError(Exception):
     """The file is a DuckDB file, but not one made from this journal."""
@@ -187,8 +190,8 @@ def copy_rows(
     target = session.database if file is None else file
     # A file has several hundred kilobytes in half-empty blocks with DuckDB's default, 256 KiB. Only a new file can be
     # given a size; another one for an existing file is an error.
-    size = "" if target.exists() else f" (block_size {_BLOCK_SIZE})"
-    connection.execute(f"attach {sql_literal(target)} as file{size}")
+    size = "" if target.exists() else f", block_size {_BLOCK_SIZE}"
+    connection.execute(f"attach {sql_literal(target)} as file (row_group_size {_ROW_GROUP_SIZE}{size})")
     target.chmod(0o600)
     progress = _read_or_create(connection, session, end)
     if check and progress.position.offset and not progress.agrees(_checked(session)):
