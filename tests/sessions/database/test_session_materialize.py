@@ -10,10 +10,11 @@ from typing import Any
 
 import duckdb
 import pytest
+from support.history import write_history
 from support.stored import converse, with_updates
 
 from planck_nb.base.errors import SessionError
-from planck_nb.sessions import Session, query
+from planck_nb.sessions import Session, list_sessions, query
 from planck_nb.sessions.database import tables as schema
 from planck_nb.sessions.journal.codec import decode_line
 from planck_nb.sessions.journal.segments import read_rows
@@ -78,6 +79,14 @@ async def test_an_idle_session_is_materialized_automatically(tmp_path: Path) -> 
                     if materialized_ids(session) == ids:
                         break
                 await asyncio.sleep(0.05)
+
+
+def test_few_rows_are_merged_at_once(tmp_path: Path) -> None:
+    write_history(tmp_path, 1, 10_000)
+    [session] = list_sessions(tmp_path)
+    with duckdb.connect(session.database, read_only=True) as connection:
+        groups = "select max(count) from pragma_storage_info('messages')"
+        assert connection.execute(groups).fetchone() == (4096,)
 
 
 async def test_a_missing_file_is_rebuilt(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import threading
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -543,7 +544,14 @@ async def test_what_a_stopped_reply_took_is_marked_as_estimated(tmp_path: Path) 
 # Connections to DuckDB are reused.
 
 
+def close_idle_connections() -> None:
+    """Close those that are kept, as after an error."""
+    with suppress(ValueError), idle_connection(), idle_connection(), idle_connection():
+        raise ValueError
+
+
 def test_a_connection_is_used_again_but_by_one_at_a_time() -> None:
+    close_idle_connections()
     with idle_connection() as first, idle_connection() as second:
         assert second is not first
     with idle_connection() as again:
@@ -558,7 +566,16 @@ def test_a_connection_that_had_an_error_is_not_used_again() -> None:
         assert next_one.execute("select count(*) from duckdb_tables()").fetchone() == (0,)
 
 
+def test_a_connection_is_replaced_after_many_uses() -> None:
+    used: list[duckdb.DuckDBPyConnection] = []
+    for _ in range(100):
+        with idle_connection() as connection:
+            used.append(connection)
+    assert 4 <= len(set(used)) <= 6
+
+
 def test_only_a_few_are_kept() -> None:
+    close_idle_connections()
     with idle_connection() as a, idle_connection() as b, idle_connection() as c:
         pass
     with idle_connection() as d, idle_connection() as e, idle_connection() as f:
