@@ -447,19 +447,21 @@ class _Link:
             self._spawn(self._flush(worker))
 
     async def _flush(self, worker: _Worker) -> None:
+        """Send orders and stops, in one call after another; Dask opens a connection for each call at once."""
+        while worker.orders or worker.stops:
+            orders, worker.orders = [order for order in worker.orders if order.id in worker.replies], []
+            setups, worker.setups = worker.setups, {}
+            stops, worker.stops = worker.stops, []
+            try:
+                fields = [(order.id, order.setup, order.url, order.headers, order.body) for order in orders]
+                call = self._ask(worker, START, kernel=worker.name, orders=fields, setups=setups, stops=stops)
+                await asyncio.wait_for(call, SILENCE_SECONDS)
+            except Exception as error:  # noqa: BLE001 - its requests get it
+                for order in orders:
+                    if (reply := worker.replies.pop(order.id, None)) is not None:
+                        worker.failed += 1
+                        _fail(reply, _lost(worker, error))
         worker.is_flushing = False
-        orders, worker.orders = worker.orders, []
-        setups, worker.setups = worker.setups, {}
-        stops, worker.stops = worker.stops, []
-        try:
-            fields = [(order.id, order.setup, order.url, order.headers, order.body) for order in orders]
-            call = self._ask(worker, START, kernel=worker.name, orders=fields, setups=setups, stops=stops)
-            await asyncio.wait_for(call, SILENCE_SECONDS)
-        except Exception as error:  # noqa: BLE001 - its requests get it
-            for order in orders:
-                if (reply := worker.replies.pop(order.id, None)) is not None:
-                    worker.failed += 1
-                    _fail(reply, _lost(worker, error))
 
     async def _read(self, worker: _Worker) -> None:
         """Fetch pieces, and lose the worker at any error."""
