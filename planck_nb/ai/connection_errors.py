@@ -33,6 +33,10 @@ _TLS = "No secure connection to {url} ({provider}) could be made: {words}; check
 _ADDRESS = "{url} is not the address of a server ({provider}); set base_url to an http:// or https:// URL."
 _BROKEN = "The connection to {url} ({provider}) broke; try again."
 _PROTOCOL = "The answer of {url} ({provider}) is not valid HTTP: {words}; check base_url."
+_NO_FILES = (
+    "No connection to {url} ({provider}) can be opened, since this process has too many open files; raise `ulimit -n`, "
+    "or ask fewer at once."
+)
 _SLOW = "{url} ({provider}) sent nothing for too long; try again or choose another model."
 
 _REFUSED = re.compile(rf"\[Errno {errno.ECONNREFUSED}\]|\[WinError 1225\]|\[WinError 10061\]")
@@ -130,6 +134,8 @@ def failure(error: BaseException, model: Model) -> ProviderError | None:
         for ancestor in type(candidate).__mro__:
             if found := FAILURES.get(ancestor) or _of_library(ancestor):
                 error_class, sentence = found
+                if isinstance(candidate, OSError) and candidate.errno in {errno.EMFILE, errno.ENFILE}:
+                    sentence = _NO_FILES
                 words = " ".join(str(candidate).split()).rstrip(".")[:300] or type(candidate).__name__
                 sentence = sentence.format(url=_without_path(base_url_of(model)), provider=model.provider, words=words)
                 meaning = error_class(sentence, provider=model.provider, model=model.id)

@@ -447,7 +447,10 @@ class _Link:
             self._spawn(self._flush(worker))
 
     async def _flush(self, worker: _Worker) -> None:
-        """Send orders and stops, in one call after another; Dask opens a connection for each call at once."""
+        """Send orders and stops.
+
+        One call follows another, since Dask opens a connection for each that runs at once.
+        """
         while worker.orders or worker.stops:
             orders, worker.orders = [order for order in worker.orders if order.id in worker.replies], []
             setups, worker.setups = worker.setups, {}

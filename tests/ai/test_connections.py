@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import os
 import socket
 import sys
 import zlib
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import aiohttp
@@ -132,3 +135,30 @@ async def test_so_many_connections_are_opened_at_once() -> None:
             for request in requests:
                 request.cancel()
             await asyncio.gather(*requests, return_exceptions=True)
+
+
+@pytest.fixture
+def files() -> Iterator[Callable[[], None]]:
+    """A function that opens files until there can be no more."""
+    resource = pytest.importorskip("resource")
+    _, most = before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    opened: list[int] = []
+
+    def open_all() -> None:
+        opened.append(os.dup(0))
+        resource.setrlimit(resource.RLIMIT_NOFILE, (max(opened) + 50, most))
+        with suppress(OSError):
+            while True:
+                opened.append(os.dup(0))
+
+    yield open_all
+    resource.setrlimit(resource.RLIMIT_NOFILE, before)
+    for file in opened:
+        os.close(file)
+
+
+async def test_a_process_without_another_file_says_so(files: Callable[[], None]) -> None:
+    async with serving(hello) as server, client() as http:
+        files()
+        with pytest.raises(ProviderConnectionError, match="this process has too many open files; raise `ulimit -n`"):
+            await http.complete(model_at(server.url), ASK)
