@@ -20,17 +20,23 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from support.benchmark import compare, server
 
-from planck_nb import Agent, Config, Workspace
+from planck_nb import Agent, Config, Run, Workspace
 from planck_nb.ai.engine import Engine
 from planck_nb.ai.models import Model, as_found
 from planck_nb.engines import DaskEngine
 
 WORKERS = 2
+AT_ONCE = 500
+"""Agents that begin in one moment; 2,000 begin in a second, since a server's queue for new connections is short."""
 HELD_TO = 0.33
 
 
 async def prompt_all(agents: list[Agent]) -> None:
-    results = await asyncio.gather(*(agent.prompt("Write.") for agent in agents))
+    runs: list[Run] = []
+    for start in range(0, len(agents), AT_ONCE):
+        runs += [agent.prompt("Write.") for agent in agents[start : start + AT_ONCE]]
+        await asyncio.sleep(AT_ONCE / 2000)
+    results = await asyncio.gather(*runs)
     assert all(result.text for result in results)
 
 

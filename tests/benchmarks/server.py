@@ -102,7 +102,7 @@ async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
 
 async def main() -> None:
     """Serve on a free port, which is printed, until the process is ended."""
-    server = await asyncio.start_server(serve, "127.0.0.1", 0, limit=1 << 24, backlog=1024)
+    server = await asyncio.start_server(serve, "127.0.0.1", 0, limit=1 << 24, backlog=4096)
     print(server.sockets[0].getsockname()[1], flush=True)
     await server.serve_forever()
 
