@@ -51,7 +51,10 @@ _BLOCK_SIZE = 16 * 1024
 """Block size in bytes for new DuckDB files."""
 
 _ROW_GROUP_SIZE = 4096
-"""DuckDB merges small row groups up to this number of rows, again and again and in memory."""
+"""Rows up to which DuckDB merges small row groups, again and again and in memory.
+
+It is given with each attachment: a file does not keep it.
+"""
 
 
 class _UnusableError(Exception):
