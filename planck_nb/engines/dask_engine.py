@@ -46,7 +46,6 @@ from planck_nb.engines.link_format import (
     read_error,
     read_events,
     versions,
-    write_error,
 )
 from planck_nb.engines.local_cluster import ClusterProcess
 
@@ -58,6 +57,9 @@ _LOOK_SECONDS = 1.0
 
 _PAUSE_SECONDS = 0.2
 """Time before a worker that did not answer is asked again."""
+
+_STEPS = 4
+"""Waits in a worker's time to answer."""
 
 _MAX_SETUPS = 100
 """Models whose setups are kept."""
@@ -213,13 +215,19 @@ class _RemoteReply:
         self._link = link
         self._model = model
         self._parts: deque[Part] = deque()
-        self._arrived = asyncio.Event()
+        self._failure: ProviderConnectionError | None = None
+        self._arrived = self.loop.create_future()
         self._is_over = False
 
     def feed(self, part: Part) -> None:
         """Take the next piece."""
         self._parts.append(part)
-        self._arrived.set()
+        self._wake()
+
+    def fail(self, failure: ProviderConnectionError) -> None:
+        """Take the link's error, after all pieces."""
+        self._failure = failure
+        self._wake()
 
     async def head(self) -> None:
         """Wait for status and headers."""
@@ -256,14 +264,21 @@ class _RemoteReply:
 
     async def _next(self) -> Part:
         while not self._parts:
-            self._arrived.clear()
-            await self._arrived.wait()
+            if self._failure is not None:
+                self._is_over = True
+                raise self._failure
+            self._arrived = self.loop.create_future()
+            await self._arrived
         part = self._parts.popleft()
         if part[1] in {"end", "error"}:
             self._is_over = True
         if part[1] == "error":
             raise read_error(part[2], self.worker)
         return part
+
+    def _wake(self) -> None:
+        if not self._arrived.done():
+            self._arrived.set_result(None)
 
 
 @dataclass
@@ -276,8 +291,8 @@ class _Worker:
     orders: list[Order] = field(default_factory=list)
     setups: dict[int, bytes] = field(default_factory=dict)
     stops: list[str] = field(default_factory=list)
-    name: str = ""
-    """The kernel's name for the worker."""
+    epoch: int = 0
+    """The number of its reader."""
     last: int = 0
     answered: int = 0
     failed: int = 0
@@ -299,9 +314,9 @@ class _Link:
         self._patience = patience
         self._kernel = token_hex(16)
         self._loop: asyncio.AbstractEventLoop = client.loop.asyncio_loop
-        self._numbers = count()
-        self._setups: dict[int, tuple[Setup, int, bytes]] = {}
-        """By model: the setup, its number, and the setup pickled."""
+        self._numbers = count(1)
+        self._setups: dict[tuple[str, str], tuple[Setup, int, bytes]] = {}
+        """By provider and model: the setup, its number, and the setup pickled."""
         self._workers: dict[str, _Worker] = {}
         self._looked = 0.0
         self._looking: asyncio.Task[None] | None = None
@@ -313,11 +328,12 @@ class _Link:
 
     def send(self, reply: _RemoteReply, request: HttpRequest, setup: Setup) -> None:
         """Have a worker answer."""
-        entry = self._setups.get(id(setup.model))
+        key = (setup.model.provider, setup.model.id)
+        entry = self._setups.get(key)
         if entry is None or entry[0] != setup:
             if len(self._setups) >= _MAX_SETUPS:
                 self._setups.clear()
-            entry = self._setups[id(setup.model)] = (setup, next(self._numbers), setup.pickled())
+            entry = self._setups[key] = (setup, next(self._numbers), setup.pickled())
         order = Order(reply.id, entry[1], request.url, dict(request.headers), request.body)
         self._call(self._place, reply, order, entry[2])
 
@@ -360,10 +376,14 @@ class _Link:
     # On the client's loop
 
     def _place(self, reply: _RemoteReply, order: Order, setup: bytes) -> None:
-        self._spawn(self._choose(reply, order, setup))
+        """Give a request to the least busy worker, without a task if the workers are known."""
+        is_fresh = time.monotonic() - self._looked <= _LOOK_SECONDS
+        if is_fresh and (usable := self._greeted()):
+            self._give(usable, reply, order, setup)
+        else:
+            self._spawn(self._choose(reply, order, setup))
 
     async def _choose(self, reply: _RemoteReply, order: Order, setup: bytes) -> None:
-        """Give a request to the least busy worker."""
         try:
             usable = await self._usable()
         except Exception as error:  # noqa: BLE001 - the caller gets it
@@ -373,13 +393,16 @@ class _Link:
             problems = {worker.problem for worker in self._workers.values()}
             _fail(reply, ProviderConnectionError(min(problems, default=_NO_WORKERS)))
             return
+        self._give(usable, reply, order, setup)
+
+    def _give(self, usable: list[_Worker], reply: _RemoteReply, order: Order, setup: bytes) -> None:
         worker = min(usable, key=lambda worker: len(worker.replies))
         reply.worker = worker.address
         worker.replies[reply.id] = reply
         worker.orders.append(order)
         worker.setups[order.setup] = setup
         if worker.reader is None or worker.reader.done():
-            worker.name, worker.last = f"{self._kernel}-{next(self._numbers)}", 0  # an idle worker forgets names
+            worker.epoch, worker.last = next(self._numbers), 0  # the worker ends what an earlier epoch asked
             worker.reader = self._spawn(self._read(worker))
         self._flush_soon(worker)
 
@@ -390,11 +413,14 @@ class _Link:
             if time.monotonic() - self._looked > _LOOK_SECONDS:
                 await self._look()
             await asyncio.gather(*(worker.hello for worker in self._workers.values()))
-            usable = [worker for worker in self._workers.values() if not worker.problem]
+            usable = self._greeted()
             is_settled = self._workers and not any(worker.is_silent for worker in self._workers.values())
             if usable or is_settled or time.monotonic() > end:
                 return usable
             await asyncio.sleep(_PAUSE_SECONDS)
+
+    def _greeted(self) -> list[_Worker]:
+        return [worker for worker in self._workers.values() if worker.hello.done() and not worker.problem]
 
     def _stop(self, reply: _RemoteReply) -> None:
         worker = self._workers.get(reply.worker)
@@ -427,7 +453,7 @@ class _Link:
 
     async def _greet(self, worker: _Worker) -> None:
         try:
-            answer = await asyncio.wait_for(self._ask(worker, HELLO, theirs=versions()), LEASE_SECONDS)
+            answer = await self._ask(worker, LEASE_SECONDS, HELLO, theirs=versions())
         except Exception as error:  # noqa: BLE001 - another worker is asked
             worker.problem = f"Worker {worker.address} does not answer ({error}); restart it."
             worker.is_silent = True
@@ -437,8 +463,22 @@ class _Link:
         elif answer:
             worker.problem = f"Worker {worker.address} has {answer}; install the same there."
 
-    async def _ask(self, worker: _Worker, operation: str, **arguments: object) -> Any:  # noqa: ANN401 - any JSON
-        return await getattr(self.client.rpc(worker.address), operation)(**arguments)
+    async def _ask(self, worker: _Worker, patience: float, operation: str, **arguments: object) -> Any:  # noqa: ANN401 - any JSON
+        """Ask a worker, and wait for at most `patience` seconds.
+
+        They are waited for in steps: if this process stands still for long, the answer has arrived when it goes on.
+        """
+        if operation != HELLO:
+            arguments |= {"kernel": self._kernel, "epoch": worker.epoch}
+        call = self._spawn(getattr(self.client.rpc(worker.address), operation)(**arguments))
+        try:
+            for _ in range(_STEPS):
+                await asyncio.wait({call}, timeout=patience / _STEPS)
+                if call.done():
+                    return call.result()
+        finally:
+            call.cancel()
+        raise TimeoutError(f"no answer in {patience:.0f} seconds")
 
     def _flush_soon(self, worker: _Worker) -> None:
         """Send new orders together, at the end of this step."""
@@ -457,9 +497,9 @@ class _Link:
             stops, worker.stops = worker.stops, []
             try:
                 fields = [(order.id, order.setup, order.url, order.headers, order.body) for order in orders]
-                call = self._ask(worker, START, kernel=worker.name, orders=fields, setups=setups, stops=stops)
-                await asyncio.wait_for(call, SILENCE_SECONDS)
+                await self._ask(worker, SILENCE_SECONDS, START, orders=fields, setups=setups, stops=stops)
             except Exception as error:  # noqa: BLE001 - its requests get it
+                worker.stops += [order.id for order in orders]  # they may have arrived
                 for order in orders:
                     if (reply := worker.replies.pop(order.id, None)) is not None:
                         worker.failed += 1
@@ -472,15 +512,16 @@ class _Link:
             await self._fetch(worker)
         except Exception as error:  # noqa: BLE001 - its requests would wait for ever
             self._looked = 0.0
+            worker.stops += worker.replies  # if it is only slow
             self._lose(worker, error)
+            self._flush_soon(worker)
 
     async def _fetch(self, worker: _Worker) -> None:
         """Fetch pieces while there are requests; each fetch renews the lease."""
         last_answer = time.monotonic()
         while worker.replies and worker.address in self._workers:
             try:
-                call = self._ask(worker, READ, kernel=worker.name, last=worker.last)
-                answer = await asyncio.wait_for(call, SILENCE_SECONDS)
+                answer = await self._ask(worker, SILENCE_SECONDS, READ, last=worker.last)
             except (OSError, TimeoutError):
                 if time.monotonic() - last_answer > LEASE_SECONDS:  # nobody has reached the worker: it has given up
                     raise
@@ -523,12 +564,10 @@ class _Link:
 
     async def _end(self) -> None:
         for worker in self._workers.values():
-            stops = [*worker.replies]
+            worker.stops += worker.replies
             self._lose(worker)
-            if stops:
-                with suppress(OSError, TimeoutError):
-                    call = self._ask(worker, START, kernel=worker.name, orders=[], setups={}, stops=stops)
-                    await asyncio.wait_for(call, LEASE_SECONDS)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._flush(worker), LEASE_SECONDS)
         tasks = self._tasks - {asyncio.current_task()}
         for task in tasks:
             task.cancel()
@@ -548,7 +587,7 @@ def _feed(pieces: list[tuple[_RemoteReply, Part]]) -> None:
 
 def _fail(reply: _RemoteReply, error: ProviderConnectionError) -> None:
     with suppress(RuntimeError):  # its loop has ended
-        reply.loop.call_soon_threadsafe(reply.feed, (reply.id, "error", write_error(error)))
+        reply.loop.call_soon_threadsafe(reply.fail, error)
 
 
 def _lost(worker: _Worker, error: Exception | None) -> WorkerLostError:

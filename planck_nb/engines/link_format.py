@@ -25,7 +25,7 @@ from planck_nb.base.errors import ProviderConnectionError, ProviderError
 from planck_nb.base.version import __version__
 
 LEASE_SECONDS = 4.0
-"""Seconds without a word from a kernel, after which its requests end."""
+"""Seconds without a word or an open connection from a kernel, after which its requests end."""
 
 SILENCE_SECONDS = 20.0
 """Longest silence of a worker or scheduler, which may be busy."""
@@ -33,8 +33,10 @@ SILENCE_SECONDS = 20.0
 POLL_SECONDS = 1.0
 """Longest time between two questions from the kernel."""
 
-_PIECE_SECONDS, _SECONDS_PER_REQUEST, _MAX_PIECE_SECONDS = 0.1, 0.002, 1.0
-"""Shortest time between an answer's pieces: alone, for each request, at most."""
+PIECE_SECONDS = 0.1
+"""Shortest time between two answers of a worker."""
+
+_SECONDS_PER_REQUEST, _MAX_JOINING_SECONDS = 0.002, 2.0
 
 HELLO, START, READ = "planck_hello", "planck_start", "planck_read"
 """The workers' operations."""
@@ -94,8 +96,8 @@ class Order:
     body: bytes = field(repr=False)
 
 
-def piece_seconds(requests: int) -> float:
-    """Return the shortest time between two pieces.
+def joining_seconds(requests: int) -> float:
+    """Return how long a worker joins events.
 
     A piece costs the kernel more than its content.
 
@@ -105,7 +107,7 @@ def piece_seconds(requests: int) -> float:
     Returns:
         Seconds.
     """
-    return min(_MAX_PIECE_SECONDS, _PIECE_SECONDS + requests * _SECONDS_PER_REQUEST)
+    return min(_MAX_JOINING_SECONDS, PIECE_SECONDS + requests * _SECONDS_PER_REQUEST)
 
 
 def versions() -> dict[str, str]:
@@ -139,6 +141,8 @@ def read_error(data: bytes, worker: str) -> ProviderError:
     kind = getattr(errors, name, None)
     if not (isinstance(kind, type) and issubclass(kind, ProviderError)):
         return ProviderConnectionError(f"Worker {worker} failed ({name}: {message}); look at its log.")
+    if issubclass(kind, ProviderConnectionError):  # it depends on the machine
+        message = f"Worker {worker} reports: {message}"
     error = kind.__new__(kind)
     Exception.__init__(error, message)
     vars(error).update(attributes)

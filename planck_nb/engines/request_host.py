@@ -20,13 +20,14 @@ from planck_nb.ai.transport import Transport
 from planck_nb.engines.link_format import (
     HELLO,
     LEASE_SECONDS,
+    PIECE_SECONDS,
     POLL_SECONDS,
     READ,
     START,
     Order,
     Part,
     PartKind,
-    piece_seconds,
+    joining_seconds,
     setup_of,
     versions,
     write_error,
@@ -35,6 +36,7 @@ from planck_nb.engines.link_format import (
 
 if TYPE_CHECKING:
     from distributed import Worker
+    from distributed.comm import Comm
 
     from planck_nb.ai.dialect import Pause
 
@@ -50,22 +52,42 @@ class _Kernel:
     """Time of its newest question."""
     waiting: int = 0
     """Its open questions; a busy worker answers late."""
+    comms: tuple[Comm, ...] = ()
+    """Its connections. They stay open while its interpreter is blocked."""
+    epoch: int = 0
+    """The number of its reader, which knows no earlier requests."""
     tasks: dict[str, asyncio.Task[None]] = field(default_factory=dict)
     events: dict[str, list[StreamEvent | Pause]] = field(default_factory=dict)
     """Events by request, to be joined."""
     parts: list[Part] = field(default_factory=list)
     """Parts after them."""
-    is_ready: asyncio.Event = field(default_factory=asyncio.Event)
+    has_any: asyncio.Event = field(default_factory=asyncio.Event)
+    has_parts: asyncio.Event = field(default_factory=asyncio.Event)
     number: int = 0
     sent: list[Part] = field(default_factory=list)
     """The last answer to the kernel, until it has arrived."""
     sent_at: float = 0.0
+    joined_at: float = 0.0
+
+    def begin(self, epoch: int) -> None:
+        """Begin an epoch without requests."""
+        for task in self.tasks.values():
+            task.cancel()
+        self.epoch, self.number = epoch, 0
+        self.events, self.parts, self.sent = {}, [], []
+
+    def is_lost(self) -> bool:
+        """Return whether its requests are in vain."""
+        if self.waiting or time.monotonic() - self.heard <= LEASE_SECONDS:
+            return False
+        has_more = self.tasks or self.events or self.parts
+        return not has_more or all(comm.closed() for comm in self.comms)
 
 
 class RequestHost:
     """Sender for several kernels, on an event loop in its own thread.
 
-    A kernel's silence for `LEASE_SECONDS` ends its requests, so that a lost kernel costs little.
+    A kernel without a connection ends its requests after `LEASE_SECONDS`, so that a lost kernel costs little.
     """
 
     def __init__(self) -> None:
@@ -97,38 +119,51 @@ class RequestHost:
         return " and ".join(differences)
 
     async def start(
-        self, kernel: str, orders: Sequence[Sequence[Any]], setups: dict[int, bytes], stops: Sequence[str]
+        self,
+        comm: Comm,
+        *,
+        kernel: str,
+        epoch: int,
+        orders: Sequence[Sequence[Any]],
+        setups: dict[int, bytes],
+        stops: Sequence[str],
     ) -> None:
         """Send requests, and stop others.
 
         Args:
+            comm: The kernel's connection, from Dask.
             kernel: The kernel.
+            epoch: The number of its reader.
             orders: Its new requests, as an `Order`'s fields.
             setups: Their setups by number, pickled.
             stops: Ids to stop.
         """
-        with self._hearing(kernel):
-            await self._on_loop(self._start(kernel, orders, setups, stops))
+        with self._hearing(comm, kernel):
+            await self._on_loop(self._start(kernel, epoch, orders, setups, stops))
 
-    async def read(self, kernel: str, last: int) -> tuple[int, list[Part]]:
-        """Wait for pieces from answers, up to `POLL_SECONDS`.
+    async def read(self, comm: Comm, kernel: str, epoch: int, last: int) -> tuple[int, list[Part]]:
+        """Wait for pieces from answers.
 
         Args:
+            comm: The kernel's connection, from Dask.
             kernel: The kernel.
+            epoch: The number of its reader.
             last: The number under which pieces arrived last.
 
         Returns:
             The call's number, and the pieces.
         """
-        with self._hearing(kernel):
-            numbered_parts: tuple[int, list[Part]] = await self._on_loop(self._read(kernel, last))
+        with self._hearing(comm, kernel):
+            numbered_parts: tuple[int, list[Part]] = await self._on_loop(self._read(kernel, epoch, last))
             return numbered_parts
 
     @contextmanager
-    def _hearing(self, name: str) -> Iterator[None]:
+    def _hearing(self, comm: Comm, name: str) -> Iterator[None]:
         """Renew a kernel's lease at once; the other thread may be late."""
         kernel = self._kernels.setdefault(name, _Kernel())
         kernel.heard = time.monotonic()
+        if comm not in kernel.comms:
+            kernel.comms = (*(known for known in kernel.comms if not known.closed()), comm)
         kernel.waiting += 1
         try:
             yield
@@ -155,18 +190,28 @@ class RequestHost:
     async def _watch_leases(self) -> None:
         while True:
             await asyncio.sleep(_CHECK_SECONDS)
-            now = time.monotonic()
             for name, kernel in [*self._kernels.items()]:
-                if not kernel.waiting and now - kernel.heard > LEASE_SECONDS:
+                if kernel.is_lost():
                     del self._kernels[name]
                     for task in kernel.tasks.values():
                         task.cancel()
 
-    async def _start(
-        self, name: str, orders: Sequence[Sequence[Any]], setups: dict[int, bytes], stops: Sequence[str]
-    ) -> None:
+    def _kernel(self, name: str, epoch: int) -> _Kernel:
         kernel = self._kernels.setdefault(name, _Kernel())
-        for order in (Order(*fields) for fields in orders):
+        if epoch > kernel.epoch:
+            kernel.begin(epoch)
+        return kernel
+
+    async def _start(
+        self,
+        name: str,
+        epoch: int,
+        orders: Sequence[Sequence[Any]],
+        setups: dict[int, bytes],
+        stops: Sequence[str],
+    ) -> None:
+        kernel = self._kernel(name, epoch)
+        for order in (Order(*fields) for fields in orders if epoch == kernel.epoch):
             kernel.tasks[order.id] = task = asyncio.create_task(self._answer(kernel, order, setups[order.setup]))
             task.add_done_callback(partial(_forget, kernel, order.id))
         for request in stops:
@@ -174,18 +219,20 @@ class RequestHost:
             if (running := kernel.tasks.get(request)) is not None:
                 running.cancel()
 
-    async def _read(self, name: str, last: int) -> tuple[int, list[Part]]:
-        kernel = self._kernels.setdefault(name, _Kernel())
+    async def _read(self, name: str, epoch: int, last: int) -> tuple[int, list[Part]]:
+        kernel = self._kernel(name, epoch)
         if last == kernel.number:
-            with suppress(TimeoutError):
-                await asyncio.wait_for(kernel.is_ready.wait(), POLL_SECONDS)
-            if (early := kernel.sent_at + piece_seconds(len(kernel.tasks)) - time.monotonic()) > 0:
-                await asyncio.sleep(early)
-            kernel.is_ready.clear()
-            for request in [*kernel.events]:
-                self._join(kernel, request)
+            await _wait(kernel)
+        if (epoch, last) == (kernel.epoch, kernel.number):  # else another call was here meanwhile
+            now = time.monotonic()
+            if now - kernel.joined_at >= joining_seconds(len(kernel.tasks)):
+                kernel.joined_at = now
+                for request in [*kernel.events]:
+                    self._join(kernel, request)
+                kernel.has_any.clear()
+            kernel.has_parts.clear()
             kernel.sent, kernel.parts = kernel.parts, []
-            kernel.sent_at = time.monotonic()
+            kernel.sent_at = now
             kernel.number += 1
         return kernel.number, kernel.sent  # the same again if it has not arrived
 
@@ -196,7 +243,8 @@ class RequestHost:
         def tell(kind: PartKind, content: bytes = b"") -> None:
             self._join(kernel, request)
             kernel.parts.append((request, kind, content))
-            kernel.is_ready.set()
+            kernel.has_any.set()
+            kernel.has_parts.set()
 
         try:
             setup = setup_of(data)
@@ -210,7 +258,7 @@ class RequestHost:
                 if is_stream(decoder):
                     while (batch := await decoder.next_batch()) is not None:
                         kernel.events.setdefault(request, []).extend(batch)
-                        kernel.is_ready.set()
+                        kernel.has_any.set()
                 else:
                     tell("body", await decoder.body())
             tell("end")
@@ -220,6 +268,19 @@ class RequestHost:
     def _join(self, kernel: _Kernel, request: str) -> None:
         if events := kernel.events.pop(request, None):
             kernel.parts.append((request, "events", write_events(events)))
+
+
+async def _wait(kernel: _Kernel) -> None:
+    """Wait for a head or an end, or for events that have waited long enough."""
+    await _within(POLL_SECONDS, kernel.has_any)
+    await _within(kernel.joined_at + joining_seconds(len(kernel.tasks)) - time.monotonic(), kernel.has_parts)
+    await asyncio.sleep(max(0.0, kernel.sent_at + PIECE_SECONDS - time.monotonic()))
+
+
+async def _within(seconds: float, event: asyncio.Event) -> None:
+    if seconds > 0:
+        with suppress(TimeoutError):
+            await asyncio.wait_for(event.wait(), seconds)
 
 
 def _forget(kernel: _Kernel, request: str, _task: asyncio.Task[None]) -> None:

@@ -13,16 +13,18 @@ from typing import Any
 
 import pytest
 from distributed import Client, LocalCluster
+from distributed.comm import Comm, connect, listen
 from support.agents import until
 
 from planck_nb import Agent, Config, Run, Workspace, ai
 from planck_nb.ai.dialect import Pause
 from planck_nb.ai.models import Pricing
-from planck_nb.ai.retries.retry import RetryPolicy
+from planck_nb.ai.providers import dialect
+from planck_nb.ai.retries.retry import RetryPolicy, Timeouts
 from planck_nb.ai.stream_events import Finish, StreamEvent, TextChunk
-from planck_nb.base.errors import ProviderConnectionError, RateLimitError, UsageError
+from planck_nb.base.errors import ProviderConnectionError, ProviderTimeoutError, RateLimitError, UsageError
 from planck_nb.engines import DaskEngine
-from planck_nb.engines.link_format import READ, read_error, read_events, versions, write_error, write_events
+from planck_nb.engines.link_format import READ, Setup, read_error, read_events, versions, write_error, write_events
 from planck_nb.engines.local_cluster import ClusterProcess
 from planck_nb.engines.request_host import RequestHost
 from planck_nb.jupyter.agent_rows import agent_rows, columns_of
@@ -239,9 +241,54 @@ async def test_a_worker_that_answers_nonsense_loses_no_answer(
             return answer
 
         worker.handlers[READ] = answer_once
-        await server.until(requests=2)
+        await server.until(requests=2, ended_early=1)
         server.release()
         assert (await run).text == "one two three"
+
+
+@pytest.fixture
+async def host() -> AsyncIterator[RequestHost]:
+    host = RequestHost()
+    try:
+        yield host
+    finally:
+        await asyncio.to_thread(host.close)
+
+
+@pytest.fixture
+async def comm() -> AsyncIterator[Comm]:
+    """A kernel's connection."""
+    accepted: asyncio.Queue[Comm] = asyncio.Queue()
+    async with listen("inproc://", accepted.put) as listener:
+        comm = await connect(listener.contact_address)
+        yield comm
+        comm.abort()
+        (await accepted.get()).abort()
+
+
+def order_to(server: ScriptedServer) -> dict[str, Any]:
+    model = server.model()
+    body = b'{"model": "scripted", "messages": [{"role": "user", "content": "Count."}], "stream": true}'
+    setup = Setup(model, dialect(model), Timeouts()).pickled()
+    return {"orders": [("1", 7, f"{model.base_url}/chat/completions", {}, body)], "setups": {7: setup}, "stops": []}
+
+
+async def test_two_questions_at_once_get_the_same_pieces(host: RequestHost, comm: Comm) -> None:
+    async with ScriptedServer(["one two three"]) as server:
+        await host.start(comm, kernel="k", epoch=1, **order_to(server))
+        first, second = await asyncio.gather(host.read(comm, "k", 1, 0), host.read(comm, "k", 1, 0))
+    assert first == second
+    assert (first[0], bool(first[1])) == (1, True)
+
+
+async def test_a_new_epoch_ends_the_requests_before_it(host: RequestHost, comm: Comm) -> None:
+    async with ScriptedServer(["one two three"], held=True) as server:
+        await host.start(comm, kernel="k", epoch=1, **order_to(server))
+        await server.until(answering=1)
+        await host.start(comm, kernel="k", epoch=2, orders=[], setups={}, stops=[])
+        await server.until(ended_early=1)
+        await host.start(comm, kernel="k", epoch=1, **order_to(server))  # late
+        assert len(server.requests) == 1
 
 
 async def test_something_else_than_a_client_is_refused() -> None:
@@ -270,6 +317,12 @@ def test_a_workers_own_error_names_the_worker() -> None:
     found = read_error(write_error(MemoryError("full")), "tls://w:1")
     assert type(found) is ProviderConnectionError
     assert "tls://w:1" in str(found)
+
+
+def test_a_connections_error_names_the_worker() -> None:
+    found = read_error(write_error(ProviderTimeoutError("Too slow.")), "tls://w:1")
+    assert type(found) is ProviderTimeoutError
+    assert str(found) == "Worker tls://w:1 reports: Too slow."
 
 
 @pytest.mark.parametrize("data", [b"", b"{}", pickle.dumps([1]), b'[{"type": "code"}]', b'[{"type": "text_delta"}]'])

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import gc
 import json
 import os
@@ -15,7 +16,7 @@ import signal
 import sys
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -239,7 +240,20 @@ async def test_a_cut_network_loses_no_answer(cluster: TlsCluster, tmp_path: Path
         await asyncio.to_thread(client.close)
 
 
-async def test_a_blocked_kernel_loses_no_agent(cluster: TlsCluster, tmp_path: Path) -> None:
+def compute() -> None:
+    """Block the event loop, as a person's cell does."""
+    end = time.monotonic() + BLOCKED_SECONDS
+    while time.monotonic() < end:
+        pass
+
+
+def stand_still() -> None:
+    """Block all threads, as the collector of garbage and some libraries do."""
+    ctypes.PyDLL(None).sleep(int(BLOCKED_SECONDS))
+
+
+@pytest.mark.parametrize("block", [compute, stand_still])
+async def test_a_blocked_kernel_loses_no_agent(cluster: TlsCluster, tmp_path: Path, block: Callable[[], None]) -> None:
     for _ in range(2):
         cluster.start_worker()
     async with (
@@ -250,9 +264,7 @@ async def test_a_blocked_kernel_loses_no_agent(cluster: TlsCluster, tmp_path: Pa
         agents = [workspace.add_agent(f"agent{number}", model=server.model()) for number in range(AGENTS)]
         runs = [agent.prompt("Write.") for agent in agents for _ in range(2)]
         await server.until(answering=AGENTS)
-        end = time.monotonic() + BLOCKED_SECONDS
-        while time.monotonic() < end:  # a person's cell
-            pass
+        block()
         await asyncio.gather(*runs)
         await check_stored(workspace, agents, [2] * AGENTS)
         assert len(server.requests) == 2 * AGENTS

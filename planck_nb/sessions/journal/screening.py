@@ -22,7 +22,9 @@ Other lines are headers or from a later version.
 
 _BEGINNING = (
     rb'\{"v":1,"id":([1-9]\d{0,17}),"kind":"%b","agent_id":"[^"\\\x00-\x1f]*","turn":(?:-?\d{1,9}|null),'
-    rb'"ts":"(?:19|20|21)\d\d-(?:0[1-9]|1[0-2])-(?:0[1-9]|1\d|2[0-8])T(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d\.\d{6}Z"'
+    rb'"ts":"(?:19|20|21)\d\d-'
+    rb"(?:(?:0[1-9]|1[0-2])-(?:0[1-9]|1\d|2[0-8])|(?:0[13-9]|1[0-2])-(?:29|30)|(?:0[13578]|1[02])-31)"
+    rb'T(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d\.\d{6}Z"'
 )
 # The beginning of nearly every line. Such a line is a row if it is JSON and its data is an object.
 _USUAL = re.compile(_BEGINNING % b"(?:message|event)")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import calendar
 import json
 import random
 from dataclasses import dataclass, field
@@ -18,7 +19,7 @@ from planck_nb.sessions.journal.codec import (
     encode_record,
     encode_rewind_line,
 )
-from planck_nb.sessions.journal.screening import DisorderError, RowIds, Screen, in_order
+from planck_nb.sessions.journal.screening import DisorderError, RowIds, Screen, in_order, usual_id
 
 TIME = 1.75e9
 ROWS = {"message", "event", "rewind", "metadata"}
@@ -212,6 +213,12 @@ def test_a_copy_of_ids_is_independent() -> None:
     assert ids.highest == 4
     assert ids.add(5)
     assert ids.add(3)
+
+
+@pytest.mark.parametrize("month", range(1, 13))
+def test_lines_of_each_day_are_usual(month: int) -> None:
+    lines = [message(1).replace(b"2025-06-15", b"2027-%02d-%02d" % (month, day)) for day in range(1, 33)]
+    assert sum(map(bool, map(usual_id, lines))) == calendar.monthrange(2027, month)[1]
 
 
 @pytest.mark.parametrize("brackets", [198, 199, 200, 201])
