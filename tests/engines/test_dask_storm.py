@@ -11,13 +11,15 @@ import gc
 import json
 import os
 import random
+import resource
 import shutil
 import signal
 import sys
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager
+from operator import itemgetter
 from pathlib import Path
 
 import pytest
@@ -27,6 +29,7 @@ from support.ports import free_port
 
 import planck_nb
 from planck_nb import Agent, Config, Workspace, ai
+from planck_nb.ai.models import Model
 from planck_nb.engines import DaskEngine
 from planck_nb.engines.link_format import LEASE_SECONDS
 from planck_nb.engines.local_cluster import ClusterProcess
@@ -69,7 +72,7 @@ async def engine_of(cluster: TlsCluster, workers: int) -> AsyncIterator[DaskEngi
         await asyncio.to_thread(client.close)
 
 
-def workspace_in(folder: Path, engine: DaskEngine) -> Workspace:
+def workspace_in(folder: Path, engine: DaskEngine | None) -> Workspace:
     return Workspace(Config.load(environment={}, directory=folder, home=folder), engine=engine)
 
 
@@ -125,6 +128,51 @@ async def test_killed_workers_lose_no_answer(tmp_path: Path) -> None:
         print(f"{len(server.requests)} requests, {engine.workers()}")
     await asyncio.to_thread(client.close)
     await asyncio.to_thread(process.close)
+
+
+async def stored_rows(
+    folder: Path, engine: DaskEngine | None, count: int, model: Model, trouble: Coroutine[object, object, None] | None
+) -> list[tuple[str, ...]]:
+    """What a session has of so many agents with three prompts each, by agent."""
+    async with workspace_in(folder, engine) as workspace:
+        agents = [workspace.add_agent(f"agent{number}", model=model) for number in range(count)]
+        runs = [agent.prompt("Next.") for agent in agents for _ in range(3)]
+        if trouble is not None:
+            await trouble
+        await asyncio.gather(*runs)
+        names = {agent.id: agent.name for agent in agents}
+        frame = await workspace.query_async("SELECT agent_id, role, text FROM messages ORDER BY id")
+    rows = zip(frame["agent_id"].map(names), frame["role"], frame["text"], strict=True)
+    return sorted(rows, key=itemgetter(0))  # each agent's stay in order
+
+
+@pytest.mark.parametrize("count", [2_000, 10_000] if SOAK else [200])
+async def test_many_agents_have_the_same_rows(tmp_path_factory: pytest.TempPathFactory, count: int) -> None:
+    local_folder, remote_folder = (tmp_path_factory.mktemp(name) for name in ("local", "dask"))
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    process = ClusterProcess(3)
+    address, security = await asyncio.to_thread(process.address)
+    client = await asyncio.to_thread(lambda: Client(address, security=security, set_as_default=False))
+
+    async def kill_workers() -> None:
+        for _ in range(2):
+            await server.until(requests=len(server.requests) + count)
+            await asyncio.to_thread(client.wait_for_workers, 2)
+            pids = await asyncio.to_thread(client.run, os.getpid, on_error="ignore")
+            os.kill(min(pids.values()), signal.SIGKILL)
+
+    async with ScriptedServer(script(3), pace=0.001) as server:
+        model = server.model()
+        local = await stored_rows(local_folder, None, count, model, None)
+        async with DaskEngine(client) as engine:
+            remote = await stored_rows(remote_folder, engine, count, model, kill_workers())
+    await asyncio.to_thread(client.close)
+    await asyncio.to_thread(process.close)
+    assert local == remote
+    assert len(local) == 6 * count
+    assert local[:6:2] == [("agent0", "user", "Next.")] * 3
+    assert local[1:6:2] == [("agent0", "assistant", text) for text in script(3)]
 
 
 async def test_own_workers_are_replaced() -> None:
