@@ -376,7 +376,7 @@ class _Link:
     # On the client's loop
 
     def _place(self, reply: _RemoteReply, order: Order, setup: bytes) -> None:
-        """Give a request to the least busy worker, without a task if the workers are known."""
+        """Give a request to the least busy worker."""
         is_fresh = time.monotonic() - self._looked <= _LOOK_SECONDS
         if is_fresh and (usable := self._greeted()):
             self._give(usable, reply, order, setup)

@@ -25,17 +25,18 @@ from planck_nb.base.errors import ProviderConnectionError, ProviderError
 from planck_nb.base.version import __version__
 
 LEASE_SECONDS = 4.0
-"""Seconds without a word or an open connection from a kernel, after which its requests end."""
+"""Seconds until an unconnected kernel's requests end."""
 
 SILENCE_SECONDS = 20.0
 """Longest silence of a worker or scheduler, which may be busy."""
 
 POLL_SECONDS = 1.0
-"""Longest time between two questions from the kernel."""
+"""Longest wait for a first event."""
 
 PIECE_SECONDS = 0.1
 """Shortest time between two answers of a worker."""
 
+# The most, after a poll, is less than a lease: a question whose connection broke is asked again in time.
 _SECONDS_PER_REQUEST, _MAX_JOINING_SECONDS = 0.002, 2.0
 
 HELLO, START, READ = "planck_hello", "planck_start", "planck_read"

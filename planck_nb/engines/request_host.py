@@ -163,7 +163,7 @@ class RequestHost:
         kernel = self._kernels.setdefault(name, _Kernel())
         kernel.heard = time.monotonic()
         if comm not in kernel.comms:
-            kernel.comms = (*(known for known in kernel.comms if not known.closed()), comm)
+            kernel.comms = (*(other for other in kernel.comms if not other.closed()), comm)
         kernel.waiting += 1
         try:
             yield
@@ -271,7 +271,7 @@ class RequestHost:
 
 
 async def _wait(kernel: _Kernel) -> None:
-    """Wait for a head or an end, or for events that have waited long enough."""
+    """Wait until there is something to send."""
     await _within(POLL_SECONDS, kernel.has_any)
     await _within(kernel.joined_at + joining_seconds(len(kernel.tasks)) - time.monotonic(), kernel.has_parts)
     await asyncio.sleep(max(0.0, kernel.sent_at + PIECE_SECONDS - time.monotonic()))
