@@ -17,19 +17,21 @@ import signal
 import sys
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
+from functools import partial
 from operator import itemgetter
 from pathlib import Path
 
 import pytest
 from distributed import Client
+from support.benchmark import server
 from support.dask_cluster import Cable, TlsCluster
 from support.ports import free_port
 
 import planck_nb
-from planck_nb import Agent, Config, Workspace, ai
-from planck_nb.ai.models import Model
+from planck_nb import Agent, Config, Run, Workspace, ai
+from planck_nb.ai.models import Model, as_found
 from planck_nb.engines import DaskEngine
 from planck_nb.engines.link_format import LEASE_SECONDS
 from planck_nb.engines.local_cluster import ClusterProcess
@@ -44,6 +46,7 @@ pytestmark = [
 
 SOAK = bool(os.environ.get("PLANCK_NB_SOAK"))
 WORKER_KILLS, AGENTS, PACE = (20, 50, 0.1) if SOAK else (2, 20, 0.02)
+AT_ONCE = 500
 DRIVER_KILLS = 5 if SOAK else 1
 CUT_SECONDS = BLOCKED_SECONDS = 10.0 if SOAK else LEASE_SECONDS + 2
 TESTS = Path(__file__).parents[1]
@@ -131,14 +134,19 @@ async def test_killed_workers_lose_no_answer(tmp_path: Path) -> None:
 
 
 async def stored_rows(
-    folder: Path, engine: DaskEngine | None, count: int, model: Model, trouble: Coroutine[object, object, None] | None
+    folder: Path, engine: DaskEngine | None, count: int, model: Model, kill: Callable[[], Awaitable[object]]
 ) -> list[tuple[str, ...]]:
     """What a session has of so many agents with three prompts each, by agent."""
+    runs: list[Run] = []
     async with workspace_in(folder, engine) as workspace:
         agents = [workspace.add_agent(f"agent{number}", model=model) for number in range(count)]
-        runs = [agent.prompt("Next.") for agent in agents for _ in range(3)]
-        if trouble is not None:
-            await trouble
+        for start in range(0, count, AT_ONCE):
+            chunk = agents[start : start + AT_ONCE]
+            runs += [agent.prompt(f"Prompt {number}.") for agent in chunk for number in range(3)]
+            await runs[3 * start]
+        for number in range(2):
+            await asyncio.gather(*runs[number::3])
+            await kill()
         await asyncio.gather(*runs)
         names = {agent.id: agent.name for agent in agents}
         frame = await workspace.query_async("SELECT agent_id, role, text FROM messages ORDER BY id")
@@ -152,27 +160,26 @@ async def test_many_agents_have_the_same_rows(tmp_path_factory: pytest.TempPathF
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     process = ClusterProcess(3)
-    address, security = await asyncio.to_thread(process.address)
-    client = await asyncio.to_thread(lambda: Client(address, security=security, set_as_default=False))
+    scheduler, security = await asyncio.to_thread(process.address)
+    client = await asyncio.to_thread(lambda: Client(scheduler, security=security, set_as_default=False))
 
-    async def kill_workers() -> None:
-        for _ in range(2):
-            await server.until(requests=len(server.requests) + count)
-            await asyncio.to_thread(client.wait_for_workers, 2)
-            pids = await asyncio.to_thread(client.run, os.getpid, on_error="ignore")
-            os.kill(min(pids.values()), signal.SIGKILL)
+    async def kill_worker() -> None:
+        await asyncio.to_thread(client.wait_for_workers, 2)
+        pids = await asyncio.to_thread(client.run, os.getpid, on_error="ignore")
+        os.kill(min(pids.values()), signal.SIGKILL)
 
-    async with ScriptedServer(script(3), pace=0.001) as server:
-        model = server.model()
-        local = await stored_rows(local_folder, None, count, model, None)
+    with server() as url:
+        address = f"{url}/n=20,pace=20000"
+        model = as_found(Model(provider="openai", id="m", api="chat", base_url=address, api_key="key"))
+        local = await stored_rows(local_folder, None, count, model, partial(asyncio.sleep, 0))
         async with DaskEngine(client) as engine:
-            remote = await stored_rows(remote_folder, engine, count, model, kill_workers())
+            remote = await stored_rows(remote_folder, engine, count, model, kill_worker)
     await asyncio.to_thread(client.close)
     await asyncio.to_thread(process.close)
     assert local == remote
     assert len(local) == 6 * count
-    assert local[:6:2] == [("agent0", "user", "Next.")] * 3
-    assert local[1:6:2] == [("agent0", "assistant", text) for text in script(3)]
+    assert [row[1:] for row in local[:6:2]] == [("user", f"Prompt {number}.") for number in range(3)]
+    assert [row[1] for row in local[1:6:2]] == ["assistant"] * 3
 
 
 async def test_own_workers_are_replaced() -> None:
