@@ -125,7 +125,8 @@ async def test_so_many_connections_are_opened_at_once() -> None:
         def opening() -> int:
             return Path("/proc/self/net/tcp").read_text().count(waiting)
 
-        async with client() as http:
+        credentials = {"OPENAI_API_KEY": "sk-open-1"}
+        async with ai.Client(credentials=credentials, timeouts=ai.Timeouts(connect=100)) as http:
             requests = [
                 asyncio.create_task(http.complete(model_at(f"http://127.0.0.1:{port}"), ASK)) for _ in range(600)
             ]
