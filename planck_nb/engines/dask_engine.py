@@ -59,7 +59,7 @@ _PAUSE_SECONDS = 0.2
 """Time before a worker that did not answer is asked again."""
 
 _STEPS = 4
-"""Waits in a worker's time to answer."""
+"""Steps of a wait for a worker."""
 
 _MAX_SETUPS = 100
 """Models whose setups are kept."""
@@ -292,7 +292,7 @@ class _Worker:
     setups: dict[int, bytes] = field(default_factory=dict)
     stops: list[str] = field(default_factory=list)
     epoch: int = 0
-    """The number of its reader."""
+    """The number of its reader, higher than those before."""
     last: int = 0
     answered: int = 0
     failed: int = 0
@@ -468,8 +468,6 @@ class _Link:
 
         They are waited for in steps: if this process stands still for long, the answer has arrived when it goes on.
         """
-        if operation != HELLO:
-            arguments |= {"kernel": self._kernel, "epoch": worker.epoch}
         call = self._spawn(getattr(self.client.rpc(worker.address), operation)(**arguments))
         try:
             for _ in range(_STEPS):
@@ -497,7 +495,8 @@ class _Link:
             stops, worker.stops = worker.stops, []
             try:
                 fields = [(order.id, order.setup, order.url, order.headers, order.body) for order in orders]
-                await self._ask(worker, SILENCE_SECONDS, START, orders=fields, setups=setups, stops=stops)
+                sender = {"kernel": self._kernel, "epoch": worker.epoch}
+                await self._ask(worker, SILENCE_SECONDS, START, **sender, orders=fields, setups=setups, stops=stops)
             except Exception as error:  # noqa: BLE001 - its requests get it
                 worker.stops += [order.id for order in orders]  # they may have arrived
                 for order in orders:
@@ -521,7 +520,8 @@ class _Link:
         last_answer = time.monotonic()
         while worker.replies and worker.address in self._workers:
             try:
-                answer = await self._ask(worker, SILENCE_SECONDS, READ, last=worker.last)
+                sender = {"kernel": self._kernel, "epoch": worker.epoch}
+                answer = await self._ask(worker, SILENCE_SECONDS, READ, **sender, last=worker.last)
             except (OSError, TimeoutError):
                 if time.monotonic() - last_answer > LEASE_SECONDS:  # nobody has reached the worker: it has given up
                     raise

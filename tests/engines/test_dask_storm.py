@@ -107,14 +107,31 @@ async def check_stored(workspace: Workspace, agents: list[Agent], answers: list[
         assert kinds == ["user", "assistant"] * count
 
 
+@asynccontextmanager
+async def own_cluster(workers: int) -> AsyncIterator[Client]:
+    """The client of workers which are replaced when they are killed."""
+    process = ClusterProcess(workers)
+    address, security = await asyncio.to_thread(process.address)
+    client = await asyncio.to_thread(lambda: Client(address, security=security, set_as_default=False))
+    try:
+        yield client
+    finally:
+        await asyncio.to_thread(client.close)
+        await asyncio.to_thread(process.close)
+
+
+async def kill_one(client: Client, chance: random.Random) -> None:
+    await asyncio.to_thread(client.wait_for_workers, 2)
+    pids = await asyncio.to_thread(client.run, os.getpid, on_error="ignore")
+    os.kill(chance.choice(sorted(pids.values())), signal.SIGKILL)
+
+
 async def test_killed_workers_lose_no_answer(tmp_path: Path) -> None:
     chance = random.Random(seed := random.randrange(2**32))
     print(f"seed {seed}")
-    process = ClusterProcess(3)
-    address, security = await asyncio.to_thread(process.address)
-    client = await asyncio.to_thread(lambda: Client(address, security=security, set_as_default=False))
     is_over = asyncio.Event()
     async with (
+        own_cluster(3) as client,
         ScriptedServer(script(1_000), pace=PACE) as server,
         DaskEngine(client) as engine,
         workspace_in(tmp_path, engine) as workspace,
@@ -123,14 +140,10 @@ async def test_killed_workers_lose_no_answer(tmp_path: Path) -> None:
         runs = asyncio.gather(*(prompt_until(is_over, agent) for agent in agents))
         for _ in range(WORKER_KILLS):
             await server.until(requests=len(server.requests) + chance.randrange(1, 2 * AGENTS))
-            await asyncio.to_thread(client.wait_for_workers, 2)
-            pids = await asyncio.to_thread(client.run, os.getpid, on_error="ignore")
-            os.kill(chance.choice(sorted(pids.values())), signal.SIGKILL)
+            await kill_one(client, chance)
         is_over.set()
         await check_stored(workspace, agents, await runs)
         print(f"{len(server.requests)} requests, {engine.workers()}")
-    await asyncio.to_thread(client.close)
-    await asyncio.to_thread(process.close)
 
 
 async def stored_rows(
@@ -159,23 +172,14 @@ async def test_many_agents_have_the_same_rows(tmp_path_factory: pytest.TempPathF
     local_folder, remote_folder = (tmp_path_factory.mktemp(name) for name in ("local", "dask"))
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-    process = ClusterProcess(3)
-    scheduler, security = await asyncio.to_thread(process.address)
-    client = await asyncio.to_thread(lambda: Client(scheduler, security=security, set_as_default=False))
-
-    async def kill_worker() -> None:
-        await asyncio.to_thread(client.wait_for_workers, 2)
-        pids = await asyncio.to_thread(client.run, os.getpid, on_error="ignore")
-        os.kill(min(pids.values()), signal.SIGKILL)
-
+    chance = random.Random(seed := random.randrange(2**32))
+    print(f"seed {seed}")
     with server() as url:
         address = f"{url}/n=20,pace=20000"
         model = as_found(Model(provider="openai", id="m", api="chat", base_url=address, api_key="key"))
         local = await stored_rows(local_folder, None, count, model, partial(asyncio.sleep, 0))
-        async with DaskEngine(client) as engine:
-            remote = await stored_rows(remote_folder, engine, count, model, kill_worker)
-    await asyncio.to_thread(client.close)
-    await asyncio.to_thread(process.close)
+        async with own_cluster(3) as client, DaskEngine(client) as engine:
+            remote = await stored_rows(remote_folder, engine, count, model, partial(kill_one, client, chance))
     assert local == remote
     assert len(local) == 6 * count
     assert [row[1:] for row in local[:6:2]] == [("user", f"Prompt {number}.") for number in range(3)]
